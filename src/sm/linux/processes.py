@@ -403,6 +403,8 @@ async def end_tree(
     foreign: set[Process] = set()
 
     async def look() -> list[Process]:
+        # One look that finds nothing is no evidence: between the fork of a child and the end of its parent, a list of
+        # pids may have only the parent, which is gone when it is read. So the callers look twice.
         # In a thread: reading /proc takes milliseconds on a busy machine. Every process that was ever in the tree is
         # a root, because a process that ended leaves its children to init.
         left = await asyncio.to_thread(lambda: process_tree(*known, *others()))
@@ -420,7 +422,7 @@ async def end_tree(
         await _wait_gone([p for p in processes if p not in foreign][:_BATCH], deadline - loop.time())
 
     deadline = loop.time() + (0 if force else grace_s)
-    while (left := await look()) and loop.time() < deadline:
+    while (left := await look() or await look()) and loop.time() < deadline:
         for member in left:
             # A stopped process handles SIGTERM only when it is continued.
             send(member, signal.SIGTERM, signal.SIGCONT)
@@ -430,7 +432,7 @@ async def end_tree(
         for member in left:
             send(member, signal.SIGKILL)
         await wait(left)
-        left = await look()
+        left = await look() or await look()
     return [*left, *filter(is_alive, foreign)]
 
 
