@@ -194,7 +194,7 @@ class Session:
     transcript: str | None = None
     """The path of the conversation's file, as reported by the agent CLI."""
     program_version: str | None = None
-    """The version of the agent CLI that its process runs, such as `2.1.332`; None: unknown."""
+    """The version of the agent CLI that its process runs, such as `2.1.332`. None if it is unknown."""
     worktree: str | None = None
     """The git worktree made for the session, absolute. The working directory is the worktree or lies in it."""
     branch: str | None = None

@@ -22,9 +22,9 @@ class ProgramState:
 
     provider: str
     version: str | None
-    """None: unknown."""
+    """None if it is unknown."""
     checked_at: str | None = None
-    """ISO 8601; None: not checked."""
+    """ISO 8601. None if the program was not checked."""
     outcomes: Mapping[str, bool] = field(default_factory=lambda: MappingProxyType({}))
     """True for each contract that holds, False for a broken one, by its name. Empty: not checked."""
 

@@ -135,7 +135,7 @@ class SandboxParts:
         return await asyncio.to_thread(programs.has_program, container.init, program)
 
     def image_version(self, workspace: Workspace | None, program: str) -> str | None:
-        """As `ImageVersion` in sessions.container."""
+        """Find the version of an agent CLI in the image of a container (`ImageVersion`)."""
         image = self.images.seen(sandbox_for(self._config, workspace).image)
         return None if image is None else image.version_of(program)
 

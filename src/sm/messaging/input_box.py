@@ -34,7 +34,7 @@ class InputBox:
             return None
 
     async def refusal(self, delivery: ComposerDelivery) -> PromptRefusal | None:
-        """As `BoxReader.refusal`; None also when the terminal did not answer."""
+        """Look for a refusal as `BoxReader.refusal` does. Returns None also when the terminal did not answer."""
         try:
             lines = await self._terminal.capture_styled(delivery.terminal)
         except TerminalUnreachable:

@@ -94,7 +94,7 @@ class ProgramChecks(AgentListener):
         self._found: dict[_Program, CheckRecord | None] = {}
         """The outcomes of each program that was looked up, None for one that was not checked."""
         self._by_version: dict[tuple[str, str], CheckRecord | None] = {}
-        """As `_found`, by provider and version."""
+        """The outcomes by provider and version, None for a version that was not checked."""
         self._installed: dict[str, _Installed] = {}
         self._starts: asyncio.Queue[_Start] = asyncio.Queue()
         self._programs: asyncio.Queue[_Found] = asyncio.Queue()
@@ -281,7 +281,7 @@ class ProgramChecks(AgentListener):
         return [state.line for state in self._states()] + self._replaced()
 
     def problems(self) -> list[str]:
-        """As `lines`, without programs that keep all contracts, or that the operator does not want to be checked."""
+        """Name the programs about which the operator can do something, and agents that run an earlier one."""
         lines = [
             f"{state.line} ({self._remedy(state)})" for state in self._states() if self._is_problem(state)
         ]

@@ -14,7 +14,8 @@ from sm.providers.claude.dialect import NOTHING, Known, current, models, read, u
 from sm.providers.claude.dialect.loading import load_shipped
 from sm.providers.claude.facts import Mark, facts
 from sm.providers.claude.hooks import read_hook
-from sm.providers.claude.pasted_text import without_paste_tags
+from sm.providers.claude.pasted_text import paste_groups, without_paste_tags
+from sm.providers.claude.pricing import context_window
 from sm.providers.claude.screen import Obstacle, State, read_screen, read_title
 
 ROOM = Path(package.__file__).parent
@@ -246,6 +247,10 @@ def test_printed_facts_are_a_file_that_an_operator_may_have(own: Path) -> None:
             "[paste.newlines]\ncareful = 2\nvalues = [{value = 3, from = 'new'}]",
             "'new' in paste.newlines is not a version",
         ),
+        (
+            '[state.statuses]\ntable = { paused = "pausing" }',
+            "the value of paused in state.statuses must be one of blocked, busy, idle",
+        ),
         ("[renamed.hook]\ntable = { a = 1 }", "the value of a in renamed.hook must be like 'a text'"),
         ("[start]\ntrust = 1", "start has none of the keys phrases, texts, table, careful"),
         ("[start.trust", "is not TOML"),
@@ -257,6 +262,24 @@ def test_mistake_in_a_file_is_named_and_changes_nothing(own: Path, content: str,
     with pytest.raises(ConfigError, match=re.escape(words)):
         use(str(own))
     assert current() is before
+
+
+def test_phrases_without_the_texts_that_sm_uses_and_small_limits_stop_no_reader(own: Path) -> None:
+    own.write_text(
+        '[chat.bad_model]\nphrases = ["No such model*"]\n[peer.name]\nphrases = ["*called*"]\n'
+        "[paste.characters]\ncareful = 0\n[paste.newlines]\ncareful = 0\n[window.unlisted]\ncareful = 0\n"
+    )
+    use(str(own))
+    rule = "\u2500" * 60
+    assert (
+        read_screen(["\u25cf No such model here", "", rule, "\u276f ", rule, "  ? for shortcuts"]).state
+        is State.IDLE
+    )
+    peer = {"hook_event_name": "UserPromptSubmit", "prompt": "<cross-session-message called=x>hi"}
+    assert read_hook(peer, 1.0, expects_turn=False).peer == ""
+    text = "a line\n\n\nand another one " * 20
+    assert "".join(piece for group in paste_groups(text) for piece in group).rstrip() == text.rstrip()
+    assert context_window("of-nobody") > 0
 
 
 def test_file_that_cannot_be_read_is_named(own: Path) -> None:

@@ -173,7 +173,7 @@ def _peer(prompt: str) -> str | None:
     if message is None:
         return None
     name = words.phrases("peer.name").fit(message.get("attributes", ""))
-    return "" if name is None else name["name"]
+    return "" if name is None else name.get("name", "")
 
 
 def _denial(tool: str, payload: Mapping[str, Any]) -> str:

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from sm.core.text import overlong_marks
 from sm.providers.claude.dialect import NOTHING, current
 
+_PIECE_LEAST = 100
 _PIECES_MAX = 700
 """claude needs about 3 ms of processor time for a piece of a long draft. A text of more pieces is pasted whole."""
 _GROUP_MAX, _GROUP_NEWLINES_MAX = 3_400, 34
@@ -76,8 +77,10 @@ def _groups(pieces: Sequence[str]) -> Iterator[Sequence[str]]:
 
 
 def _pieces(text: str) -> Iterator[str]:
+    # A piece must have room for a grapheme, and for a newline.
     limit, newlines_max = (
-        int(current().choose(f"paste.{of}", NOTHING).value) for of in ("characters", "newlines")
+        max(least, int(current().choose(f"paste.{of}", NOTHING).value))
+        for of, least in (("characters", _PIECE_LEAST), ("newlines", 1))
     )
     cuts = {match.end() for match in _IMAGE.finditer(text)}
     start = 0

@@ -139,7 +139,7 @@ def context_window(model: str, version: str = "") -> int:
     catalogue = _catalogue()
     if model.endswith("[1m]"):
         return catalogue.suffix_window
-    unlisted = int(current().choose("window.unlisted", Known(version_in(version))).value)
+    unlisted = max(1, int(current().choose("window.unlisted", Known(version_in(version))).value))
     # An earlier claude has this window for each model.
     if current().choose("window.by_model", Known(version_in(version))).value is False:
         return unlisted

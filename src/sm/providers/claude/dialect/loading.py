@@ -8,6 +8,8 @@ A file has a table for each fact, in groups; its path is the name of the fact. T
 - `careful`: the value for a program of which nothing better is known, beside `values`: a list of tables with a `value`
   and its condition: `from` and `until` (versions, both inclusive), or `contract` and `holds`.
 
+A table with `closed = true` in the data of sm has values that the readers know: an operator's table has no others.
+
 `measured` lists the versions with which a fact was seen, and `shown_by` names a contract or a recording.
 """
 
@@ -28,7 +30,7 @@ _MAX_BYTES = 64 * 1024
 _ENTRIES_MAX = 100
 _HINT = "show the facts that the file may have: sm check claude --facts"
 _KINDS = ("phrases", "texts", "table", "careful")
-_ABOUT = {"measured", "shown_by"}
+_ABOUT = {"measured", "shown_by", "closed"}
 _CONDITIONS = {"from", "until", "contract", "holds"}
 _OLDEST, _NEWEST = (0, 0, 0), (1_000_000, 0, 0)
 
@@ -59,6 +61,8 @@ class Fact:
     """Of this kind: a tuple of texts, a mapping, or the careful value."""
     cases: tuple[Case, ...] = ()
     measured: tuple[str, ...] = ()
+    is_closed: bool = False
+    """The readers know only the values of this table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +121,9 @@ def _check_against(name: str, fact: Fact, shipped: Mapping[str, Fact]) -> None:
     if fact.kind == "table":
         kinds = {type(value) for value in known.content.values()} or {str}
         for key, value in fact.content.items():
+            if known.is_closed and value not in known.content.values():
+                words = ", ".join(sorted(set(known.content.values())))
+                raise _Mistake(f"the value of {key} in {name} must be one of {words}")
             if type(value) not in kinds:
                 example = next(iter(known.content.values()), "a text")
                 raise _Mistake(f"the value of {key} in {name} must be like {example!r}")
@@ -163,7 +170,7 @@ def _fact(name: str, table: Mapping[str, Any]) -> Fact:
                 raise _Mistake(f"the careful value of {name} must be a text, a number, or true or false")
     cases = tuple(_case(name, case) for case in table.get("values", []))
     _check_contradictions(name, cases)
-    return Fact(kind, content, cases, measured)
+    return Fact(kind, content, cases, measured, table.get("closed") is True)
 
 
 def _texts(name: str, value: object) -> tuple[str, ...]:

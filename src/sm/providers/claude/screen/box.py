@@ -218,4 +218,4 @@ def _bad_model(above: Sequence[str]) -> str:
         return ""
     message = one_line(paragraph(above[last:]))[1:].lstrip()
     kept = current().phrases("chat.bad_model").fit(message)
-    return "" if kept is None else kept["model"]
+    return "" if kept is None else kept.get("model", "an unknown one")
