@@ -122,12 +122,11 @@ def _two_sub_agents(bill: Bill, agent: Agent) -> Agent:
 
 def _background_sub_agent(bill: Bill, agent: Agent) -> Agent:
     within = f"[[hold:behind]][[tool:Bash:echo behind]]{bill.used()}[[then]][[text:it is done]]{bill.used()}"
-    call = sub_agent(within, run_in_background=True)
-    agent.turn(f"behind {call}{bill.used()}[[then]][[text:begun]]{bill.used()}")
+    call = sub_agent(within, behind=True)
+    prompt = f"behind {call}{bill.used()}[[then]][[text:begun]]{bill.used()}"
+    agent.turn(prompt)
     bill.api.release("behind")
-    bill.api.wait_for(
-        lambda: [t for t in bill.api.turns("<task-notification>") if t.over], "notified", _STEP_S
-    )
+    agent.has_heard(prompt)
     return agent
 
 

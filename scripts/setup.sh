@@ -198,10 +198,13 @@ offer_link() {
     esac
 }
 
+# The oldest version that sm is right about. `./check --full` also runs the tests of the real claude with it.
+oldest_claude=2.1.197
+
 # Install the real Claude Code for the tests that run it. If it cannot be installed, print one line; the tests are
 # skipped, and all other checks still run.
 setup_claude() {
-    version=2.1.197
+    version=2.1.332
     package=node_modules/@anthropic-ai/claude-code
     runs_claude && return
     if ! have npm && ! (install npm) 2>/dev/null; then

@@ -16,7 +16,7 @@ from tests.scripted_api import ScriptedApi
 
 __all__ = ["BINARY", "KEY", "VERSION", "answer_first_questions", "binary", "environment", "missing", "seed"]
 
-VERSION = "2.1.197"
+VERSION = "2.1.332"
 OTHER_PROGRAM = "SM_TEST_CLAUDE"
 """The variable that names another claude than that of `./check`, of any version."""
 BINARY = Path(os.environ.get(OTHER_PROGRAM) or Path(__file__).parents[1] / "node_modules" / ".bin" / "claude")

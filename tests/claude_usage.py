@@ -1,6 +1,8 @@
 """The usage that the scripted API has sent, and that sm has counted, for tests and `python -m bench tokens`."""
 
+import re
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -29,6 +31,8 @@ PRICES = {
     "claude-haiku-5-5": Prices(0.1, 0.5, 0.01, Prices(0.5, 2.5, 0.05)),
 }
 """The public prices, which sm has in a list of its own."""
+_LAUNCHED = re.compile(r"Async agent launched.*?agentId: (\w+)", re.DOTALL)
+"""The result of a call that started a sub-agent in the background."""
 
 
 def used(n: int) -> str:
@@ -92,11 +96,28 @@ class Agent:
             turns = [turn for turn in self.api.turns(prompt) if not turn.agent_id]
             return sum(turn.answer is not None and turn.answer.whole for turn in turns) >= steps
 
-        self.api.wait_for(whole, f"the answers to {prompt[:60]}")
+        with explained(lambda: self.instance.screen(self.id)):
+            self.api.wait_for(whole, f"the answers to {prompt[:60]}")
 
     def turn(self, prompt: str) -> None:
         self.instance.prompt(self.id, prompt)
         self.answered(prompt)
+
+    def turn_with_sub_agents(self, prompt: str) -> None:
+        self.turn(prompt)
+        self.has_heard(prompt)
+
+    def has_heard(self, prompt: str) -> None:
+        """Wait until it has answered to the end of each sub-agent that this prompt started in the background."""
+        texts = [text for turn in self.api.turns(prompt) for _, text in turn.results]
+        for sub_agent_id in set(_LAUNCHED.findall("\n".join(texts))):
+            self.api.wait_for(
+                partial(self._has_answered, f"<task-id>{sub_agent_id}<"),
+                f"the answer to the end of {sub_agent_id}",
+            )
+
+    def _has_answered(self, text: str) -> bool:
+        return any(turn.over for turn in self.api.turns(text))
 
     def progress(self) -> dict[str, Any]:
         return self.instance.progress(self.id)
@@ -121,5 +142,12 @@ def _texts(directory: Path) -> list[str]:
     return [file.read_text() for file in directory.glob("[0-9]*.json")] if directory.exists() else []
 
 
-def sub_agent(prompt: str, **more: Any) -> str:
-    return tool("Agent", description="a part", prompt=prompt, subagent_type="general-purpose", **more)
+def sub_agent(prompt: str, *, behind: bool = False) -> str:
+    """The call of a sub-agent. `behind`: in the background, which later versions do unless they are told not to."""
+    return tool(
+        "Agent",
+        description="a part",
+        prompt=prompt,
+        subagent_type="general-purpose",
+        run_in_background=behind,
+    )

@@ -11,7 +11,7 @@ from typing import Any
 from sm import __version__
 from sm.errors import SandboxUnavailable, UsageError
 
-TESTED = {"claude": "2.1.197"}
+TESTED = {"claude": "2.1.332"}
 """The versions of the agents that an image gets unless another one is named."""
 AGENTS = ("claude", "codex", "node")
 """Everything that an image can have beyond its tools. node brings npm; it has no choice of version."""
