@@ -37,8 +37,7 @@ permission and usage.
 
 - **broken**: the contracts that the check names ([their sentences](claude-versions.md#contracts)).
 - **seen**: what was seen in place of the first of them.
-- **false**: how often `sm` said what was not so, such as that a message was read. That it shows 0 tokens
-  where it can read none, as with transcript-types and nested-key, is not counted.
+- **false**: how often `sm` said what was not so, such as that a message was read.
 - **mended by data**: with a file of the operator, `dialect/claude.toml`, these contracts hold again.
 
 """

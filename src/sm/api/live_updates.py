@@ -154,7 +154,7 @@ def _attention(views: Views, row: LiveRow) -> Attention:
 
 
 def tree_json(tree: Totals) -> TreeView:
-    return build_view(TreeView, tree, tokens=_tokens(tree.counted))
+    return build_view(TreeView, tree, tokens=_tokens(None if tree.unread else tree.counted))
 
 
 def tokens_json(counts: TokenCounts) -> TokensView:

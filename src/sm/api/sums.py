@@ -30,6 +30,7 @@ def session_sums_json(own: Totals, tree: Totals, now_s: float) -> SessionSumsVie
 def sums_json(sums: Totals, now_s: float) -> SumsView:
     return {
         "tokens": tokens_json(sums.counted),
+        "tokens_partial": sums.unread > 0,
         "cost_usd": sums.known_cost_usd,
         "cost_partial": sums.unpriced > 0,
         "minutes": sums.minutes(now_s),
@@ -83,6 +84,7 @@ def _group_json(group: UsageGroup, label: str) -> UsageGroupView:
         "removed": group.removed,
         "endings": cast(EndingsView, {status.value: count for status, count in group.endings.items()}),
         "tokens": tokens_json(group.tokens),
+        "tokens_partial": group.tokens_partial,
         "cost_usd": group.cost_usd,
         "cost_partial": group.cost_partial,
         "minutes": group.minutes,

@@ -43,11 +43,13 @@ class TreeSpending:
     """The sessions of the tree that have spent anything."""
     tokens_used: int
     cost_usd: float | None
-    """None: the price of a model is unknown."""
+    """None: the price of a model, or some tokens, are unknown."""
     budget: str | None = None
     """The budget of the root of the tree, and how much of it is spent."""
     known_cost_usd: float | None = None
     """The part of the cost whose prices are known; None: there is none."""
+    tokens_partial: bool = False
+    """Some tokens cannot be read: `tokens_used` lacks them."""
     is_part: bool = False
     """Another entry, that of the root of its tree, contains this one."""
 
@@ -174,6 +176,7 @@ def spending(
                 None if total.unpriced else round(total.cost, COST_DIGITS),
                 budgets.get(root_id),
                 total.known_cost_usd,
+                tokens_partial=total.unread > 0,
                 is_part=any(True for _ in ancestors(sessions[root_id], sessions.get)),
             )
         )

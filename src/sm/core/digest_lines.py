@@ -126,7 +126,8 @@ def _entry(key: str, entry: JsonObject, now: datetime, width: int) -> str:
             known, plus = _known_cost(entry), "+" if entry["cost_usd"] is None else ""
             cost = "no price" if known is None else f"${known:.2f}{plus}"
             budget = f", budget {line(entry['budget'])}" if entry["budget"] else ""
-            return f"{name}: {cost}, {entry['tokens_used']:,} tokens{budget}"
+            more = "+" if entry.get("tokens_partial") else ""  # an older daemon says nothing of it
+            return f"{name}: {cost}, {entry['tokens_used']:,}{more} tokens{budget}"
         case "changes" if "reason" in entry:
             return f"{name}: cannot be compared: {line(entry['reason'], _TEXT_MAX)}"
         case "changes":

@@ -28,6 +28,8 @@ class Totals:
     """The sessions that work now."""
     working_since_ms: int = 0
     """The sum of the times at which those sessions began to work, in milliseconds since the epoch."""
+    unread: int = 0
+    """The sessions of which some tokens cannot be read. They are among the unpriced ones."""
 
     def plus(self, other: Self, sign: int = 1) -> Self:
         """The sum, or with `sign` -1 the difference."""
@@ -48,6 +50,7 @@ class Totals:
             self.worked_ms + sign * other.worked_ms,
             self.working + sign * other.working,
             self.working_since_ms + sign * other.working_since_ms,
+            self.unread + sign * other.unread,
         )
 
     def minutes(self, now_s: float) -> float:
@@ -64,8 +67,10 @@ class Totals:
 
     @property
     def counted(self) -> TokenCounts | None:
-        """None: the tokens of none of the sessions are counted."""
-        return self.tokens if self.measured else None
+        """The part of the tokens that is known; None when there is none."""
+        if not self.measured or (self.unread == self.measured and self.tokens == TokenCounts()):
+            return None
+        return self.tokens
 
     @property
     def cost_usd(self) -> float | None:

@@ -1,7 +1,7 @@
 """Token usage, tool uses and to-do lists of agents. Pure data."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Self
@@ -10,6 +10,8 @@ _DATE_OF_MODEL = re.compile(r"[-@](\d{8}|latest)$", re.ASCII)
 
 COST_DIGITS = 6
 """Decimal places of a cost in US dollars."""
+UNREAD = "[unread]"
+"""Follows the name of the model in usage whose tokens cannot be read: all its numbers are 0. Sums are kept by name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +35,11 @@ class Usage:
     def context(self) -> int:
         """Tokens in the conversation after this message."""
         return self.input + self.cache_read + self.cache_write + self.output
+
+    @property
+    def is_unread(self) -> bool:
+        """The tokens of the message could not be read."""
+        return self.model.endswith(UNREAD)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +68,11 @@ class TokenCounts:
             self.cache_read + other.cache_read,
             self.cache_write + other.cache_write,
         )
+
+
+def known_tokens(usages: Sequence[Usage]) -> TokenCounts | None:
+    """The sum by kind. Returns None if the tokens of any message are unknown, because a partial sum would mislead."""
+    return None if any(used.is_unread for used in usages) else TokenCounts.of(usages)
 
 
 @dataclass(frozen=True, slots=True)

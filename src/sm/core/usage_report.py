@@ -56,6 +56,8 @@ class UsedTokens:
     tokens: TokenCounts
     cost_usd: float | None
     """None: the price is unknown."""
+    is_unread: bool = False
+    """The tokens cannot be read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,11 +82,13 @@ class UsageGroup:
     removed: int
     endings: Mapping[Status, int]
     tokens: TokenCounts | None
-    """None: nothing was counted."""
+    """The known part; None: there is none."""
+    tokens_partial: bool
+    """Some tokens cannot be read."""
     cost_usd: float | None
     """The known part; None: there is none."""
     cost_partial: bool
-    """The price of a model is unknown."""
+    """The price of a model, or some tokens, are unknown."""
     minutes: float
     reminders: int
     retries: int
@@ -99,6 +103,7 @@ class _Sums:
     sessions: set[str] = field(default_factory=set)
     endings: Counter[Status] = field(default_factory=Counter)
     tokens: TokenCounts | None = None
+    unread: bool = False
     cost: float | None = None
     partial: bool = False
     seconds: float = 0.0
@@ -106,6 +111,9 @@ class _Sums:
     completed: list[UsedSession] = field(default_factory=list)
 
     def add_tokens(self, used: UsedTokens) -> None:
+        if used.is_unread:
+            self.unread = self.partial = True
+            return
         self.tokens = (self.tokens or TokenCounts()) + used.tokens
         if used.cost_usd is not None:
             self.cost = (self.cost or 0.0) + used.cost_usd
@@ -204,6 +212,7 @@ def _group(key: str | None, sums: _Sums, known: Mapping[str, UsedSession]) -> Us
         sum(session.removed for session in sessions),
         {status: sums.endings[status] for status in ENDINGS},
         sums.tokens,
+        sums.unread,
         None if sums.cost is None else round(sums.cost, COST_DIGITS),
         sums.partial,
         round(sums.seconds / 60, 1),

@@ -10,7 +10,7 @@ from sm.core.observation import Activity, Observation
 from sm.core.timestamps import iso
 from sm.core.tool_calls import TurnBreak
 from sm.core.turns import TurnWork
-from sm.core.usage import FilePosition, Todo, ToolUse
+from sm.core.usage import UNREAD, FilePosition, Todo, ToolUse
 from sm.monitor.originals import Original
 from sm.monitor.transcripts import Root, read_new
 from sm.providers.readers import TranscriptDelta, TranscriptReader
@@ -83,7 +83,7 @@ def read_block(
         new.position,
         new.more,
         max(delta.tools, key=lambda tool: tool.at, default=None),
-        next((u.model for u in reversed(delta.usage) if not u.sidechain), None),
+        next((u.model.removesuffix(UNREAD) for u in reversed(delta.usage) if not u.sidechain), None),
         original is not None and not sidechain and (is_past_copy or bool(own.usage)),
     )
 

@@ -10,7 +10,7 @@ from sm.core.estimates import Sample
 from sm.core.models import Session
 from sm.core.timestamps import epoch_s, iso, later
 from sm.core.tree_totals import Totals
-from sm.core.usage import COST_DIGITS, SessionUsage, TokenCounts, ToolUse, Usage
+from sm.core.usage import COST_DIGITS, SessionUsage, TokenCounts, ToolUse, Usage, known_tokens
 from sm.core.usage_series import Price, UsageBucket, UsagePeriod, buckets
 from sm.errors import ExternalError, NoServer, NoTerminal
 from sm.monitor.observer import Observer
@@ -262,7 +262,7 @@ class Monitor:
         cost_usd = provider.cost_usd(usages) if usages else None
         return replace(
             shown,
-            tokens=TokenCounts.of(usages) if usages else None,
+            tokens=known_tokens(usages) if usages else None,
             cost_usd=None if cost_usd is None else round(cost_usd, COST_DIGITS),
             context_percent=context_percent(measured),
         )
@@ -294,8 +294,12 @@ class Monitor:
         if not counted.enable_tool_tracking:
             tools = {}
             facts = {name: value for name, value in facts.items() if name != "last_tool"}
+        is_unread = any(used.is_unread for used in usages)
         return Measurements(
-            tokens=TokenCounts.of(u for u in usages if not u.sidechain) if counts_tokens else None,
+            tokens=TokenCounts.of(u for u in usages if not u.sidechain)
+            if counts_tokens and not is_unread
+            else None,
+            is_unread=is_unread,
             subagents=TokenCounts.of(u for u in usages if u.sidechain),
             tools=tools,
             last_tool=_last_tool(facts.get("last_tool"), self._manager.now()),

@@ -35,7 +35,7 @@ from sm.monitor.listeners import AgentListener, AgentListeners
 from sm.monitor.permission_modes import PermissionModes, denial_facts
 from sm.monitor.recorder import Recorder, is_unread_end, outdated_s
 from sm.monitor.sources import Sources
-from sm.monitor.usage import UsageMeter
+from sm.monitor.usage import UNREAD_FACT, UsageMeter
 from sm.providers.readers import HookEvent
 from sm.sandboxes.home import HomeOf, on_host
 from sm.sessions.manager import Manager
@@ -224,6 +224,10 @@ class Observer:
             facts.append(f"the agent announced its end ({event}{ending})")
         if (session_id, TimerKind.UNREAD) in self._store.mail.open.timers:
             facts.append("the end of its transcript is unread: its last usage is not counted yet")
+        if UNREAD_FACT in measured:
+            facts.append(
+                "the tokens of some answers cannot be read: its cost is unknown, budgets count too little"
+            )
         return facts
 
     def _waits_without_request(self, session: Session) -> bool:

@@ -29,7 +29,9 @@ class Measurements:
     """The values read from an agent's transcripts and hooks. None means unknown, not zero."""
 
     tokens: TokenCounts | None = field(default_factory=TokenCounts)
-    """The tokens of the main conversation; None: tokens are not counted."""
+    """The tokens of the main conversation; None: tokens are not counted, or some cannot be read."""
+    is_unread: bool = False
+    """Some tokens cannot be read, of the main conversation or of sub-agents."""
     subagents: TokenCounts = field(default_factory=TokenCounts)
     tools: Mapping[str, int] = field(default_factory=dict)
     """Uses by tool, including those of sub-agents, in display order."""
@@ -37,7 +39,7 @@ class Measurements:
     context_tokens: int | None = None
     context_window: int | None = None
     cost_usd: float | None = None
-    """None when a model has no known price."""
+    """None when a model has no known price, or some tokens cannot be read."""
     current_activity: str | None = None
     """The agent's current activity by its hooks, in one line."""
     todo: Sequence[tuple[str, str]] | None = None
@@ -89,6 +91,7 @@ def report(
         "elapsed_seconds": elapsed,
         "tokens_used": None if tokens is None else tokens.used,
         "tokens": None if tokens is None else asdict(tokens),
+        "tokens_partial": known.is_unread,
         "subagents": None if tokens is None else {"tokens": asdict(known.subagents)},
         "tokens_remaining_estimate": None if tokens is None else remaining,
         "completion_percentage": percentage,

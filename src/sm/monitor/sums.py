@@ -10,7 +10,7 @@ from sm.core.models import Session
 from sm.core.statuses import Status
 from sm.core.timestamps import epoch_s
 from sm.core.tree_totals import NO_TOTALS, Totals, TreePart, TreeTotals
-from sm.core.usage import TokenCounts, Usage
+from sm.core.usage import UNREAD, TokenCounts, Usage
 from sm.core.work_time import elapsed_s
 from sm.monitor.usage import UsageMeter
 from sm.policy.access import AccessTarget
@@ -106,7 +106,7 @@ class TreeSums:
         return Sample(
             self._models.get(session.id),
             elapsed_s(session, completed_at, session.worked_s),
-            own.tokens.used if own.measured else None,
+            own.tokens.used if own.measured and not own.unread else None,
             own.known_cost_usd if not own.unpriced else None,
         )
 
@@ -167,6 +167,7 @@ class TreeSums:
             worked_ms=round(session.worked_s * 1000),
             working=int(since_ms is not None),
             working_since_ms=since_ms or 0,
+            unread=known.unread,
         )
         return TreePart(session.parent_id, own)
 
@@ -188,22 +189,25 @@ class TreeSums:
             known.unpriced,
             removed=1,
             worked_ms=round(session.worked_s * 1000),
+            unread=known.unread,
         )
         return TreePart(session.heir, own)
 
 
 def measured_totals(provider: Provider | None, usages: Sequence[Usage]) -> Totals:
     """The tokens and the known cost of sums by model. `provider`: None if it is unknown to this version of sm."""
+    is_unread = any(used.is_unread for used in usages)
     costs = [None if provider is None else provider.cost_usd([used]) for used in usages if used.context]
     return Totals(
         tokens=TokenCounts.of(usages),
         measured=int(bool(usages)),
         cost=sum(cost for cost in costs if cost is not None),
-        unpriced=int(None in costs),
+        unpriced=int(is_unread or None in costs),
+        unread=int(is_unread),
     )
 
 
 def main_model(usages: Sequence[Usage]) -> str | None:
     """The model that has the most tokens in the main conversation, else in those of sub-agents; None: no usage."""
     most = max(usages, key=lambda used: (not used.sidechain, used.context), default=None)
-    return None if most is None else most.model
+    return None if most is None else most.model.removesuffix(UNREAD)

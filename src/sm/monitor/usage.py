@@ -24,6 +24,7 @@ from sm.providers.base import Fork, program_version
 from sm.providers.readers import TranscriptDelta, TranscriptReader
 from sm.sandboxes.home import HomeOf, on_host
 from sm.state.budgets import Budgets
+from sm.state.unread_transcripts import tell_unread_usage
 from sm.store import Store, Transaction, durable
 
 _LOOKED_WITHIN_S = 5.0
@@ -35,6 +36,8 @@ _PROMPT_LINES = 500
 _UNREAD = FilePosition(0, 0)
 """No file has this inode."""
 _NO_TOOL = {"timestamp": ""}
+UNREAD_FACT = "unread_usage"
+"""The fact with the time at which the first answer came whose tokens cannot be read."""
 _CONVERSATION_FACTS = frozenset({"todo", "failed", "context_tokens", "answer", "calls", "grew_at", "work"})
 _WORK = tuple(field.name for field in fields(TurnWork))
 """Facts to drop when the session starts another conversation."""
@@ -238,6 +241,8 @@ class UsageMeter:
                 facts["answer"] = delta.answer
             if delta.context_tokens is not None and counts_tokens:
                 facts["context_tokens"] = delta.context_tokens
+            elif any(used.is_unread and not used.sidechain for used in delta.usage):
+                facts.pop("context_tokens", None)
             if block.model is not None and not is_same_model(facts.get("model"), block.model):
                 facts["model"] = block.model  # a person has chosen another model
             if delta.version:
@@ -256,10 +261,15 @@ class UsageMeter:
         used = delta.usage if counts_tokens else ()
         tools = delta.tools if counts_tools else ()
         version = program_version(delta.version) if current else None
+        is_first_unread = UNREAD_FACT not in facts and any(one.is_unread for one in used)
+        if is_first_unread:
+            facts[UNREAD_FACT] = now
 
         async def recorded(tx: Transaction) -> None:
             if record is not None:
                 await record(tx, observations=delta.observations)
+            if is_first_unread:
+                await tell_unread_usage(tx, session_id)
             if version is not None and version != tx.session(session_id).program_version:
                 await tx.update(tx.session(session_id), program_version=version)
 

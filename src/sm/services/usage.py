@@ -195,7 +195,12 @@ class UsageReports:
         )
         tokens = [
             UsedTokens(
-                session_id, used.at, used.model, TokenCounts.of([used]), self._manager.cost_usd(session, used)
+                session_id,
+                used.at,
+                used.model,
+                TokenCounts.of([used]),
+                self._manager.cost_usd(session, used),
+                used.is_unread,
             )
             for session_id, used in (usage if self._sums.counts_tokens else ())
             if (session := chosen.get(session_id)) is not None

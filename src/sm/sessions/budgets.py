@@ -22,6 +22,7 @@ from sm.core.budgets import (
 )
 from sm.core.labels import name_to_type
 from sm.core.lifecycle import is_live
+from sm.core.local_days import day_start, local_day
 from sm.core.models import Caller, RequestKey, Session
 from sm.core.pause_states import PauseState
 from sm.core.requests import Request
@@ -101,16 +102,32 @@ class Budgeting:
         going = (s for s in live if s.paused is None or s.paused.state is PauseState.PAUSING)
         return sum(any(b.id == budget.id for b in self._store.budgets.binding(s)) for s in going)
 
-    def report(self, caller: Caller, reference: str) -> BudgetReport:
-        """The budgets that bind a session. Of those above it, the caller gets only the rest."""
-        return self._report(self._manager.find(caller, reference, Action.LOWER_BUDGET))
+    async def report(self, caller: Caller, reference: str) -> BudgetReport:
+        """Read the budgets that bind a session. Of those above it, the caller gets only the rest."""
+        return await self._report(self._manager.find(caller, reference, Action.LOWER_BUDGET))
 
-    def report_of_day(self, caller: Caller) -> BudgetReport:
-        """The daily budget."""
+    async def report_of_day(self, caller: Caller) -> BudgetReport:
+        """Read the daily budget."""
         self._manager.require(caller, Action.MANAGE_DAILY_BUDGET, is_read=True)
-        return BudgetReport(None, self.status(DAILY))
+        return BudgetReport(None, self.status(DAILY), warnings=await self._unread(DAILY))
 
-    def _report(self, session: Session, warnings: Sequence[str] = ()) -> BudgetReport:
+    async def _unread(self, subject: str) -> Sequence[str]:
+        """Warn of tokens that cannot be read: the budget counts too little."""
+        if not self.has(subject):
+            return ()
+        since, sessions = "", self._store.sessions
+        if subject == DAILY:
+            since = day_start(local_day(self._manager.now()))
+            ids = {*sessions, *(s.id for s in await self._store.sums.removed())}
+        else:
+            ids = {s.id for s in sessions.values() if any(a.id == subject for a in above(s, sessions.get))}
+            ids |= {s.id for s in await self._store.sums.removed() if s.heir in ids}
+        used = await self._store.sums.usage_since(since, slots=False)
+        if not any(one.is_unread and session_id in ids for session_id, one in used):
+            return ()
+        return ("the tokens of some answers cannot be read: more was spent than this budget counts",)
+
+    async def _report(self, session: Session, warnings: Sequence[str] = ()) -> BudgetReport:
         reads = self._store.budgets
         above = [
             BudgetStatus(budget, reads.spent_now(budget))
@@ -121,6 +138,7 @@ class Budgeting:
         if own is not None and own.spent.unpriced and own.budget.limits.usd is not None:
             tokens = amount_text("tokens", own.spent.unpriced)
             warnings = (*warnings, f"{tokens} tokens of models without a known price do not count in usd")
+        warnings = (*warnings, *await self._unread(session.id))
         return BudgetReport(session, own, above, warnings)
 
     # Changes
@@ -148,7 +166,7 @@ class Budgeting:
                 await self._apply(tx, caller, now, budget, limits, wanted)
                 tx.remember(now.id)
             warnings = self._warnings(tx, now.id)
-        return self._report(session, warnings)
+        return await self._report(session, warnings)
 
     async def change_of_day(
         self, caller: Caller, wanted: BudgetChange, key: RequestKey | None
@@ -168,7 +186,7 @@ class Budgeting:
                 await self._manager.budgets.change(tx, budget, limits, str(caller), steps=budget.steps)
                 tx.remember(DAILY)
             warnings = self._warnings(tx, DAILY)
-        return BudgetReport(None, self.status(DAILY), (), warnings)
+        return BudgetReport(None, self.status(DAILY), (), (*warnings, *await self._unread(DAILY)))
 
     async def _apply(
         self,

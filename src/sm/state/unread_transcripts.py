@@ -1,4 +1,4 @@
-"""Remembers the ended sessions whose last lines are unread. Functions of a transaction.
+"""Remembers the ended sessions whose last lines are unread, and warns of unread usage. Functions of a transaction.
 
 The timer `unread` of a session is written with its end, so no crash of the daemon loses the usage in these lines.
 """
@@ -41,5 +41,15 @@ async def tell_uncounted(tx: Transaction, session: Session, why: str) -> None:
     text = (
         f"{subject(session)} - was removed, and the end of its transcript could not be read: {why}. The usage in it is "
         "not counted"
+    )
+    await tx.event(EventType.WARNING, session, tx.now, text, {})
+
+
+async def tell_unread_usage(tx: Transaction, session_id: str) -> None:
+    """Warn that the tokens of an answer are unknown, because the agent CLI names them in an unknown way."""
+    session = tx.session(session_id)
+    text = (
+        f"{subject(session)} - the tokens of an answer cannot be read. Its tokens and its cost are unknown, and "
+        f"budgets count too little; see: sm check {session.provider}"
     )
     await tx.event(EventType.WARNING, session, tx.now, text, {})

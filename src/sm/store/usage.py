@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import astuple, fields
 from typing import Any
 
-from sm.core.usage import FilePosition, ToolUse, Usage
+from sm.core.usage import UNREAD, FilePosition, ToolUse, Usage
 from sm.store.connection import Read
 from sm.store.rows import decode_json, encode_json
 from sm.store.writes import Writes
@@ -14,8 +14,8 @@ _COMPLETED_LOOKED_AT = 50
 """Bounds the cost of a query that `sm progress --watch` repeats every second."""
 _COMPLETED_MIN = 3
 """One or two sessions say little about the next one."""
-
-
+_ANY_UNREAD = f"%{UNREAD}"
+"""Matches the models of usage that could not be read. The tokens of such a session are too low."""
 _COUNTED = tuple(f.name for f in fields(Usage) if f.name not in ("message_id", "sidechain"))
 _ADD_USAGE = (
     f"INSERT INTO usage (session_id, {', '.join(f.name for f in fields(Usage))})"  # noqa: S608 - constant names
@@ -154,8 +154,9 @@ class MeasureReads:
         rows = await self._read(
             "SELECT sum(u.input + u.output) * 60.0 / s.worked_s FROM usage u JOIN (SELECT id, worked_s FROM sessions"
             " WHERE agent_type = ? AND status = 'completed' AND removed = 0 AND worked_s > 0"
-            " ORDER BY completed_at DESC LIMIT ?) s ON s.id = u.session_id GROUP BY u.session_id",
-            (agent_type, _COMPLETED_LOOKED_AT),
+            " ORDER BY completed_at DESC LIMIT ?) s ON s.id = u.session_id GROUP BY u.session_id"
+            " HAVING NOT max(u.model LIKE ?)",
+            (agent_type, _COMPLETED_LOOKED_AT, _ANY_UNREAD),
         )
         return [float(row[0]) for row in rows]
 
@@ -164,8 +165,8 @@ class MeasureReads:
         rows = await self._read(
             "SELECT sum(u.input + u.output) FROM usage u JOIN (SELECT id FROM sessions WHERE agent_type = ?"
             " AND status = 'completed' AND removed = 0 ORDER BY completed_at DESC LIMIT ?) s"
-            " ON s.id = u.session_id GROUP BY u.session_id ORDER BY 1",
-            (agent_type, _COMPLETED_LOOKED_AT),
+            " ON s.id = u.session_id GROUP BY u.session_id HAVING NOT max(u.model LIKE ?) ORDER BY 1",
+            (agent_type, _COMPLETED_LOOKED_AT, _ANY_UNREAD),
         )
         totals = [row[0] for row in rows]
         return int(totals[len(totals) // 2]) if len(totals) >= _COMPLETED_MIN else None

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sm.core.usage import ActionLine, Todo, ToolUse, Usage
+from sm.core.usage import UNREAD, ActionLine, Todo, ToolUse, Usage
 from sm.providers.claude.actions import last_actions, tool_line
 from sm.providers.claude.facts import (
     SYNTHETIC,
@@ -118,7 +118,19 @@ def test_usage_without_one_of_its_numbers_is_unknown_and_not_zero(name: str) -> 
     known = usage(11, 101, 1000, 5000)
     assert len([fact for fact in facts(assistant("m1", known)) if isinstance(fact, Usage)]) == 1
     del known[name]
-    assert not any(isinstance(fact, Usage) for fact in facts(assistant("m1", known)))
+    assert only_fact(assistant("m1", known)) == Usage("m1", f"{OPUS}{UNREAD}", AT)
+
+
+def test_usage_is_unknown_when_a_release_renames_the_keys_around_it() -> None:
+    message = {"id": "m1", "role": "assistant", "model": OPUS, "content": [], "consumed": usage(1, 2)}
+    assert only_fact(line("assistant", message=message)) == Usage("m1", f"{OPUS}{UNREAD}", AT)
+    unnamed = {"role": "assistant", "engine": OPUS, "content": [], "usage": usage(1, 2)}
+    found = only_fact(line("assistant", message=unnamed, uuid="u1"))
+    assert (found.message_id, found.is_unread, found.context) == ("u1", True, 0)
+    # A line of a new type with an answer of the model, as the API forms it.
+    renamed = line("model_turn", message={**message, "usage": usage(1, 2)})
+    assert (only_fact(renamed).message_id, only_fact(renamed).is_unread) == ("m1", True)
+    assert not facts(line("progress", message={**message, "role": "user"}))
 
 
 def test_usage_has_the_request_id_when_the_message_has_no_id() -> None:
@@ -141,8 +153,9 @@ def test_usage_of_a_long_prompt_names_its_tariff() -> None:
 
 
 @pytest.mark.parametrize("odd", [None, -1, True, 1.5, "7", 10**8 + 1, 10**13, [], {}])
-def test_malformed_token_count_is_zero(odd: Any) -> None:
-    assert only_fact(assistant("m", usage(odd, 2))).input == 0
+def test_usage_with_a_malformed_token_count_is_unknown(odd: Any) -> None:
+    assert only_fact(assistant("m", usage(odd, 2))) == Usage("m", f"{OPUS}{UNREAD}", AT)
+    assert only_fact(assistant("m", usage(1, 2, odd))).cache_read == 0
 
 
 def test_compaction_has_the_token_counts_before_and_after() -> None:

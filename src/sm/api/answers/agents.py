@@ -56,10 +56,13 @@ class ProgressView(TypedDict):
     elapsed_seconds: int
     tokens_used: Annotated[int | None, doc("The sum of `input` and `output`.")]
     tokens: TokensView | None
+    tokens_partial: Annotated[
+        bool, doc("True: the tokens of some answers cannot be read, so `tokens` is null.")
+    ]
     subagents: SubagentsView | None
     tokens_remaining_estimate: int | None
     completion_percentage: int | None
-    cost_usd: Annotated[float | None, doc("Null when the price of a model is unknown.")]
+    cost_usd: Annotated[float | None, doc("Null when the price of a model, or some tokens, are unknown.")]
     minutes: Annotated[float, doc("Minutes of work: running and not paused.")]
     estimate: Annotated[EstimateView | None, doc("Null: no evidence, or the session has ended.")]
     prices_as_of: Annotated[str | None, doc("The date of the list prices; null: the provider has none.")]

@@ -25,11 +25,12 @@ class TreeSpendingView(TypedDict):
     label: SessionLabel
     sessions: Annotated[int, doc("The sessions of the tree that have spent anything.")]
     tokens_used: Annotated[int, doc("Input and output, without the cache.")]
-    cost_usd: Annotated[float | None, doc("Null: the price of a model is unknown.")]
+    cost_usd: Annotated[float | None, doc("Null: the price of a model, or some tokens, are unknown.")]
     budget: Annotated[str | None, doc("The budget of the root, and how much of it is spent; null: none.")]
     known_cost_usd: Annotated[
         float | None, doc("The part of the cost whose prices are known; null: there is none.")
     ]
+    tokens_partial: Annotated[bool, doc("True: some tokens cannot be read, so there are more.")]
     is_part: Annotated[bool, doc("Another entry, that of the root of its tree, contains this one.")]
 
 

@@ -23,14 +23,16 @@ class TreeView(TypedDict):
 
     sessions: Annotated[int, doc("At least 1: the session itself.")]
     live: int
-    tokens: Annotated[TokensView | None, doc("Null: nothing is counted.")]
+    tokens: Annotated[TokensView | None, doc("Null: nothing is counted, or some tokens cannot be read.")]
     cost_usd: Annotated[float | None, doc("Null: nothing is counted, or the price of a model is unknown.")]
 
 
 class LiveRowView(SessionView):
     """A session with its usage and its open work. A field without a measurement is null."""
 
-    tokens: Annotated[TokensView | None, doc("Includes the tokens of sub-agents.")]
+    tokens: Annotated[
+        TokensView | None, doc("Includes the tokens of sub-agents. Null: unknown, or some cannot be read.")
+    ]
     cost_usd: Annotated[float | None, doc("Null when the price of a model is unknown.")]
     context_percent: Annotated[int | None, doc("The used part of the context window.")]
     activity: Annotated[str | None, doc("What the agent does now; null for callers that may not read it.")]

@@ -28,9 +28,12 @@ class SpreadView(TypedDict):
 class SumsView(TypedDict):
     """The usage of a session itself."""
 
-    tokens: Annotated[TokensView | None, doc("Includes the tokens of sub-agents. Null: nothing is counted.")]
+    tokens: Annotated[TokensView | None, doc("Includes the tokens of sub-agents. Null: nothing is known.")]
+    tokens_partial: Annotated[bool, doc("True: some tokens cannot be read, so there are more.")]
     cost_usd: Annotated[float | None, doc("The known part of the cost; null: there is none.")]
-    cost_partial: Annotated[bool, doc("True: the price of a model is unknown, so the cost is higher.")]
+    cost_partial: Annotated[
+        bool, doc("True: the price of a model, or some tokens, are unknown, so the cost is higher.")
+    ]
     minutes: Annotated[float, doc("Minutes of work: running and not paused.")]
 
 
@@ -84,8 +87,11 @@ class UsageGroupView(TypedDict):
     removed: int
     endings: EndingsView
     tokens: TokensView | None
+    tokens_partial: Annotated[bool, doc("True: some tokens cannot be read, so there are more.")]
     cost_usd: Annotated[float | None, doc("The known part of the cost; null: there is none.")]
-    cost_partial: Annotated[bool, doc("True: the price of a model is unknown, so the cost is higher.")]
+    cost_partial: Annotated[
+        bool, doc("True: the price of a model, or some tokens, are unknown, so the cost is higher.")
+    ]
     minutes: Annotated[float, doc("Minutes of work: running and not paused.")]
     reminders: int
     retries: Annotated[int, doc("Retries after faults of the service.")]

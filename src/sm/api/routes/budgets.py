@@ -30,7 +30,7 @@ class BudgetBody(Body):
 @routes.route("GET", "/v1/sessions/{ref}/budget", agents=True)
 async def budget(request: ApiRequest) -> BudgetReportView:
     """Show the budget of a session, and the rest of those above it."""
-    return report_json(request.views, request.services.budgets.report(request.caller, request.name))
+    return report_json(request.views, await request.services.budgets.report(request.caller, request.name))
 
 
 @routes.route("POST", "/v1/sessions/{ref}/budget", agents=True)
@@ -44,7 +44,7 @@ async def change(request: ApiRequest, body: BudgetBody, key: RequestKey | None) 
 @routes.route("GET", "/v1/budget", agents=False)
 async def budget_of_day(request: ApiRequest) -> BudgetReportView:
     """Show the daily budget of the instance."""
-    return report_json(request.views, request.services.budgets.report_of_day(request.caller))
+    return report_json(request.views, await request.services.budgets.report_of_day(request.caller))
 
 
 @routes.route("POST", "/v1/budget", agents=False)

@@ -2,6 +2,7 @@
 
 Groups by type, model, day, account or tree. Includes ended, archived and removed sessions. From an agent: its own
 session and its descendants. A cost with a + is not the whole cost: the price of a model is unknown.
+Tokens with a + are not all: some cannot be read.
 
 \b
 Columns:

@@ -67,6 +67,9 @@ def progress_block(
 def _tokens(progress: JsonObject) -> list[str]:
     used = progress.get("tokens_used")
     percentage = progress.get("completion_percentage")
+    if used is None and progress.get("tokens_partial"):
+        done = "" if percentage is None else f" ({percentage}%)"
+        return [f"Tokens: unknown{done}: those of some answers cannot be read"]
     if used is None:
         return [] if percentage is None else [f"Done: {percentage}%"]
     text = f"Tokens: {used:,}"

@@ -1,6 +1,6 @@
 """Formats sums of tokens, cost and time, estimates, and the report of `sm usage`. Pure."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from sm.cli.display.output import Table
 from sm.core.lines import JsonObject, line
@@ -20,6 +20,7 @@ _HEADER = (
         "TIME EACH",
     ),
 )
+_USED = ("input", "output")
 
 
 def money(cost_usd: float | None, *, partial: bool = False) -> str:
@@ -37,13 +38,20 @@ def short(number: float) -> str:
     return f"{number:g}"
 
 
+def count(tokens: JsonObject | None, kinds: Sequence[str], *, partial: bool = False) -> str:
+    """`12.3k`; `12.3k+` if some tokens are unknown, and `?` if all are."""
+    if tokens is None:
+        return "?" if partial else "-"
+    return f"{short(sum(tokens[kind] for kind in kinds))}{'+' if partial else ''}"
+
+
 def sums_words(session: JsonObject) -> str:
     """The sums of a session and its descendants, then its own: `12.3k tokens, $1.25, 8min; own 2.0k, $0.10, 3min`.
 
     Empty without usage and work, and for an older daemon.
     """
     sums = session.get("sums")
-    if not sums or not (sums["tree"]["tokens"] or sums["tree"]["minutes"]):
+    if not sums or not (sums["tree"]["tokens"] or sums["tree"]["minutes"] or _is_partial(sums["tree"])):
         return ""
     tree, own = sums["tree"], sums["own"]
     text = _words(tree, " tokens")
@@ -54,11 +62,16 @@ def sums_words(session: JsonObject) -> str:
 
 def _words(sums: JsonObject, unit: str = "") -> str:
     parts = []
-    if sums["tokens"] is not None:
-        parts.append(f"{short(sums['tokens']['input'] + sums['tokens']['output'])}{unit}")
+    if sums["tokens"] is not None or _is_partial(sums):
+        parts.append(f"{count(sums['tokens'], _USED, partial=_is_partial(sums))}{unit}")
         parts.append(money(sums["cost_usd"], partial=sums["cost_partial"]))
     parts.append(f"{sums['minutes']:g}min")
     return ", ".join(parts)
+
+
+def _is_partial(sums: JsonObject) -> bool:
+    """Return whether some tokens are unknown. An older daemon does not know of that."""
+    return bool(sums.get("tokens_partial"))
 
 
 def tree_lines(progress: JsonObject) -> list[str]:
@@ -73,13 +86,14 @@ def tree_lines(progress: JsonObject) -> list[str]:
     if tree["removed"]:
         others.append(f"{tree['removed']} removed")
     lines = [f"Tree: {', '.join(others)}, {tree['minutes']:g} min of work"]
-    if tree["tokens"] is not None:
-        lines.append(f"  Tokens: {_kinds(tree['tokens'])}")
+    if tree["tokens"] is not None or _is_partial(tree):
+        lines.append(f"  Tokens: {_kinds(tree)}")
         lines.append(f"  Cost: {money(tree['cost_usd'], partial=tree['cost_partial'])}")
     own = [f"{progress['minutes']:g} min of work"]
-    if progress["tokens_used"] is not None:
+    if progress["tokens_used"] is not None or _is_partial(progress):
+        used = "?" if progress["tokens_used"] is None else f"{progress['tokens_used']:,}"
         own = [
-            f"{progress['tokens_used']:,} tokens",
+            f"{used} tokens",
             _own_cost(progress),
             *own,
         ]
@@ -93,8 +107,9 @@ def _own_cost(progress: JsonObject) -> str:
     return money(cost_usd, partial=own.get("cost_partial", progress["cost_usd"] is None))
 
 
-def _kinds(tokens: JsonObject) -> str:
-    return ", ".join(f"{count:,} {kind.replace('_', ' ')}" for kind, count in tokens.items())
+def _kinds(sums: JsonObject) -> str:
+    kinds = [f"{number:,} {kind.replace('_', ' ')}" for kind, number in (sums["tokens"] or {}).items()]
+    return ", ".join([*kinds, *(["some unknown"] if _is_partial(sums) else [])])
 
 
 def estimate_words(estimate: JsonObject | None) -> str | None:
@@ -129,7 +144,7 @@ def report_table(report: JsonObject) -> Table:
 
 
 def _cells(group: JsonObject) -> tuple[str, ...]:
-    tokens, sessions = group["tokens"], f"{group['sessions']}"
+    tokens, sessions, partial = group["tokens"], f"{group['sessions']}", _is_partial(group)
     if group["removed"]:
         sessions += f" ({group['removed']} removed)"
     endings = [f"{count} {kind}" for kind, count in group["endings"].items() if count]
@@ -137,8 +152,8 @@ def _cells(group: JsonObject) -> tuple[str, ...]:
     return (
         sessions,
         ", ".join(endings) or "-",
-        "-" if tokens is None else short(tokens["input"] + tokens["output"]),
-        "-" if tokens is None else short(tokens["cache_read"] + tokens["cache_write"]),
+        count(tokens, _USED, partial=partial),
+        count(tokens, ("cache_read", "cache_write"), partial=partial),
         money(group["cost_usd"], partial=group["cost_partial"]),
         f"{group['minutes']:g}",
         f"{group['reminders']}",

@@ -17,7 +17,7 @@ from enum import StrEnum
 from typing import Any, TypeAlias
 
 from sm.core.text import MARK
-from sm.core.usage import ToolUse, Usage
+from sm.core.usage import UNREAD, ToolUse, Usage
 from sm.providers.claude import values
 from sm.providers.claude.background import is_notification
 from sm.providers.claude.dialect import current
@@ -203,6 +203,8 @@ def is_command(kind: MarkKind, text: str) -> bool:
 def _read(value: Mapping[str, Any]) -> Iterator[Fact]:
     kind = current().table("transcript.types").get(values.name(value.get("type")), "")
     reader = _READERS.get(kind)
+    if reader is None and values.mapping(value.get("message")).get("role") == "assistant":
+        reader = _unknown_answer
     if reader is not None:
         line = _Line(
             value,
@@ -244,21 +246,28 @@ def _assistant(line: _Line) -> Iterator[Fact]:
                 pass
 
 
-_COUNTED = {"input_tokens", "output_tokens"}
-"""Numbers that each usage has."""
+def _unknown_answer(line: _Line) -> Iterator[Usage]:
+    """Read a line of an unknown type with a message of the model: it may repeat the usage of another line."""
+    yield from _usage(line, {**values.mapping(line.value.get("message")), "usage": None}, "")
+
+
+_NO_MODEL = "unknown"
 
 
 def _usage(line: _Line, message: Mapping[str, Any], model: str) -> Iterator[Usage]:
-    usage = message.get("usage")
+    usage = values.mapping(message.get("usage"))
     message_id = values.name(message.get("id")) or values.name(line.value.get("requestId"))
-    if not isinstance(usage, dict) or not message_id or not model:
-        return
-    if not usage.keys() >= _COUNTED:  # unknown is better than too little
+    # Numbers that each usage has.
+    fresh, output = (values.known_tokens(usage.get(name)) for name in ("input_tokens", "output_tokens"))
+    if fresh is None or output is None or not message_id or not model:
+        # Unknown is better than too little. Without the id of a message, each line of it would count.
+        message_id = message_id or values.name(line.value.get("uuid"))
+        if message and message_id:
+            yield Usage(message_id, f"{model or _NO_MODEL}{UNREAD}", line.at or "", sidechain=line.sidechain)
         return
     cache_write = values.tokens(usage.get("cache_creation_input_tokens"))
     created = values.mapping(usage.get("cache_creation"))
     for_an_hour = values.tokens(created.get("ephemeral_1h_input_tokens"))
-    fresh = values.tokens(usage.get("input_tokens"))
     cache_read = values.tokens(usage.get("cache_read_input_tokens"))
     billed_as = with_tariff(model, fresh + cache_read + cache_write)
     yield Usage(
@@ -266,7 +275,7 @@ def _usage(line: _Line, message: Mapping[str, Any], model: str) -> Iterator[Usag
         f"{FAST}{model}" if usage.get("speed") == "fast" else billed_as,
         line.at or "",
         input=fresh,
-        output=values.tokens(usage.get("output_tokens")),
+        output=output,
         cache_read=cache_read,
         cache_write=cache_write,
         cache_write_1h=min(for_an_hour, cache_write),

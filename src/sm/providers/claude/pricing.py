@@ -103,10 +103,13 @@ def knows_price(model: str, overrides: Mapping[str, ModelPrices] | None = None) 
 def cost_usd(usages: Iterable[Usage], overrides: Mapping[str, ModelPrices] | None = None) -> float | None:
     """Return the price in US dollars of messages, or of sums by model.
 
-    Returns None if the price of any model with usage is unknown, because a partial sum would mislead.
+    Returns None if the price of any model with usage is unknown, or the tokens of any message, because a partial sum
+    would mislead.
     """
     total = 0.0
     for used in usages:
+        if used.is_unread:
+            return None
         if not used.context:
             continue
         prices = prices_of(used.model, overrides)

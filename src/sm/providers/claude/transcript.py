@@ -74,7 +74,7 @@ class ClaudeTranscriptReader:
                 case ToolResult() if fact.todos is not None:
                     todos = apply_change(todos, fact.todos)
                 case Usage() if not fact.sidechain:
-                    context = fact.context
+                    context = None if fact.is_unread else fact.context
                 case Compaction() if fact.post_tokens is not None and not fact.sidechain:
                     context = fact.post_tokens
                 case _:

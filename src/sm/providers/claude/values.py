@@ -117,10 +117,15 @@ def count(value: object) -> int | None:
     return value if type(value) is int and 0 <= value <= _COUNT_MAX else None
 
 
-def tokens(value: object) -> int:
-    """The tokens of one message; 0 for a negative or absurd number, which must not count in a sum."""
+def known_tokens(value: object) -> int | None:
+    """The tokens of one message; None for a negative or absurd number, which must not count in a sum."""
     known = count(value)
-    return known if known is not None and known <= _TOKENS_MAX else 0
+    return known if known is not None and known <= _TOKENS_MAX else None
+
+
+def tokens(value: object) -> int:
+    """As `known_tokens`, with 0 for None."""
+    return known_tokens(value) or 0
 
 
 # One format, because times are compared as strings.

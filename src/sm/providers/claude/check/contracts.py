@@ -643,9 +643,10 @@ def _usage(play: Play) -> str:
 
     def look() -> dict[str, Any] | None:
         found: dict[str, Any] = play.client.get(session_path(session_id, "/progress"))
-        return found if found["tokens_used"] else None
+        return found if found["tokens_used"] or found["tokens_partial"] else None
 
     progress = play.until(look, "tokens are counted")
+    expect(not progress["tokens_partial"], "the tokens of an answer cannot be read, and are shown as unknown")
     counted = {name: progress["tokens"].get(name) for name in expected}
     expect_true_claim(counted == expected, f"counted {counted}, billed {expected}")
     model = play.session(session_id)["model"]
