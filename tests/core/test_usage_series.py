@@ -4,12 +4,16 @@ from collections.abc import Sequence
 
 import pytest
 
-from sm.core.usage import TokenCounts, Usage
+from sm.core.usage import UNREAD, TokenCounts, Usage
 from sm.core.usage_series import ModelUsage, UsageBucket, UsagePeriod, buckets
 
 
 def price(usages: Sequence[Usage]) -> float | None:
-    return None if any(used.model == "unknown" for used in usages) else float(sum(u.output for u in usages))
+    return (
+        None
+        if any(u.is_unread or u.model == "unknown" for u in usages)
+        else float(sum(u.output for u in usages))
+    )
 
 
 def used(bucket: str, model: str, output: int) -> Usage:
@@ -46,3 +50,9 @@ def test_cost_of_a_bucket_is_unknown_when_one_price_is_unknown() -> None:
     )
     assert bucket.cost_usd is None
     assert [m.cost_usd for m in bucket.models] == [1.0, None]
+
+
+def test_cost_of_a_model_is_unknown_when_some_of_its_tokens_cannot_be_read() -> None:
+    unread = Usage("", f"opus{UNREAD}", "2026-11-22")
+    (bucket,) = buckets([(used("2026-11-22", "opus", 1), price), (unread, price)], UsagePeriod.DAY)
+    assert bucket.models == (ModelUsage("opus", TokenCounts(1, 1), None),)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from sm.core.usage import COST_DIGITS, TokenCounts, Usage
+from sm.core.usage import COST_DIGITS, UNREAD, TokenCounts, Usage
 
 
 class UsagePeriod(StrEnum):
@@ -29,7 +29,7 @@ class ModelUsage:
     model: str
     tokens: TokenCounts
     cost_usd: float | None
-    """None: the price is unknown."""
+    """None: the price is unknown, or some tokens, which `tokens` lacks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +58,10 @@ def buckets(sums: Iterable[tuple[Usage, Price]], period: UsagePeriod) -> list[Us
     by_bucket: dict[str, dict[str, ModelUsage]] = {}
     for used, price in sums:
         models = by_bucket.setdefault(used.at, {})
-        cost = price([used])
-        added = ModelUsage(
-            used.model, TokenCounts.of([used]), None if cost is None else round(cost, COST_DIGITS)
-        )
-        known = models.get(used.model)
-        models[used.model] = added if known is None else _sum(known, added)
+        cost, model = price([used]), used.model.removesuffix(UNREAD)
+        added = ModelUsage(model, TokenCounts.of([used]), None if cost is None else round(cost, COST_DIGITS))
+        known = models.get(model)
+        models[model] = added if known is None else _sum(known, added)
     return [
         UsageBucket(period.start(bucket), tuple(models[name] for name in sorted(models)))
         for bucket, models in sorted(by_bucket.items())

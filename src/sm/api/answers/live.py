@@ -69,7 +69,9 @@ class LiveUpdateView(TypedDict):
 class ModelUsageView(TypedDict):
     model: str
     tokens: TokensView
-    cost_usd: Annotated[float | None, doc("Null: the price of the model is unknown.")]
+    cost_usd: Annotated[
+        float | None, doc("Null: the price of the model, or some of its tokens, are unknown.")
+    ]
 
 
 class UsageBucketView(TypedDict):
