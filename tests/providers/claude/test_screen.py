@@ -227,6 +227,36 @@ def test_markers_in_the_chat_and_the_draft_are_ignored() -> None:
     assert (screen.state, screen.composer) == (State.IDLE, draft)
 
 
+def command_dialog(*above: str, command: str = "python3 -c 'print(6*7)'") -> list[str]:
+    """The dialog about a command as 2.1.332 draws it. `above`: the rows between the title and the command."""
+    frame = "╌" * 80
+    asks = ["", " Do you want to proceed?", " ❯ 1. Yes", "   2. No", "", " Esc to cancel · Tab to amend"]
+    return [
+        RULE,
+        " Bash command",
+        *above,
+        frame,
+        f" {command}",
+        frame,
+        " This command requires approval",
+        *asks,
+    ]
+
+
+@pytest.mark.parametrize(
+    "above",
+    [
+        (" Tip: auto mode handles these prompts — choose", ' "switch to auto mode" below', " count"),
+        (" count",),
+        (f" {'╌' * 78}", " Tip: an agent describes its command so"),
+    ],
+)
+def test_permission_names_the_framed_command_when_other_rows_stand_above_it(above: tuple[str, ...]) -> None:
+    assert read_screen(command_dialog(*above)).what == "claude asks to run a command: python3 -c 'print(6*7)'"
+    named = read_screen(command_dialog(*above, command="╌╌╌ --x"))
+    assert named.what == "claude asks to run a command: ╌╌╌ --x"
+
+
 def test_dialog_printed_by_a_tool_is_ignored() -> None:
     chat = f"● Bash(cat saved-screen)\n  ⎿  {RULE}\n      Bash command\n      Do you want to proceed?\n" + (
         "      ❯ 1. Yes\n        2. No\n     Esc to cancel\n\n✻ Worked for 0s"

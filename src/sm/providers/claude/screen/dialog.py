@@ -5,6 +5,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import dropwhile
 
 from sm.providers.claude.dialect import current
 from sm.providers.claude.screen.rows import indent, is_rule, last_paragraph, one_line
@@ -192,11 +193,24 @@ def _question_text(dialog: _Dialog) -> str:
     after = [row for row in dialog.head if row.strip(" ─╌")][1:]
     first = after[0].strip() if after else ""
     if dialog.title in words.texts("dialog.command") and first:
-        return f" to run a command: {first}"
+        return f" to run a command: {_framed(dialog.head) or first}"
     act = words.table("dialog.acts").get(dialog.title)
     if act is not None and first:
         return f" to {act}: {first}"
     return f": {dialog.question}"
+
+
+def _framed(rows: Sequence[str]) -> str:
+    """The first row in a frame; empty: there is no frame.
+
+    2.1.332 draws a frame around a command, with its description and perhaps a tip above. Rows that an agent has written
+    are indented, also in the frame.
+    """
+    below = dropwhile(lambda row: not _FRAME.fullmatch(row), rows)
+    return next((row.strip() for row in below if row and not _FRAME.fullmatch(row)), "")
+
+
+_FRAME = re.compile("╌+")
 
 
 def _usage_limit(dialog: _Dialog) -> ScreenContent | None:
