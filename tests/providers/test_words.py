@@ -1,4 +1,7 @@
-"""Only providers/claude uses claude's words. ALLOWED lists the exceptions with their reasons."""
+"""Only providers/claude uses claude's words, and there the patterns of readers have none: they are in its dialect.
+
+ALLOWED and OWN_PATTERNS list the exceptions with their reasons.
+"""
 
 import ast
 import re
@@ -132,3 +135,50 @@ def of_claude(stop, Stop): return stop["Stop"], stop["do not Stop"], f"{stop} us
         "of_claude",
         "sm.providers.claude.plan",
     ]
+
+
+# --------------------------------------------------------------------------------- the readers of claude's words
+
+READERS = (
+    *("box_reader.py", "facts.py", "faults.py", "hooks.py", "pasted_text.py", "reset_time.py", "state.py"),
+    *("screen/box.py", "screen/dialog.py", "screen/ending.py", "screen/reading.py", "screen/rows.py"),
+    *("screen/start_dialog.py", "todos.py", "transcript.py", "background.py"),
+)
+OWN_PATTERNS: dict[str, tuple[str, set[str]]] = {
+    "pasted_text.py": ("suffixes of images", {"gif", "jpe", "png", "webp"}),
+    "screen/dialog.py": (
+        "names of keys",
+        {"esc", "ape", "enter", "return", "space", "tab", "shift", "ctrl", "any", "key", "keys"},
+    ),
+    "screen/ending.py": (
+        "lines of tmux, of a shell and of sm",
+        {"Pane", "dead", "the", "agent", "has", "ended", "exit"},
+    ),
+}
+"""By reader: the reason, and the words in its patterns."""
+
+
+def patterns_in(tree: ast.AST) -> Iterator[str]:
+    """The constant parts of the regular expressions of a module."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Call(func=ast.Attribute(value=ast.Name(id="re")), args=[pattern, *_]):
+                for part in ast.walk(pattern):
+                    if isinstance(part, ast.Constant) and isinstance(part.value, str):
+                        yield part.value
+            case _:
+                pass
+
+
+NO_WORDS = re.compile(r"\\.|\(\?P<\w+>|\[[^\]]*\]|\{[^}]*\}")
+"""Escapes, names of groups, sets of characters and counts."""
+
+
+def test_patterns_of_readers_have_no_words_of_claude() -> None:
+    found = {}
+    for name in READERS:
+        patterns = patterns_in(ast.parse((CLAUDE_ROOM / name).read_text()))
+        words = {word for text in patterns for word in re.findall(r"[A-Za-z]{3,}", NO_WORDS.sub(" ", text))}
+        if words:
+            found[name] = words
+    assert found == {name: words for name, (_, words) in OWN_PATTERNS.items()}

@@ -9,6 +9,8 @@ import pytest
 
 import sm.providers.claude.dialect as package
 from sm.errors import ConfigError
+from sm.providers.base import PromptRefusal
+from sm.providers.claude.box_reader import ClaudeBoxReader
 from sm.providers.claude.check.contracts import ClaudeCheck
 from sm.providers.claude.dialect import NOTHING, Known, current, models, read, use, version_in
 from sm.providers.claude.dialect.loading import load_shipped
@@ -163,6 +165,27 @@ def test_new_spinner_is_read_with_glyphs_of_the_operator(own: Path) -> None:
     own.write_text('[title.busy]\ntexts = ["◰-◳"]\n')
     use(str(own))
     assert [read_title(f"{glyph} title") for glyph in "◰◳⠁◐"] == [State.WORKING] * 4
+
+
+def test_reworded_box_is_read_with_words_of_the_operator(own: Path) -> None:
+    own.write_text(
+        "[box.folded]\nphrases = ['(pasted {lines:word} rows)']\n[box.stashed]\ntexts = ['put aside']\n"
+        "[box.refusal]\nphrases = ['*a hook refused the prompt:{words}']\n"
+        "[spinner.retry]\nphrases = ['{why}; next attempt in {wait:word}*']\n"
+    )
+    text, rule = "[sm] from operator, message 5\none\ntwo", "\u2500" * 60
+    draft = [rule, "\u276f ", rule, "  ? for shortcuts            put aside"]
+    refused = ["\u276f hello", "", rule, "\u276f ", rule, "  a hook refused the prompt: not today"]
+    retry = ["\u276f hello", "", "* no answer; next attempt in 4s", "", *draft[:3], "  esc to interrupt"]
+    for is_own in (False, True):
+        use(str(own) if is_own else None)
+        reader = ClaudeBoxReader()
+        assert reader.shows_message("(pasted 2 rows)", text, None) is is_own
+        assert reader.contains_message("see (pasted 2 rows) too", text) is is_own
+        assert reader.box(draft).stashed is is_own
+        assert reader.refusal(refused, text) == (PromptRefusal("not today", False) if is_own else None)
+        what = "no answer, retrying in 4s" if is_own else "claude is working"
+        assert read_screen(retry).what == what
 
 
 def test_renamed_key_of_a_hook_is_read_by_its_new_name(own: Path) -> None:

@@ -43,6 +43,15 @@ def test_phrase_is_found_behind_a_blank() -> None:
     assert not words.within("xDo you want to proceed?")
 
 
+def test_places_of_phrases_are_found_from_left_to_right() -> None:
+    folds = PhraseList((r"[Pasted \##]", r"[Pasted \## +{lines:word} lines]"))
+    text = "see[Pasted #1] and [Pasted #22 +3 lines], [Pasted #4 +5 more lines]"
+    found = [(text[place.start : place.end], place.kept) for place in folds.places(text)]
+    assert found == [("[Pasted #1]", {}), ("[Pasted #22 +3 lines]", {"lines": "3"})]
+    assert list(folds.places("nothing")) == []
+    assert [place.start for place in PhraseList(("aba",)).places("ababa aba")] == [0, 6]
+
+
 def test_time_grows_with_the_length_of_the_text_and_not_with_its_powers() -> None:
     words = PhraseList(("*aaa*aab*aac*aad",))
     text = "a" * 200_000

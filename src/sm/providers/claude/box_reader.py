@@ -5,9 +5,10 @@ Source: the real program, 2.1.197, under tmux 3.3a.
 
 import re
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from sm.providers.base import Box, PromptRefusal
+from sm.providers.claude.dialect import current
 from sm.providers.claude.pasted_text import accepted_form, paste_groups
 from sm.providers.claude.screen import State, read_screen
 
@@ -57,22 +58,23 @@ class ClaudeBoxReader:
 
     def shows_message(self, draft: str, text: str, shown: str | None = "") -> bool:
         draft = _without_hint(draft.strip(), text)
-        if (folded := _FOLDED.fullmatch(draft)) is not None:
+        if (folded := current().phrases("box.folded").fit(draft)) is not None:
             # The number differs for each paste; of the text only the line count is visible.
             return self._is_folded(folded, text) and (shown is None or draft == shown.strip())
-        cut = _CUT.search(draft) if len(text.replace("\t", "    ")) > _CUT_FROM else None
+        is_long = len(text.replace("\t", "    ")) > _CUT_FROM
+        cut = next(current().phrases("box.cut").places(draft), None) if is_long else None
         if draft.startswith(_ABOVE):
-            end = _reliable_text(draft[len(_ABOVE) if cut is None else cut.end() :])
+            end = _reliable_text(draft[len(_ABOVE) if cut is None else cut.end :])
             return len(end) >= _ABOVE_LEAVES and _reliable_text(text).endswith(end)
         if cut is not None:
-            return _is_cut(draft[: cut.start()], draft[cut.end() :], text)
+            return _is_cut(draft[: cut.start], draft[cut.end :], text)
         return _reliable_text(draft) == _reliable_text(text)
 
-    def _is_folded(self, folded: re.Match[str], text: str) -> bool:
-        return int(folded[1] or 0) == text.rstrip().count("\n")
+    def _is_folded(self, folded: Mapping[str, str], text: str) -> bool:
+        return folded.get("lines", "0") == str(text.rstrip().count("\n"))
 
     def contains_message(self, draft: str, text: str) -> bool:
-        if any(self._is_folded(folded, text) for folded in _FOLDED.finditer(draft)):
+        if any(self._is_folded(place.kept, text) for place in current().phrases("box.folded").places(draft)):
             return True
         if draft.startswith(_ABOVE):
             rows = draft.split("\n")
@@ -90,10 +92,10 @@ class ClaudeBoxReader:
         rows = [row.replace("\xa0", " ") for row in _without_styles(lines, suggestions=True)]
         rule = max((number for number, row in enumerate(rows) if row.startswith("──")), default=len(rows))
         notices = " ".join(filter(None, map(str.strip, rows[rule + 1 :])))
-        found = _REFUSAL.search(notices)
+        found = current().phrases("box.refusal").fit(notices, wrapped=True)
         if found is None:
             return None
-        words, prompt = _COMMAND_OF_HOOK.sub("", found["words"]).strip(), found["prompt"]
+        words, prompt = _COMMAND_OF_HOOK.sub("", found.get("words", "")).strip(), found.get("prompt")
         header = re.escape(_reliable_text(text.partition("\n")[0]))
         if prompt is not None and not re.match(rf"{header}(?!\d)", _reliable_text(prompt)):
             return None
@@ -103,9 +105,6 @@ class ClaudeBoxReader:
         return accepted_form(text)
 
 
-_REFUSAL = re.compile(
-    r"UserPromptSubmit operation blocked by hook: ?(?P<words>.*?)(?: ?Original prompt: ?(?P<prompt>.*))?$"
-)
 _COMMAND_OF_HOOK = re.compile(r"\[.*?\]: ")
 _HINT = re.compile(r"(/[a-z]+) {2,}(?:<[^<>]*>|\[[^\[\]]*\])")
 
@@ -125,8 +124,6 @@ _ABOVE = "…\n"
 """Prefix of a draft that begins above the top of the screen."""
 _ABOVE_LEAVES = 100
 """Minimum number of visible characters: a pane of 40 columns and 12 rows shows hardly more than 250."""
-_FOLDED = re.compile(r"\[Pasted text #\d+(?: \+(\d+) lines)?\]")
-_CUT = re.compile(r"\[\.\.\.Truncated text #\d+ \+\d+ lines\.\.\.\]")
 _UNRELIABLE = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Me", "Mn", "Sk", "So", "Zl", "Zp", "Zs"})
 """General categories of characters that the screen may change or hide: claude wraps at blanks, and programs disagree
 on the width of emoji and marks.
@@ -174,7 +171,9 @@ def _visible_end(rows: Sequence[str]) -> str:
     if top == 0 and above[0].startswith("\u276f "):  # only the rule above the draft is off the screen
         above[0] = f"  {above[0][2:]}"
     indented = all(not row or row.startswith("  ") for row in (*above, *below))
-    asks = any("\u276f" in row for row in above) or any("to cancel" in row for row in below)
+    asks = any("\u276f" in row for row in above) or any(
+        words in row for words in current().texts("dialog.cancels") for row in below
+    )
     if not indented or not below or asks or not above[-1]:
         return ""
     return "\n".join(row[2:] for row in above)
@@ -195,7 +194,7 @@ def _is_framed(rows: Sequence[str]) -> bool:
 def _is_stashed(rows: Sequence[str]) -> bool:
     """Read the last notice at the right of the footer."""
     below = next((n for n in range(len(rows) - 1, -1, -1) if rows[n].startswith("──")), 0)
-    return any(row.rstrip().endswith("\u203a stashed") for row in rows[below:])
+    return any(row.rstrip().endswith(current().texts("box.stashed")) for row in rows[below:])
 
 
 # -------------------------------------------------------------------------------------------------- styles

@@ -18,10 +18,7 @@ _READ_MAX = 1_000
 """Characters of a text that are read."""
 
 _NAME_MAX = 60
-_FAMILY = re.compile(r"\b(opus|sonnet|haiku|fable)\b", re.IGNORECASE)
-_SELECTED = re.compile(
-    r"(?:selected model \(|The model |API Error \()(?P<model>[A-Za-z0-9._:@/\[\]-]{1,100})\)?"
-)
+_MODEL_NAME = re.compile(r"[A-Za-z0-9._:@/\[\]-]{1,100}")
 
 _STATUSES = {
     401: FaultKind.LOGIN,
@@ -65,18 +62,21 @@ def _limit(words: str) -> str:
 
 def _quota(name: str, words: str, shown: str, at: float) -> Fault:
     name = folded(name, 60)
-    family = _FAMILY.search(name) or (_FAMILY.search(words) if "/model to switch" in words else None)
-    return Fault(
-        FaultKind.QUOTA, shown, name, read_reset(words, at), family[1].lower() if family is not None else ""
-    )
+    is_of_family = any(part in words for part in current().texts("error.other_models"))
+    family = _family(name) or (_family(words) if is_of_family else "")
+    return Fault(FaultKind.QUOTA, shown, name, read_reset(words, at), family)
 
 
 def _model(words: str) -> str:
-    found = _SELECTED.search(words)
-    if found is not None:
-        return found["model"].lower()
-    family = _FAMILY.search(words)
-    return "" if family is None else family[1].lower()
+    kept = current().phrases("error.selected_model").fit(words)
+    found = None if kept is None else _MODEL_NAME.match(kept.get("model", ""))
+    return _family(words) if found is None else found[0].lower()
+
+
+def _family(words: str) -> str:
+    """The first family of models that a text names; empty: none."""
+    families = {family.lower() for family in current().texts("error.families")}
+    return next((word for word in re.findall(r"\w+", words.lower()) if word in families), "")
 
 
 def _by_status(status: object) -> FaultKind | None:

@@ -27,8 +27,7 @@ _LIKE_A_SCREEN = re.compile(
 """Only the end of a tall draft is visible, and it must not look like a box or a dialog."""
 _TALL_NEWLINES, _TALL_FROM = 10, 800
 _SHORTENED_FROM = 9_500
-_LIKE_A_FOLD = re.compile(r"\[(?:Pasted text|Image|\.\.\.Truncated text) #\d")
-"""2.1.197 shows a draft of more than 10,000 characters without its middle, and then expands texts that look so."""
+"""2.1.197 shows a draft of more than 10,000 characters without its middle, and then expands texts like its own."""
 
 _LINE_ENDS = frozenset("\n\u2028\u2029")
 _IMAGE = re.compile(r"\.(?=\\*(?:png|jpe?g|gif|webp)[\"']?(?:\s|$))", re.IGNORECASE)
@@ -58,7 +57,7 @@ def paste_groups(text: str) -> Sequence[Sequence[str]]:
     may_be_tall = text.count("\n") > _TALL_NEWLINES or len(text) > _TALL_FROM
     is_like_a_screen = may_be_tall and _LIKE_A_SCREEN.search(text) is not None
     is_shortened = len(text.replace("\t", "    ")) > _SHORTENED_FROM
-    is_like_a_fold = is_shortened and _LIKE_A_FOLD.search(text) is not None
+    is_like_a_fold = is_shortened and any(current().phrases("box.expanded").places(text))
     return [[text]] if is_like_a_screen or is_like_a_fold else groups
 
 

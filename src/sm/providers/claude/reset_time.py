@@ -9,13 +9,15 @@ written minute, and one that fails within that minute is repeated soon.
 
 import re
 from datetime import UTC, date, datetime, timedelta, tzinfo
+from functools import cache
 from zoneinfo import ZoneInfo
 
+from sm.providers.claude.dialect import current
+
 _MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
-_RESET = re.compile(
-    rf"\bresets (?:(?P<month>{'|'.join(_MONTHS)}) (?P<day>\d{{1,2}}), (?:(?P<year>\d{{4}}), )?)?"
-    r"(?P<hour>\d{1,2})(?::(?P<minute>\d\d))?[ \u202f]?(?P<half>am|pm) \((?P<zone>[A-Za-z0-9_+\-/]{1,64})\)",
-    re.ASCII | re.IGNORECASE,
+_TIME = (
+    rf"(?:(?P<month>{'|'.join(_MONTHS)}) (?P<day>\d{{1,2}}), (?:(?P<year>\d{{4}}), )?)?"
+    r"(?P<hour>\d{1,2})(?::(?P<minute>\d\d))?[ \u202f]?(?P<half>am|pm) \((?P<zone>[A-Za-z0-9_+\-/]{1,64})\)"
 )
 _AHEAD_MAX = timedelta(days=60)
 """No limit lasts as long: the longest ones are those of a month."""
@@ -32,7 +34,7 @@ def read_reset(text: str, at: float) -> float | None:
     `at`: the time of the message, in seconds since the epoch. The limit ends within the written minute. The result is
     its beginning or, if that is past, a time soon after `at`, at most its end. An ambiguous time is the later one.
     """
-    found = _RESET.search(text)
+    found = _reset(current().texts("error.resets")).search(text)
     zone = _zone(found["zone"]) if found else None
     if found is None or zone is None:
         return None
@@ -55,6 +57,12 @@ def read_reset(text: str, at: float) -> float | None:
         return None
     resets = (_attempt(now, end) for end in ends if now < end < now + _AHEAD_MAX)
     return min((moment.timestamp() for moment in resets), default=None)
+
+
+@cache
+def _reset(words: tuple[str, ...]) -> re.Pattern[str]:
+    """The pattern of a time behind one of these words."""
+    return re.compile(rf"\b(?:{'|'.join(map(re.escape, words))}) {_TIME}", re.ASCII | re.IGNORECASE)
 
 
 def _attempt(now: datetime, end: datetime) -> datetime:

@@ -6,7 +6,7 @@ is searched once, from left to right, so the time is bounded by the length of th
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -31,15 +31,26 @@ class _Part:
 
 
 @dataclass(frozen=True, slots=True)
+class PhrasePlace:
+    """The part of a text that a phrase matches."""
+
+    start: int
+    end: int
+    kept: Mapping[str, str]
+    """The kept texts by name."""
+
+
+@dataclass(frozen=True, slots=True)
 class _Phrase:
     parts: Sequence[_Part]
 
-    def match(self, text: str) -> Mapping[str, str] | None:
+    def match(self, text: str, start: int = 0, *, ends: bool = True) -> PhrasePlace | None:
+        """Match a text from `start`. `ends`: to its end."""
         kept: dict[str, str] = {}
-        at = 0
+        at = start
         for number, part in enumerate(self.parts):
             is_last = number == len(self.parts) - 1
-            found = self._find(part, text, at, ends=is_last)
+            found = self._find(part, text, at, ends=ends and is_last)
             if found is None:
                 return None
             if part.gap is not None and part.gap != "*":
@@ -47,7 +58,12 @@ class _Phrase:
                 if not kept[part.gap] or (part.is_word and re.search(r"\s", kept[part.gap])):
                     return None
             at = found[1]
-        return kept
+        return PhrasePlace(start, at, kept)
+
+    def search(self, text: str, at: int) -> PhrasePlace | None:
+        first = self.parts[0]
+        starts = (found.start() for found in first.literal.finditer(text, at)) if first.gap is None else [at]
+        return next(filter(None, (self.match(text, start, ends=False) for start in starts)), None)
 
     @staticmethod
     def _find(part: _Part, text: str, at: int, *, ends: bool) -> tuple[int, int] | None:
@@ -111,10 +127,21 @@ class PhraseList:
         `wrapped`: a terminal may have wrapped the text within words and dropped blanks, so that blanks are optional.
         """
         for phrase in self.texts:
-            kept = _compile(phrase, wrapped=wrapped).match(text)
-            if kept is not None:
-                return kept
+            found = _compile(phrase, wrapped=wrapped).match(text)
+            if found is not None:
+                return found.kept
         return None
+
+    def places(self, text: str) -> Iterator[PhrasePlace]:
+        """Yield the parts of a text that match, from left to right."""
+        at = 0
+        while at <= len(text):
+            found = [_compile(phrase, wrapped=False).search(text, at) for phrase in self.texts]
+            place = min(filter(None, found), key=lambda place: place.start, default=None)
+            if place is None:
+                return
+            yield place
+            at = max(place.end, place.start + 1)
 
     def within(self, text: str) -> bool:
         """Return whether the text matches from its beginning or behind one of its blanks."""

@@ -2,7 +2,7 @@
 """Reads a screen that ends with the input box: the draft, and claude's current state."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import takewhile
@@ -59,9 +59,6 @@ def without_box(rows: Sequence[str]) -> list[str]:
     return trim([row for row in (rows if box is None else rows[: box.top]) if not is_rule(row)])
 
 
-_STILL = re.compile(r"\d+ \w+ still running")
-
-
 def _is_busy(part: str) -> bool:
     """Return whether a part of the footer says that a turn runs. A narrow pane cuts it behind its second word."""
     words = part.removesuffix("…").rstrip()
@@ -77,7 +74,7 @@ def _is_running(part: str) -> bool:
 
 @cache
 def _running(kinds: tuple[str, ...]) -> re.Pattern[str]:
-    return re.compile(rf"\d+ (?:background )?(?:{'|'.join(map(re.escape, kinds))})s?\b")
+    return re.compile(rf"\d+ (?:{'|'.join(map(re.escape, kinds))})s?\b")
 
 
 def read_box(rows: Sequence[str]) -> ScreenContent | None:
@@ -148,9 +145,18 @@ def _footer(below: Sequence[str], box: _Box) -> list[str]:
 
 
 _NO_SPINNER = "●⏺❯⎿│╭╰>!"
-_DONE = re.compile(r"\S+ for \d")
-"""The line below a finished turn: a verb in the past tense and the duration."""
-_SPINS = re.compile(r"…(\s*$|\s*\()|· [Rr]etrying in \d")
+_SPINS = re.compile(r"…(\s*$|\s*\()")
+
+
+def _is_done(text: str) -> bool:
+    """Return whether the line is that below a finished turn: a verb in the past tense and the duration."""
+    return current().phrases("spinner.done").fit(text) is not None
+
+
+def _retry(spinner: str) -> Mapping[str, str] | None:
+    """The parts of the line of a retry; None: another line."""
+    kept = current().phrases("spinner.retry").fit(spinner)
+    return None if kept is None or not kept.get("wait", "")[:1].isdecimal() else kept
 
 
 def _is_waiting(spinner: str) -> bool:
@@ -174,7 +180,8 @@ def _activity(above: Sequence[str]) -> tuple[str | None, bool]:
     text = one_line([row[2:], *more])
     if _is_waiting(text):
         return text, True
-    return (text if _SPINS.search(text) and not _DONE.match(text) else None), True
+    spins = _SPINS.search(text) is not None or _retry(text) is not None
+    return (text if spins and not _is_done(text) else None), True
 
 
 def _queue(above: Sequence[str]) -> bool:
@@ -195,16 +202,15 @@ def _begins_queued_message(above: Sequence[str]) -> bool:
 def _still_running(above: Sequence[str]) -> bool:
     """Return whether the line below the last turn lists running work, with no text after the line."""
     last = next((row for row in reversed(above) if row), "")
-    return bool(_DONE.match(last[2:]) and _STILL.search(last))
+    return _is_done(last[2:]) and current().phrases("spinner.still_running").within(last)
 
 
 def _activity_text(spinner: str | None) -> str:
     if spinner is None:
         return "claude is working"
-    retry = re.search(r"^(.*?) · [Rr]etrying in (\w+)(?: · attempt (\d+/\d+))?", spinner)
-    if retry:
-        why, wait, attempt = retry.groups()
-        return short(f"{why}, retrying in {wait}" + (f" (attempt {attempt})" if attempt else ""))
+    if (retry := _retry(spinner)) is not None:
+        attempt = f" (attempt {retry['attempt']})" if "attempt" in retry else ""
+        return short(f"{retry.get('why', '')}, retrying in {retry['wait']}{attempt}")
     if _is_waiting(spinner):
         return short(f"claude is {spinner[0].lower()}{spinner[1:]}")
     return short(f"claude is working: {spinner}")
