@@ -440,8 +440,10 @@ class Provider(Protocol):
     summarizer: Summarizer | None = None
     """The program that summarizes sessions; None: this provider has none."""
 
-    never_inherited: frozenset[str] = frozenset()
-    """Variables that an agent never inherits from a shell, whatever the configuration says."""
+    @property
+    def never_inherited(self) -> frozenset[str]:
+        """Variables that an agent never inherits from a shell, whatever the configuration says."""
+        return frozenset()
 
     sandbox_environment: Mapping[str, str] = MappingProxyType({})
     """Variables that its agents get in a container, over those of the configuration."""

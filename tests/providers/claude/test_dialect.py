@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 import sm.providers.claude.dialect as package
-from sm.errors import ConfigError
+from sm.config import Claude
+from sm.errors import ConfigError, UsageError
 from sm.providers.base import PromptRefusal
 from sm.providers.claude.box_reader import ClaudeBoxReader
 from sm.providers.claude.check.contracts import ClaudeCheck
@@ -16,8 +17,11 @@ from sm.providers.claude.dialect import NOTHING, Known, current, models, read, u
 from sm.providers.claude.dialect.loading import load_shipped
 from sm.providers.claude.facts import Mark, facts
 from sm.providers.claude.hooks import read_hook
+from sm.providers.claude.options import merge_options, resumable_arguments
 from sm.providers.claude.pasted_text import paste_groups, without_paste_tags
+from sm.providers.claude.plan import ClaudeProvider
 from sm.providers.claude.pricing import context_window
+from sm.providers.claude.resume import resume_environment
 from sm.providers.claude.screen import Obstacle, State, read_screen, read_title
 
 ROOM = Path(package.__file__).parent
@@ -186,6 +190,34 @@ def test_reworded_box_is_read_with_words_of_the_operator(own: Path) -> None:
         assert reader.refusal(refused, text) == (PromptRefusal("not today", False) if is_own else None)
         what = "no answer, retrying in 4s" if is_own else "claude is working"
         assert read_screen(retry).what == what
+
+
+def test_new_options_and_variables_are_treated_as_the_operator_says(own: Path) -> None:
+    own.write_text(
+        "[options.refused.table]\n'--away' = 'it leaves'\n[options.kept.table]\n'--colour' = '1'\n"
+        "[options.optional]\ntexts = ['--shout']\n[environment.never_inherited]\ntexts = ['CLAUDE_NEW']\n"
+        "[environment.resumes_whole]\ntable = {CLAUDE_ASK = '0'}\n[commands.of_program]\ntexts = ['dream']\n"
+    )
+    adopted = ["--shout", "--colour", "red", "--model", "opus"]
+    assert (resumable_arguments(adopted), "CLAUDE_ASK" in resume_environment("full")) == (
+        ("--model", "opus"),
+        False,
+    )
+    use(str(own))
+    assert resumable_arguments(adopted) == ("--colour", "red", "--model", "opus")
+    assert resume_environment("full")["CLAUDE_ASK"] == "0"
+    with pytest.raises(UsageError, match="--away cannot be used with sm: it leaves"):
+        merge_options([(None, ["--away"])])
+    provider = ClaudeProvider(Claude(), [], is_root=False)
+    assert {"CLAUDE_NEW", "CLAUDECODE"} <= provider.never_inherited
+    assert [provider.adopts(["claude", word]) for word in ("dream", "mcp", "--verbose")] == [
+        False,
+        False,
+        True,
+    ]
+    own.write_text("[options.kept.table]\n'--colour' = 'one'\n")
+    with pytest.raises(ConfigError, match="the value of --colour in"):
+        use(str(own))
 
 
 def test_renamed_key_of_a_hook_is_read_by_its_new_name(own: Path) -> None:

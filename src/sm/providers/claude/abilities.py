@@ -62,6 +62,8 @@ class Abilities:
     def own_settings(self, *, may_message: bool) -> Mapping[str, object]:
         """Settings for every process.
 
+        `disableAgentView`: otherwise the left key at an empty prompt hands the session, with its identity, to claude's
+        own daemon.
         `tui`: otherwise claude uses the alternate screen, which keeps no history for `sm output` and archives.
         `useAutoModeDuringPlan`: otherwise a model decides in plan mode about commands for which the modes below `auto`
         ask, and no PermissionRequest comes (measured with 2.1.332).

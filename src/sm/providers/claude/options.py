@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from sm.errors import UsageError
+from sm.providers.claude.dialect import current
 
 BYPASS = "bypassPermissions"
 
@@ -16,82 +17,6 @@ LEGACY: Mapping[str, tuple[str, ...]] = {
     "--compact": (),
 }
 """Options that claude does not have (exit code 1), and their replacements."""
-
-_OURS = "sm sets this option"
-_BLIND = "sm could not observe the agent"
-_ELSEWHERE = "the agent would leave its directory and its terminal"
-
-_REFUSED: Mapping[str, str] = {
-    "--session-id": _OURS,
-    "--settings": f"{_OURS}; change claude's own settings.json instead",
-    **dict.fromkeys(("--name", "-n"), "use sm spawn --name"),
-    **dict.fromkeys(
-        ("--append-system-prompt", "--append-system-prompt-file"),
-        f"{_OURS}; set `prompt` of the agent type in config.yaml instead",
-    ),
-    **dict.fromkeys(
-        ("--resume", "-r", "--continue", "-c", "--fork-session", "--from-pr", "--teleport"),
-        "claude would resume a conversation of another session",
-    ),
-    **dict.fromkeys(("--cloud", "--desktop", "--environment", "--remote", "--tmux"), _ELSEWHERE),
-    "--system-prompt-snapshot": _OURS,
-    **dict.fromkeys(
-        ("--worktree", "-w"), f"{_ELSEWHERE}; use sm spawn --worktree"
-    ),
-    **dict.fromkeys(
-        (
-            "--bg", "--background", "--print", "-p", "--init-only", "--rewind-files", "--help", "-h", "--version", "-v",
-        ),
-        "claude would exit instead of waiting for input",
-    ),
-    **dict.fromkeys(
-        ("--output-format", "--input-format", "--sdk-url"),
-        "the option needs --print, with which claude does not wait for input",
-    ),
-    "--no-session-persistence": _BLIND,
-    **dict.fromkeys(("--bare", "--safe-mode"), f"{_BLIND}, because no hook would run"),
-    "--ax-screen-reader": f"{_BLIND}, because the screen would have another layout",
-    **dict.fromkeys(
-        ("--prefill", "--prefill-b64"), "the text would stay in the input box, and sm could not deliver messages"
-    ),
-    "--": "claude would read the words after it as a prompt",
-}  # fmt: skip
-"""Refused options with their reasons."""
-
-
-_KEPT: Mapping[str, str] = {
-    **dict.fromkeys(
-        (
-            "--dangerously-skip-permissions", "--allow-dangerously-skip-permissions", "--strict-mcp-config",
-            "--verbose", "--ide", "--chrome", "--no-chrome", "--brief", "--disable-slash-commands",
-            "--exclude-dynamic-system-prompt-sections", "--restricted",
-        ),
-        "",
-    ),
-    **dict.fromkeys(
-        (
-            "--model", "--permission-mode", "--effort", "--agent", "--agents", "--setting-sources", "--system-prompt",
-            "--system-prompt-file", "--fallback-model", "--plugin-dir", "--plugin-url", "--autocompact",
-        ),
-        "1",
-    ),
-    **dict.fromkeys(
-        (
-            "--allowedTools", "--allowed-tools", "--disallowedTools", "--disallowed-tools", "--tools", "--add-dir",
-            "--mcp-config", "--betas",
-        ),
-        "*",
-    ),
-}  # fmt: skip
-"""Options of an adopted claude that are kept when its conversation is resumed, with the number of values: "", "1", or
-"*" for all following words."""
-
-_ALONE = frozenset({
-    "--continue", "--resume", "--fork-session", "--from-pr", "--debug", "--remote-control", "--worktree", "--tmux",
-    "--teleport", "--bare", "--safe-mode", "--ax-screen-reader", "--prompt-suggestions", "--cloud", "--desktop",
-    "--forward-subagent-text",
-})  # fmt: skip
-"""Options that are not kept and whose value is optional."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,16 +66,16 @@ def resumable_arguments(arguments: Sequence[str]) -> tuple[str, ...]:
     `--dangerously-skip-permissions`.
     """
     flags: list[str] = []
-    rest = list(arguments)
+    rest, kept = list(arguments), current().table("options.kept")
     while rest:
         argument = rest.pop(0)
         if argument == "--":
             break
         name, equals, _ = argument.partition("=")
-        values = _KEPT.get(name)
+        values = kept.get(name)
         if values is None:
             short = not name.startswith("--") and name != "-n"
-            if not (equals or short or name in _ALONE):
+            if not (equals or short or name in current().texts("options.optional")):
                 del rest[:1]
             continue
         if equals and not values:
@@ -169,9 +94,10 @@ def resumable_arguments(arguments: Sequence[str]) -> tuple[str, ...]:
 def _check(argument: str, name: str) -> None:
     # Commander parses `-rID` as `-r ID`. Values that begin like this usually contain a blank.
     short = argument[:2] if not argument.startswith("--") and " " not in argument else ""
+    refused = current().table("options.refused")
     for option in (name, short):
-        if option in _REFUSED:
-            raise UsageError(f"claude's option {option} cannot be used with sm: {_REFUSED[option]}")
+        if option in refused:
+            raise UsageError(f"claude's option {option} cannot be used with sm: {refused[option]}")
 
 
 def _legacy_warning(argument: str) -> str:

@@ -65,32 +65,6 @@ from sm.providers.claude.terminal import ClaudeScreenReader
 from sm.providers.claude.transcript import ClaudeTranscriptReader
 from sm.providers.readers import Readers
 
-_NEVER_INHERITED = frozenset({
-    # claude sets these for its child processes. With them another claude considers itself a part of the first one:
-    # no transcript, no state file, no resume (measured).
-    "CLAUDECODE", "CLAUDE_CODE_CHILD_SESSION", "CLAUDE_CODE_SESSION_ID", "CLAUDE_CODE_SESSION_KIND",
-    "CLAUDE_CODE_SESSION_NAME", "CLAUDE_CODE_ENTRYPOINT", "CLAUDE_CODE_EXECPATH", "CLAUDE_CODE_AGENT",
-    "CLAUDE_CODE_SSE_PORT", "CLAUDE_AGENT_SDK_VERSION", "CLAUDE_EFFORT", "CLAUDE_ENV_FILE", "CLAUDE_JOB_DIR",
-    "CLAUDE_PROJECT_DIR", "AI_AGENT", "CLAUDE_PID", "CLAUDE_CODE_TOOL_USE_ID", "CLAUDE_CODE_SESSION_ATTENDED",
-    "CLAUDE_CODE_CHILD_NOTES_DIR", "CLAUDE_CODE_LAUNCHED_BY_SESSION_IDS", "CLAUDE_CODE_BRIDGE_SESSION_ID",
-    "CLAUDE_CODE_SCRATCHPAD_DIR",
-    # With these, the second one a secret, a process sends messages to the session of the first claude.
-    "CLAUDE_CODE_MESSAGING_SOCKET", "CLAUDE_CODE_MESSAGING_TOKEN",
-    # With these claude reads tmux's global environment, which is that of the user who started the server.
-    "TMUX", "TMUX_PANE", "CLAUDE_CODE_TMUX_SESSION", "CLAUDE_CODE_TMUX_PREFIX",
-    # Equivalent to refused options: no hooks, no transcript, an unrequested exit.
-    "CLAUDE_CODE_SIMPLE", "CLAUDE_CODE_SAFE_MODE", "CLAUDE_CODE_SKIP_PROMPT_HISTORY",
-    "CLAUDE_CODE_EXIT_AFTER_STOP_DELAY", "CLAUDE_CODE_EXIT_AFTER_FIRST_RENDER", "CLAUDE_CODE_RESTRICTED",
-    # Another directory of transcripts, and the trust dialog in a trusted directory.
-    "CLAUDE_CODE_PROJECT_DIR_NAME", "CLAUDE_CODE_IGNORE_PERSISTED_TRUST",
-})  # fmt: skip
-
-_SUBCOMMANDS = frozenset({
-    "agents", "attach", "auth", "auto-mode", "daemon", "doctor", "gateway", "import", "install", "kill", "logs", "mcp",
-    "plugin", "plugins", "project", "purge", "remote-control", "respawn", "rm", "self-hosted-runner", "setup-token",
-    "stop", "ultrareview", "update", "upgrade",
-})  # fmt: skip
-
 _OF_USER = "permissions.defaultMode of your claude settings"
 _MODEL = re.compile(r"[A-Za-z0-9][\w.:/@+\[\]-]{0,199}", re.ASCII)
 _BLANKS_AROUND = re.compile(r"^[\s\ufeff]+|[\s\ufeff]+$")
@@ -113,7 +87,6 @@ class ClaudeProvider(Provider):
         "C-x",
         "C-k",
     )  # twice within 3 s (measured); Escape stops only the turn
-    never_inherited = _NEVER_INHERITED
     sandbox_environment: Mapping[str, str] = MappingProxyType(
         # The program belongs to the image, which is read-only, and not to ~/.local/bin, where claude looks for it.
         {"CLAUDE_CODE_SANDBOXED": "1", "DISABLE_AUTOUPDATER": "1", "DISABLE_INSTALLATION_CHECKS": "1"}
@@ -144,6 +117,10 @@ class ClaudeProvider(Provider):
         self.summarizer = ClaudeSummarizer(claude.what, claude.default_command)
         self._template = template
         self._new_id = new_id
+
+    @property
+    def never_inherited(self) -> frozenset[str]:
+        return frozenset(dialect.current().texts("environment.never_inherited"))
 
     @property
     def prices_as_of(self) -> str:
@@ -312,7 +289,9 @@ class ClaudeProvider(Provider):
         if len(self._claude.default_command) == 1:
             names.add(os.path.basename(self._claude.default_command[0]))
         is_claude = os.path.basename(words[0]) in names or "/@anthropic-ai/claude-code/" in words[0]
-        is_interactive = not {"-p", "--print"} & set(words) and not _SUBCOMMANDS & set(words[1:2])
+        is_interactive = not {"-p", "--print"} & set(words) and not {
+            *dialect.current().texts("commands.of_program")
+        } & {*words[1:2]}
         return is_claude and is_interactive
 
     def cost_usd(self, usages: Sequence[Usage]) -> float | None:

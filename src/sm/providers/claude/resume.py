@@ -6,16 +6,13 @@ has a summary already.
 """
 
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Literal, TypeAlias
 
+from sm.providers.claude.dialect import current
+
 ResumeChoice: TypeAlias = Literal["full", "summary", "ask"]
-_NEVER = "1000000000"
-_NEVER_ASKED: Mapping[str, str] = MappingProxyType(
-    {"CLAUDE_CODE_RESUME_THRESHOLD_MINUTES": _NEVER, "CLAUDE_CODE_RESUME_TOKEN_THRESHOLD": _NEVER}
-)
 
 
 def resume_environment(choice: ResumeChoice) -> Mapping[str, str]:
     """The variables with which claude does not ask, unless the operator wants the question."""
-    return {} if choice == "ask" else _NEVER_ASKED
+    return {} if choice == "ask" else current().table("environment.resumes_whole")

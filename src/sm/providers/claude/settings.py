@@ -89,8 +89,6 @@ def session_settings(
             **({} if given.skills else {"deny": ["Skill"]}),
             **({} if mode is None else {"defaultMode": mode}),
         },
-        # The left key at an empty prompt would hand the session, with its identity, to claude's own daemon.
-        "disableAgentView": True,
     }
     if given.mcps_off:
         settings["disabledMcpjsonServers"] = given.mcps_off
