@@ -14,13 +14,12 @@ import pytest
 
 from sm.core.models import Process
 from sm.linux import platform, processes
-from sm.providers.claude.resume import resume_environment
 from tests import claude_cli
 from tests.claude_fixtures import claude_instance, scripted_api
 from tests.claude_instance import ClaudeInstance, calling_session
 from tests.instance import until
 from tests.integration.ended_agents import gone, wait_outbox
-from tests.scripted_api import Request, ScriptedApi, tool
+from tests.scripted_api import Kind, Request, ScriptedApi, Usage, tool, usage
 from tests.waits import PATIENT
 
 api = scripted_api("function")
@@ -361,36 +360,69 @@ def test_restore_fails_when_claude_does_not_find_the_conversation(claudes: Claud
 NO_NETWORK = {"HTTPS_PROXY": "http://127.0.0.1:9", "NO_PROXY": "127.0.0.1,localhost"}
 FLAGS_ON = {"DISABLE_TELEMETRY": "", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": ""}
 """claude keeps the feature flags of its account in its file, and reads none while these variables are set."""
-ASKS_AT_ONCE = dict.fromkeys(resume_environment("full"), "0")
+LONG = usage(Usage(input=150_000, output=5))
+WORDS = "long-1"
 
 
-@pytest.mark.skipif(
-    claude_cli.OTHER_PROGRAM in os.environ, reason="later versions ask only where a summary is ready"
-)
-@pytest.mark.parametrize("limits", [ASKS_AT_ONCE, resume_environment("full")], ids=["asks", "never asks"])
-def test_question_about_an_old_conversation_is_a_request_for_its_terminal(
-    api: ScriptedApi, limits: dict[str, str]
-) -> None:
-    with ClaudeInstance(api, claude_more="  resume: ask") as claudes:
-        variables = {**NO_NETWORK, **FLAGS_ON, **limits}
-        options = [word for name, value in variables.items() for word in ("--env", f"{name}={value}")]
-        session_id = claudes.spawn("Plain", "old-1 [[text:x]]", *options)["session_id"]
+def restored_after_hours(claudes: ClaudeInstance) -> str:
+    """Restore a session whose long conversation ended hours ago. Returns its id."""
+    variables = {**NO_NETWORK, **FLAGS_ON}
+    options = [word for name, value in variables.items() for word in ("--env", f"{name}={value}")]
+    session_id: str = claudes.spawn("Plain", f"{WORDS} [[text:x]]", *options)["session_id"]
+    claudes.idle(session_id)
+    claudes.sm("send", session_id, f"more {LONG}[[text:a long answer]]", "--wait", PATIENT)
+    claudes.idle(session_id)
+    until(lambda: (claudes.progress(session_id)["context_tokens"] or 0) > 150_000, "its tokens are counted")
+    transcript = claudes.transcript(conversation(claudes, session_id))
+    claudes.sm("kill", session_id)
+    wait_outbox(claudes)
+    claudes.sm("daemon", "stop")
+    old = re.sub(r'"timestamp":"\d{4}-\d\d-\d\d', '"timestamp":"2026-01-01', transcript.read_text())
+    transcript.write_text(old)
+    with closing(sqlite3.connect(claudes.state / "sm.db")) as database, database:
+        database.execute("UPDATE sessions SET turn_ended_at = '2026-01-01T00:00:00.000Z'")
+    file = claudes.claude_home / ".claude.json"
+    # Its names in 2.1.197 and 2.1.332.
+    flags = dict.fromkeys(("tengu_gleaming_fair", "tengu_gleaming_fair_reuse"), True)
+    file.write_text(json.dumps({**json.loads(file.read_text()), "cachedGrowthBookFeatures": flags}))
+    claudes.start_daemon()
+    claudes.sm("restore", session_id)
+    return session_id
+
+
+def sees_beginning(claudes: ClaudeInstance, api: ScriptedApi, session_id: str) -> bool:
+    """Return whether the next request to the model has the beginning of the conversation."""
+    claudes.sm("send", session_id, "later [[text:yes]]", "--wait", PATIENT)
+    return WORDS in json.dumps(turn_request(api, "later").body["messages"])
+
+
+def test_long_and_old_conversation_goes_on_whole_when_resume_is_full(api: ScriptedApi) -> None:
+    with ClaudeInstance(api, claude_more="  resume: full") as claudes:
+        session_id = restored_after_hours(claudes)
         claudes.idle(session_id)
-        transcript = claudes.transcript(conversation(claudes, session_id))
-        claudes.sm("kill", session_id)
-        old = re.sub(r'"timestamp":"\d{4}-\d\d-\d\d', '"timestamp":"2026-01-01', transcript.read_text())
-        transcript.write_text(old)
-        file = claudes.claude_home / ".claude.json"
-        file.write_text(
-            json.dumps(
-                {**json.loads(file.read_text()), "cachedGrowthBookFeatures": {"tengu_gleaming_fair": True}}
-            )
-        )
-        claudes.sm("restore", session_id)
-        if limits is not ASKS_AT_ONCE:
-            claudes.idle(session_id)
-            assert "This session is" not in claudes.screen(session_id)
-            return
-        (request,) = until(lambda: claudes.get("/v1/requests"), "the question is a request")
-        assert request["kind"] == "dialog"
-        assert "This session is" in request["questions"][0]["question"]
+        assert sees_beginning(claudes, api, session_id)
+        assert not claudes.get("/v1/requests")
+        assert not [request for request in api.requests if request.kind is Kind.COMPACTION]
+
+
+def test_long_and_old_conversation_is_compacted_once_when_resume_is_summary(api: ScriptedApi) -> None:
+    with ClaudeInstance(api, claude_more="  resume: summary") as claudes:
+        session_id = restored_after_hours(claudes)
+        claudes.says(session_id, "idle", "the conversation was compacted")
+        assert not sees_beginning(claudes, api, session_id)
+        assert not claudes.get("/v1/requests")
+        assert len([request for request in api.requests if request.kind is Kind.COMPACTION]) == 1
+
+
+def test_long_and_old_conversation_is_asked_about_by_claude_when_resume_is_ask(api: ScriptedApi) -> None:
+    with ClaudeInstance(api, claude_more="  resume: ask") as claudes:
+        session_id = restored_after_hours(claudes)
+        if claude_cli.OTHER_PROGRAM not in os.environ:  # later versions ask only where a summary is ready
+            (request,) = until(lambda: claudes.get("/v1/requests"), "the question is a request")
+            assert request["kind"] == "dialog"
+            assert "150k tokens" in request["questions"][0]["question"]
+            claudes.answer_dialog(session_id, "2")  # the full session
+            until(lambda: not claudes.get("/v1/requests"), "the request is closed")
+        claudes.idle(session_id)
+        assert sees_beginning(claudes, api, session_id)
+        assert not [request for request in api.requests if request.kind is Kind.COMPACTION]

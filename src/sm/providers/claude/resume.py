@@ -2,7 +2,8 @@
 
 Source: claude 2.1.197 and 2.1.332. The question depends on the account. It comes when the last message is older than
 70 minutes and the conversation has 100,000 tokens or more; two variables move these limits. 2.1.332 asks only if it
-has a summary already.
+has a summary already, which no restored agent of sm was seen to have: tests/integration/test_claude_restore.py has
+what each choice does with both versions.
 """
 
 from collections.abc import Mapping
