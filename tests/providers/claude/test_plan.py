@@ -195,11 +195,13 @@ def test_default_command_may_have_arguments() -> None:
 # --------------------------------------------------------------------------------------------------- the settings
 
 
-def test_settings_have_a_hook_per_event_and_disable_the_agent_view() -> None:
+def test_settings_have_a_hook_per_event_and_switch_off_what_passes_sm() -> None:
     settings = json.loads(value_of(plan().argv, "--settings"))
-    own = ["tui", "useAutoModeDuringPlan", "autoContinueAtUsageLimit", "crossSessionInbound"]
+    own = ["tui", "useAutoModeDuringPlan", "autoContinueAtUsageLimit", "remoteControlAtStartup"]
+    own.append("crossSessionInbound")
     assert list(settings) == ["hooks", "permissions", "disableAgentView", *own]
     assert settings["disableAgentView"] is True
+    assert settings["remoteControlAtStartup"] is False
     assert set(settings["hooks"]) == set(EVENTS)
     for event, entries in settings["hooks"].items():
         timeout_s = 2_147_483 if event == "PermissionRequest" else 5

@@ -69,6 +69,9 @@ class Abilities:
         ask, and no PermissionRequest comes (measured with 2.1.332).
         `autoContinueAtUsageLimit`: otherwise claude continues by itself when its usage limit is reset, as sm does, and
         the agent gets two orders to go on (by the settings of 2.1.332; the limit needs a login, so it is not measured).
+        `remoteControlAtStartup`: otherwise a setting of the user, or of the organization, connects each session with
+        claude.ai, where another device answers dialogs, types prompts and changes the mode, past sm. It needs a login,
+        so a connection is not measured; both versions know the setting, and a setting of the user yields to it.
         `crossSessionInbound`: otherwise any claude of the same user may start a turn of the agent, past sm.
         """
         words = current()
