@@ -73,6 +73,12 @@ def ended(claudes: ClaudeInstance, session_id: str) -> Path:
     return claudes.state / "archives" / session_id
 
 
+def has_prompt(transcript: Path, words: str) -> bool:
+    """True if a prompt has the words. claude 2.1.332 also keeps parts of its requests in the file."""
+    lines = [json.loads(line) for line in transcript.read_text().splitlines()]
+    return any(words in json.dumps(line["message"]) for line in lines if line["type"] == "user")
+
+
 def knows(claudes: ClaudeInstance, api: ScriptedApi, session_id: str, prompt: str, *words: str) -> list[bool]:
     """Send a prompt, and return whether the model gets these words of the conversation before it."""
     claudes.idle(session_id)
@@ -111,9 +117,9 @@ def test_transcript_of_a_live_agent_that_was_deleted_does_not_cost_the_archive(
     assert knows(claudes, api, session_id, "bilby-2", "bilby-1") == [True]  # from its memory
     finished(claudes, session_id, 10)
     archive = ended(claudes, session_id)
-    assert "bilby-1" not in transcript.read_text()
-    texts = [path.read_text() for path in archive.rglob(transcript.name)]
-    assert sorted("bilby-1" in text for text in texts) == [False, True]
+    assert not has_prompt(transcript, "bilby-1")
+    copies = archive.rglob(transcript.name)
+    assert sorted(has_prompt(copy, "bilby-1") for copy in copies) == [False, True]
     shown = claudes.sm("restore", session_id)
     assert "is lost" not in shown
     assert knows(claudes, api, session_id, "bilby-3", "bilby-1", "bilby-2") == [True, True]

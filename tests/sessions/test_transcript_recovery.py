@@ -28,6 +28,11 @@ def line(number: int, follows: int | None) -> str:
 ONE, TWO, THREE, FOUR = line(1, None), line(2, 1), line(3, 2), line(4, 3)
 WHOLE = ONE + TWO + THREE
 OTHER = line(8, None) + line(9, 8)
+PLAN, MANUAL = (
+    json.dumps({"type": "permission-mode", "permissionMode": m}) + "\n" for m in ("plan", "manual")
+)
+MODES = PLAN + ONE + MANUAL + TWO + PLAN + THREE
+"""claude writes some lines again, and the last one of a kind counts."""
 GARBAGE = "\0\0\0\n"
 LOST = "the conversation before {} is lost: its transcript begins there"
 
@@ -84,6 +89,15 @@ STATES: dict[str, tuple[str | None, tuple[str | None, ...], str | None, str | No
         THREE + FOUR,
         LOST.format("2026-11-28T10:00:03.000Z"),
     ),
+    "gone, lines come again": (None, (MODES,), MODES, None),
+    "shorter than the archive, lines come again": (PLAN + ONE, (MODES,), MODES, None),
+    "gone, archived in two parts, lines come again": (
+        None,
+        (FOUR + MANUAL, MODES),
+        MODES + FOUR + MANUAL,
+        None,
+    ),
+    "gone, archived twice, lines come again": (None, (MODES + FOUR + PLAN, MODES), MODES + FOUR + PLAN, None),
     "replaced by another": (OTHER, (WHOLE,), OTHER, MORE),
     "damaged": (GARBAGE, (WHOLE,), WHOLE, None),
     "damaged, no archive": (GARBAGE, (), GARBAGE, None),

@@ -11,6 +11,7 @@ import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import dropwhile
 
 from sm.core.text import folded
 from sm.linux.files import Content, NotRegular, read_file, regular_file
@@ -123,14 +124,14 @@ def recovery_of(
         return Recovery(place, touched=_is_old(found.status, now_s))
     compared = [copy for copy in copies if copy.data is not None]
     if (found is None or not (found.data or living)) and len(compared) < len(copies):
-        return _large_recovery(place, copies, found)
+        return _large_recovery(place, copies, found, reader)
     live = _Version(b"") if found is None else _version(found.data, reader)
     readable = live.data if live.ids else b""
     extra = [copy for copy in compared if not _includes(live.data, copy)]
     if found is not None and live.data and not extra:
         return Recovery(place, touched=_is_old(found.status, now_s), loss=_broken(live))
     versions = [_version(copy.data or b"", reader) for copy in compared]
-    joined = _version(_join([*(copy.data or b"" for copy in compared), readable]), reader)
+    joined = _version(_join([*(copy.data or b"" for copy in compared), readable], reader), reader)
     if live.ids:
         assert found is not None
         is_cut = any((copy.data or b"").startswith(live.data) for copy in extra) and joined.ids > live.ids
@@ -170,7 +171,9 @@ def _lack(version: _Version, others: Sequence[_Version]) -> str | None:
     return f"its archive has {more}; sm export writes them to a file"
 
 
-def _large_recovery(place: PlacedFile, copies: Sequence[_Copy], found: Content | None) -> Recovery:
+def _large_recovery(
+    place: PlacedFile, copies: Sequence[_Copy], found: Content | None, reader: TranscriptReader
+) -> Recovery:
     """Give back the newest copy that is too large to compare, with the lines of those that are newer.
 
     `found`: the empty transcript, or None if it is gone.
@@ -180,7 +183,7 @@ def _large_recovery(place: PlacedFile, copies: Sequence[_Copy], found: Content |
 
     def pieces() -> Iterator[bytes]:
         yield from large.lines()
-        yield _join(copy.data or b"" for copy in newer)
+        yield _join((copy.data or b"" for copy in newer), reader)
 
     loss = None
     if large.begins_at:
@@ -245,9 +248,16 @@ def _version(data: bytes, reader: TranscriptReader) -> _Version:
     return _Version(data, frozenset(by_id), tuple(chain), bool(chain) and not chain[-1].follows)
 
 
-def _join(parts: Iterable[bytes]) -> bytes:
-    """The lines of all parts, each once, in their order. A last line that was cut off is left out."""
-    lines = dict.fromkeys(line for part in parts for line in _whole_lines(part))
+def _join(parts: Iterable[bytes], reader: TranscriptReader) -> bytes:
+    """The lines of all parts in their order, and each entry once. A last line that was cut off is left out.
+
+    Other lines come again, as those of the modes: the last one of a kind counts.
+    """
+    lines = list[bytes]()
+    for part in parts:
+        known = frozenset(lines)
+        new = dropwhile(known.__contains__, _whole_lines(part))
+        lines += [line for line in new if line not in known or not reader.entries([line])]
     return b"".join(line + b"\n" for line in lines)
 
 
