@@ -318,6 +318,27 @@ async def test_each_failed_turn_is_told_also_when_the_texts_are_equal(bench: Ben
     assert len(fault_notices(bench)) == 2
 
 
+async def test_reason_of_an_idle_session_changes_when_its_conversation_is_cleared(bench: Bench) -> None:
+    other = "5e55aaaa-0000-4000-8000-000000000002"
+    await bench.hook("UserPromptSubmit", prompt="go", prompt_id="p1", late_s=3)
+    full = {"error": "invalid_request", "last_assistant_message": "Prompt is too long"}
+    await bench.hook("StopFailure", **full, prompt_id="p1", late_s=2)
+    failed = bench.store.sessions[ID]
+    assert (failed.status, "context is full" in failed.status_reason) == (Status.IDLE, True)
+    # claude 2.1.332 reports nothing else for /clear.
+    await bench.hook("SessionStart", source="clear", session_id=other, late_s=1)
+    cleared = bench.store.sessions[ID]
+    assert (cleared.status, cleared.status_reason) == (
+        Status.IDLE,
+        "the conversation was cleared (SessionStart)",
+    )
+    assert cleared.status_at == iso(NOW_S - 1)
+    newer = {"status_reason": "waiting for r1", "status_at": iso(NOW_S)}
+    await commit(bench.store, lambda tx: tx.update(tx.session(ID), **newer))
+    await bench.hook("SessionStart", source="clear", session_id=other, late_s=1)
+    assert bench.store.sessions[ID].status_reason == "waiting for r1"
+
+
 async def test_failure_that_only_the_transcript_reports_is_told(bench: Bench) -> None:
     path = transcript_of(
         bench, prompt_line("p1"), error_line("invalid_request", "Prompt is too long"), END_LINE

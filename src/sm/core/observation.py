@@ -55,6 +55,8 @@ class Observation:
     """Idle: background tasks and shells of the agent that still run."""
     fault: Fault | None = None
     """Idle: why the turn that has ended failed; None: it did not, or no turn has ended."""
+    cleared: bool = False
+    """Idle: the agent has begun a new conversation. What was said of the one before is over."""
     patience_s: float = 0.0
     """Busy: time during which idle observations are ignored, because more activity is known to follow."""
 

@@ -125,7 +125,9 @@ class Recorder:
             )
         elif turn is not None:  # a weaker source has reported first that the agent is idle
             await self._end_turn(session.id, turn, observation.answer)
-        elif wanted is Status.WAITING_INPUT and session.status_reason != reason:
+        elif (wanted is Status.WAITING_INPUT and session.status_reason != reason) or (
+            observation.cleared and is_later(iso(observation.at), session.status_at, now)
+        ):
             await self._explain(session, observation.source, reason, iso(observation.at))
 
     def _words(self, session: Session, observation: Observation) -> str:
@@ -213,7 +215,10 @@ class Recorder:
 
     @durable
     async def _explain(self, session: Session, source: str, reason: str, at: str) -> None:
-        """Change the reason of a status: a waiting session waits for another answer, or a failure becomes known."""
+        """Change the reason of a status.
+
+        A waiting session waits for another answer, a failure becomes known, or an idle agent's conversation is cleared.
+        """
         async with self._store.transaction() as tx:
             now = tx.session(session.id)
             if now.status is session.status:

@@ -145,7 +145,9 @@ def _session_start(
         case "compact":
             return HookEvent(here.name, model=model)
         case "clear":
-            cleared = observe(Activity.IDLE, "the conversation was cleared", final=True)
+            cleared = replace(
+                observe(Activity.IDLE, "the conversation was cleared", final=True), cleared=True
+            )
             return replace(here, observation=cleared, model=model, started=True)
         case "startup" if expects_turn:
             first = replace(observe(Activity.BUSY, "claude started with a prompt"), patience_s=FIRST_TURN_S)
