@@ -21,7 +21,9 @@ def test_budget_reached_by_a_grandchild_pauses_the_tree_until_it_is_approved(
     tree = (top, child, grandchild)
     for session_id in tree:
         claudes.idle(session_id)
-    work = f"{tool('Bash', command='sleep 100')}[[usage:input=150000,output=10]][[then]][[text:never]]"
+    work = (
+        f"{tool('Bash', command='echo a; sleep 100')}[[usage:input=150000,output=10]][[then]][[text:never]]"
+    )
     claudes.prompt(grandchild, f"spend-1 {work}")
 
     def stopped() -> bool:

@@ -217,7 +217,10 @@ def test_repository_mcp_servers_get_the_identity_of_a_worktree_session(
     subprocess.run(add, check=True, capture_output=True)
     state = claude.home / ".claude" / ".claude.json"
     claude_state = json.loads(state.read_text())
-    claude_state["projects"][str(repository)] = {"mcpServers": {"probe": server(claude, "local")}}
+    claude_state["projects"][str(repository)] = {
+        "hasTrustDialogAccepted": True,  # of a directory above counts for no git repository in claude 2.1.332
+        "mcpServers": {"probe": server(claude, "local")},
+    }
     # claude ignores this server of another project, and so does sm.
     claude_state["projects"]["/elsewhere"] = {"mcpServers": {"bad": {"command": "x", "env": {"PORT": 8080}}}}
     state.write_text(json.dumps(claude_state))

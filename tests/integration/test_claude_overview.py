@@ -37,7 +37,9 @@ def test_ls_shows_requests_activity_and_last_words_of_agents(
 ) -> None:
     usage = "[[usage:input=5000,output=2000]]"
     claudes.spawn("Editor", f"[[text:All 26 tests pass.]]{usage}", "--name", "done")
-    busy = claudes.spawn("Editor", f"{tool('Bash', command='sleep 100')}[[then]][[text:x]]", "--name", "busy")
+    busy = claudes.spawn(
+        "Editor", f"{tool('Bash', command='echo a; sleep 100')}[[then]][[text:x]]", "--name", "busy"
+    )
     asks = claudes.spawn(
         "Plain", f"{tool('AskUserQuestion', questions=QUESTION)}[[then]][[text:ok]]", "--name", "asks"
     )
@@ -61,7 +63,7 @@ def test_ls_shows_requests_activity_and_last_words_of_agents(
     assert found["editor-done"]["task"] == "All 26 tests pass."
     assert found["editor-done"]["cost_usd"] > 0
     assert found["editor-done"]["context_percent"] > 0
-    assert found["editor-busy"]["task"] == "Bash: sleep 100"
+    assert found["editor-busy"]["task"] == "Bash: echo a; sleep 100"
     question, permission = found["plain-asks"], found["plain-needs"]
     assert question["task"] == f"{question['requests'][0]} asks: Which colour?"
     assert permission["task"] == f"{permission['requests'][0]} asks for permission: Bash: touch /tmp/x"
