@@ -14,7 +14,17 @@ import pytest
 from sm.providers.claude.check.home import KEY, QUIET, locations, seed
 from tests.scripted_api import ScriptedApi
 
-__all__ = ["BINARY", "KEY", "VERSION", "answer_first_questions", "binary", "environment", "missing", "seed"]
+__all__ = [
+    "BINARY",
+    "KEY",
+    "VERSION",
+    "answer_first_questions",
+    "binary",
+    "environment",
+    "missing",
+    "seed",
+    "version",
+]
 
 VERSION = "2.1.332"
 OTHER_PROGRAM = "SM_TEST_CLAUDE"
@@ -27,14 +37,16 @@ def missing() -> str:
     """The reason why Claude Code cannot run here; empty if it can."""
     if not BINARY.exists():
         return f"claude {VERSION} is not installed: ./check installs it into node_modules"
-    version = subprocess.run([BINARY, "--version"], capture_output=True, text=True, check=False)
-    if OTHER_PROGRAM in os.environ:
-        return ""
-    if version.stdout.split(" ")[0] != VERSION:
-        return (
-            f"claude {VERSION} is required, but `claude --version` says {version.stdout or version.stderr!r}"
-        )
+    if OTHER_PROGRAM not in os.environ and version() != VERSION:
+        return f"claude {VERSION} is required, but the version of {BINARY} is {version()!r}"
     return ""
+
+
+@cache
+def version() -> str:
+    """The version of the program that tests run; empty if it names none."""
+    said = subprocess.run([BINARY, "--version"], capture_output=True, text=True, check=False).stdout
+    return said.partition(" ")[0]
 
 
 def binary() -> str:

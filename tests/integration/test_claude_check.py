@@ -63,7 +63,7 @@ def test_all_contracts_hold_and_doctor_says_so(instance: Instance) -> None:
     assert result.returncode == 0, result.stdout + result.stderr
     assert list(outcomes(result)) == NAMES
     assert (
-        f"claude {claude_cli.VERSION}: all of {len(NAMES)} contracts held on "
+        f"claude {claude_cli.version()}: all of {len(NAMES)} contracts held on "
         in instance.run("doctor", env=env).stdout
     )
 
@@ -111,7 +111,7 @@ def test_script_is_followed_to_the_program_that_it_starts(instance: Instance) ->
     assert result.returncode == 0, result.stdout + result.stderr
     checked = json.loads(result.stdout)
     assert checked["program"]["path"] == os.path.realpath(claude_cli.binary())
-    assert checked["program"]["version"] == claude_cli.VERSION
+    assert checked["program"]["version"] == claude_cli.version()
     assert checked["processor_s"] > 0
     assert checked["memory_bytes"] > 50_000_000
     assert not leftovers(instance)
@@ -124,7 +124,7 @@ def test_claude_of_an_agent_is_checked_in_the_background(api: ScriptedApi) -> No
         )
         session_id = claudes.spawn("Plain", "hello [[text:hello]]")["session_id"]
         claudes.idle(session_id)
-        told = f"claude {claude_cli.VERSION}: checked on "
+        told = f"claude {claude_cli.version()}: checked on "
         facts = until(
             lambda: [fact for fact in claudes.why(session_id)["facts"] if fact.startswith(told)],
             "it is checked",
