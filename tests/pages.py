@@ -2,7 +2,8 @@
 
 A block of `console` has commands after `$ `, with the lines of their here-documents, and the output below a command. A
 page that shows no output for a command only promises that it succeeds; `...` stands for any lines. IDs, times, ages,
-costs and the home directory of a page are examples. An ID means the same session wherever the page shows it.
+dates, costs, versions and the home directory of a page are examples. An ID means the same session wherever the page
+shows it.
 
 A block of `yaml` is what the user writes into config.yaml.
 """
@@ -18,6 +19,8 @@ _ID = re.compile(r"\b(?=[0-9a-f]*[0-9])(?=[0-9a-f]*[a-f])[0-9a-f]{8}\b")
 _STATUS_LINE = r"\d\d:\d\d \d\d-\w{3}-\d\d"
 _QUESTION = re.compile(r"(.*\[y/N\]:? )(\w*)")
 _EXAMPLES = {
+    r"\b\d+\.\d+\.\d+\b": r"\d+\.\d+\.\d+",
+    r"\b\d{4}-\d\d-\d\d\b": r"\d{4}-\d\d-\d\d",
     r"\[?\d\d:\d\d(?::\d\d)?\]?": r"\[?[\d :-]*\d\d:\d\d(?::\d\d)?\]?",  # another day shows its date
     r"\b\d+(?:s|m|h) ago": r"\d+(?:s|m|h) ago",
     r"\b\d+[smh]\b": r"\d+[smh]",

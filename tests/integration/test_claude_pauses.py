@@ -13,6 +13,8 @@ from tests.waits import PATIENT
 
 api = scripted_api("module", spender)
 claudes = claude_instance("module")
+LONG = "echo a; sleep 100"
+"""A command that runs until it is interrupted. Later claudes refuse a lone sleep."""
 
 
 def paused(claudes: ClaudeInstance, session_id: str) -> dict[str, Any]:
@@ -25,8 +27,8 @@ def test_agent_paused_in_the_middle_of_a_tool_goes_on_when_it_resumes(
 ) -> None:
     session_id = claudes.spawn("Editor", "--wait", PATIENT)["session_id"]
     claudes.idle(session_id)
-    claudes.prompt(session_id, f"paused-1 {tool('Bash', command='sleep 100')}[[then]][[text:never]]")
-    until(lambda: claudes.progress(session_id)["current_activity"] == "Bash: sleep 100", "the tool runs")
+    claudes.prompt(session_id, f"paused-1 {tool('Bash', command=LONG)}[[then]][[text:never]]")
+    until(lambda: claudes.progress(session_id)["current_activity"] == f"Bash: {LONG}", "the tool runs")
     assert claudes.sm("pause", session_id, "--wait", PATIENT).startswith("Paused ")
     claudes.idle(session_id)
     claudes.sm("send", session_id, "held [[text:got it]]")
@@ -47,7 +49,7 @@ def test_turn_that_claude_begins_during_a_pause_is_interrupted(
     session_id = claudes.spawn("Editor", "--wait", PATIENT)["session_id"]
     claudes.idle(session_id)
     claudes.sm("pause", session_id)
-    claudes.prompt(session_id, f"typed-1 {tool('Bash', command='sleep 100')}[[then]][[text:never]]")
+    claudes.prompt(session_id, f"typed-1 {tool('Bash', command=LONG)}[[then]][[text:never]]")
 
     def moves() -> list[str]:
         types = [event["type"] for event in claudes.events(session_id)]

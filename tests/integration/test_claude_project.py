@@ -76,6 +76,9 @@ def test_claude_executes_files_of_a_trusted_repository_without_a_question(
 ) -> None:
     repository = Repository(claude.home, claude.shared)
     shown = " ".join(project_effects(str(repository.directory)))  # claude removes a task that it has run
+    claude.sm(
+        "trust", str(repository.directory)
+    )  # trust in a parent does not reach a repository in later claudes
     claude.workspace("shop", repository.directory)
     session_id = claude.spawn("Plain", "Look at it.", "--workspace", "shop")["session_id"]
     (request, *_) = api.wait_for(lambda: api.turns("Look at it."), "the turn")

@@ -32,8 +32,10 @@ def test_claude_killed_in_its_turn_goes_on_in_its_conversation(
     # claude writes its first turn to its transcript with a delay.
     until(lambda: claudes.progress(session_id)["tokens"], "the transcript has the first turn")
     claudes.idle(session_id)
-    claudes.prompt(session_id, f"crash-1 {tool('Bash', command='sleep 100')}[[then]][[text:never]]")
-    until(lambda: claudes.progress(session_id)["current_activity"] == "Bash: sleep 100", "the tool runs")
+    claudes.prompt(session_id, f"crash-1 {tool('Bash', command='echo a; sleep 100')}[[then]][[text:never]]")
+    until(
+        lambda: claudes.progress(session_id)["current_activity"] == "Bash: echo a; sleep 100", "the tool runs"
+    )
     before = claudes.session(session_id)
     conversation_id = conversation(claudes, session_id)
     os.kill(before["pid"], signal.SIGKILL)

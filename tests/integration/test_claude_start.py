@@ -171,7 +171,8 @@ def test_model_option_overrides_the_model_of_the_preset(claude: Claude, api: Scr
     }
     shown_models = {name: claude.idle(session_id)["model"] for name, session_id in sessions.items()}
     models = {name: api.turns(f"Which model: {name}?")[0].body["model"] for name in options_by_case}
-    assert models == {"preset": "claude-opus-4-8", "flag": "claude-haiku-4-5-20251001"}
+    families = {name: model.split("-")[1] for name, model in models.items()}
+    assert families == {"preset": "opus", "flag": "haiku"}
     assert shown_models == {"preset": "opus", "flag": "haiku"}
     claude.sm("kill", *sessions.values())
 
@@ -241,8 +242,8 @@ ALLOWED_COMMANDS = (
     'sm note "$(cat <<\'EOF\'\nit says "done"\nEOF\n)"',
     "sm me --json | head -c 20 && sm who && sm others && sm children 2>&1",
     "sm progress strict-reporter && sm inbox && sm requests && sm status",
-    # Reading a file is no escape: claude runs `cat < FILE` in any mode without a rule.
-    "sm note - < /etc/hostname",
+    # Reading a file here is no escape: claude runs `cat < FILE` in any mode without a rule.
+    "sm note - < note.txt",
 )
 COMMANDS_THAT_ASK = (
     "sm note x; touch ran-it",
@@ -267,6 +268,7 @@ def test_only_report_and_read_commands_of_sm_need_no_permission(claude: Claude, 
     impostor = claude.work / "sm"
     impostor.write_text("#!/bin/sh\ntouch ran-it\n")
     impostor.chmod(0o755)
+    (claude.work / "note.txt").write_text("from a file")
     prompt = f"All of these {then(*map(bash, (*ALLOWED_COMMANDS, *COMMANDS_THAT_ASK)))}"
     # In this mode claude refuses commands instead of asking a person.
     session_id = claude.spawn("Strict", prompt, "--name", "reporter")["session_id"]
@@ -288,7 +290,8 @@ def test_sm_note_needs_no_permission_in_the_default_mode(claude: Claude, api: Sc
     session_id = claude.spawn("Plain", prompt)["session_id"]
     session = claude.says(session_id, "waiting_input", "touch ran-it")
     assert session["note"] == "first"
-    assert session["model"] == "claude-opus-4-8[1m]"  # no model was chosen: the model that claude reports
+    (turn, *_) = api.turns("Carefully")  # no model was chosen: the model that claude reports
+    assert session["model"].removesuffix("[1m]") == turn.body["model"]
     claude.answer_dialog(session_id, "Escape")
     claude.idle(session_id)
     assert not (claude.work / "ran-it").exists()

@@ -1,7 +1,8 @@
 """The end-to-end workflow of seed 003, with the real Claude Code and the output that the seed shows.
 
 The output differs from the seed where the design decides otherwise: an id has 8 digits, `sm spawn` also names the
-terminal, a live session shows its note, an event names the child, and `sm` estimates tokens only from reported tasks.
+terminal, and in further lines the permission mode and what is known of the program, a live session shows its note, an
+event names the child, and `sm` estimates tokens only from reported tasks.
 The reports of an agent are commands, so they count as uses of Bash.
 """
 
@@ -23,6 +24,7 @@ limits: {spawn_interval_s: 0}
 """
 PIVOT, RESOLVER = "Implement #1042: PivotExtendedEvent", "Implement #1043: SignalResolver"
 REVIEW = "Review #1042 and #1043"
+MODE = "Permission mode: manual (the default of sm)"
 USED: str = usage(Usage(input=150, output=50))
 
 
@@ -82,9 +84,9 @@ def test_workflow_of_an_engineering_manager_shows_the_output_of_the_specificatio
     ids = {child["friendly_name"]: child["session_id"] for child in claudes.json("children", manager)}
     first, second = ids["engineer-eng-1042"], ids["engineer-eng-1043"]
     short = {first: "abc123", second: "def456"}
-    assert [lines(text, short) for text in spawned] == [
-        ["Spawned engineer-eng-1042 (abc123) in tmux session claude-abc123"],
-        ["Spawned engineer-eng-1043 (def456) in tmux session claude-def456"],
+    assert [lines(text, short)[:2] for text in spawned] == [
+        ["Spawned engineer-eng-1042 (abc123) in tmux session claude-abc123", MODE],
+        ["Spawned engineer-eng-1043 (def456) in tmux session claude-def456", MODE],
     ]
 
     # Check progress
@@ -138,7 +140,8 @@ def test_workflow_of_an_engineering_manager_shows_the_output_of_the_specificatio
     # Spawn architect to review
     review = claudes.sm("spawn", "Architect", REVIEW, "--name", "review", env=as_manager)
     reviewer = claudes.session("architect-review")["session_id"]
-    assert lines(review, {reviewer: "ghi789"}) == [
-        "Spawned architect-review (ghi789) in tmux session claude-ghi789"
+    assert lines(review, {reviewer: "ghi789"})[:2] == [
+        "Spawned architect-review (ghi789) in tmux session claude-ghi789",
+        MODE,
     ]
     claudes.idle(reviewer)

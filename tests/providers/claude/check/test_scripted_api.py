@@ -208,6 +208,11 @@ def test_model_function_sees_prompts_and_tool_calls_of_the_conversation(api: Scr
     for told in (user(notification), reminder):
         assert answer(api, script, call, RESULT, assistant("two"), told)["content"][0]["text"] == "done"
         assert api.turns("<task-notification>")[-1].prompt == notification
+    feedback = "Stop hook feedback:\ngo on [[text:more]]"
+    hook = user(f"<system-reminder>\nThe output of a hook.\n{feedback}\n</system-reminder>")
+    for told in (user(feedback), hook):
+        assert answer(api, user("one"), assistant("done"), told)["content"][0]["text"] == "more"
+        assert api.turns("Stop hook")[-1].prompt == feedback
     ask(api, begun[0], output_config={"format": {"schema": {"properties": {"title": {}}}}})
     assert api.requests[-1].kind is Kind.TITLE
 

@@ -18,6 +18,8 @@ _WHILE_WORKING = re.compile(
 )
 # The end of background work begins a turn: in 2.1.197 with a prompt of its own, in 2.1.332 within a reminder.
 _NOTIFICATION = re.compile(r"<task-notification>.*</task-notification>", re.DOTALL)
+# A hook that lets a turn go on says so in a prompt of its own: in 2.1.332 within a reminder.
+_HOOK_FEEDBACK = re.compile(r"^Stop hook feedback:\n.*?(?=\n</system-reminder>|\Z)", re.DOTALL | re.MULTILINE)
 
 
 class Kind(StrEnum):
@@ -61,8 +63,8 @@ def newest_prompt(body: Body) -> tuple[str, int]:
             turns += 1
         elif message["role"] == "user":
             for text in reversed(texts(message["content"])):
-                notification = _NOTIFICATION.search(text)
-                prompt = notification[0] if notification else _REMINDER.sub("", text).strip()
+                told = _NOTIFICATION.search(text) or _HOOK_FEEDBACK.search(text)
+                prompt = told[0] if told else _REMINDER.sub("", text).strip()
                 if prompt and not _WHILE_WORKING.match(prompt):
                     return prompt, turns
     return "", turns
