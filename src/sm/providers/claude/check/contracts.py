@@ -29,6 +29,8 @@ _DRAWN_S = 5.0
 """The longest wait for a screen that says what the API knows already."""
 _SHORT_CALL_MS = 2000
 _SETTLES_S = 1.0
+_LONG = "echo a; sleep 60"
+"""A command that still runs when it is looked at. claude 2.1.332 refuses a lone sleep."""
 _ENDED = ("completed", "error", "abandoned", "killed")
 
 _Part = Callable[[Play], str]
@@ -401,7 +403,7 @@ def _expect_mode(play: Play, session_id: str, ordered: str) -> None:
 )
 def _interrupt(play: Play) -> str:
     session_id = play.start_idle("Editor")
-    sleeps = tool("Bash", command="sleep 60", description="wait")
+    sleeps = tool("Bash", command=_LONG, description="wait")
     stages = {
         "text": "[[text:begun]][[hold:stop-text]][[text:never]]",
         "tool": f"[[text:begun]]{sleeps}[[then]][[text:never]]",
@@ -573,7 +575,7 @@ def _screens(play: Play) -> str:
         play.request(asking)
         seen.look(asking, f"the dialog about {name}", state, partial(_says, words))
     editor = play.spawn(
-        "Editor", f"seen-tool {tool('Bash', command='sleep 60', description='x')}[[then]][[text:so]]"
+        "Editor", f"seen-tool {tool('Bash', command=_LONG, description='x')}[[then]][[text:so]]"
     )
     play.turn("seen-tool")
     seen.look(editor, "a tool that runs", State.WORKING)
@@ -581,7 +583,7 @@ def _screens(play: Play) -> str:
     play.client.post(session_path(editor, "/interrupt"))
     play.wait_status(editor, "idle")
     seen.look(editor, "an interrupted turn", State.IDLE)
-    shell = tool("Bash", command="sleep 60", description="x", run_in_background=True)
+    shell = tool("Bash", command=_LONG, description="x", run_in_background=True)
     play.send(editor, f"seen-shell {shell}[[then]][[text:so]]")
     play.turn("seen-shell", 1)
     play.wait_status(editor, "idle")
