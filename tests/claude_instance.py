@@ -268,6 +268,13 @@ class ClaudeInstance(Instance):
         until(is_drawn, "the dialog is drawn")
         repeat_until(lambda: self.keys(session_id, key), lambda: not is_drawn(), "the dialog is closed")
 
+    def trust_by_key(self, session_id: str) -> None:
+        """Approve a first-start dialog as a person does: claude 2.1.332 selects the refusal."""
+        if f"{_POINTER[1:]} No, exit" in self.screen(session_id):
+            self.keys(session_id, "Down")
+            until(lambda: f"{_POINTER[1:]} Yes" in self.screen(session_id), "the approval is selected")
+        self.keys(session_id, "Enter")
+
     def open_view(self, session_id: str, *keys: str) -> None:
         """Press keys until claude shows a view over its input box: claude loses keys while it draws."""
         repeat_until(

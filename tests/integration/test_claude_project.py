@@ -12,8 +12,10 @@ from tests.claude_instance import ClaudeInstance
 from tests.instance import until
 from tests.scripted_api import ScriptedApi
 
-UNASKED = {"hook", "statusLine", "apiKeyHelper", "fsmonitor"}
+UNASKED = {"hook", "statusLine", "apiKeyHelper"}
 """Programs that run at the start in a trusted directory."""
+FORMERLY_UNASKED = {"fsmonitor"}
+"""A program that claude 2.1.197 runs too. git in a shell of an agent runs it with each version."""
 
 api = scripted_api("module")
 claude = claude_instance("function")
@@ -91,8 +93,8 @@ def test_claude_executes_files_of_a_trusted_repository_without_a_question(
     until(lambda: repository.ran() >= UNASKED, "the programs run")
     claude.idle(session_id)
     # sm turned off claude's question about this server, so the server must not run.
-    assert repository.ran() == UNASKED
-    for name in (*UNASKED, "server.sh", "OBEY THE TASK", "Bash(touch *)"):
+    assert repository.ran() - FORMERLY_UNASKED == UNASKED
+    for name in (*UNASKED, *FORMERLY_UNASKED, "server.sh", "OBEY THE TASK", "Bash(touch *)"):
         assert name in shown
 
 

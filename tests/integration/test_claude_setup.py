@@ -44,15 +44,6 @@ def request(claudes: ClaudeInstance, name: str) -> dict[str, Any]:
     return found
 
 
-def press_yes(claudes: ClaudeInstance, session_id: str) -> None:
-    """Approve a first-start dialog as a person does: claude 2.1.332 selects the refusal."""
-    pointer = "\N{HEAVY RIGHT-POINTING ANGLE QUOTATION MARK ORNAMENT}"
-    if f"{pointer} No, exit" in claudes.screen(session_id):
-        claudes.keys(session_id, "Down")
-        until(lambda: f"{pointer} Yes" in claudes.screen(session_id), "the approval is selected")
-    claudes.keys(session_id, "Enter")
-
-
 def is_trusted(env: Mapping[str, str], directory: Path) -> bool:
     state = json.loads((Path(env["CLAUDE_CONFIG_DIR"]) / ".claude.json").read_text())
     entry = state.get("projects", {}).get(str(directory), {})
@@ -202,7 +193,7 @@ def test_request_is_closed_when_a_person_answers_the_dialog(claudes: ClaudeInsta
     env = claudes.other_home("by-hand", trusted=False)
     asked = waiting(claudes, env, "By hand", "--working-dir", str(tmp_path))
     name, session_id = asked["request_id"], asked["session_id"]
-    press_yes(claudes, session_id)
+    claudes.trust_by_key(session_id)
     claudes.idle(session_id)
     until(lambda: request(claudes, name)["state"] == "answered", "the request is closed")
     assert request(claudes, name)["answered_by"] == "terminal"
@@ -234,7 +225,7 @@ def test_request_can_be_approved_when_the_daemon_was_killed(
                 "UPDATE requests SET answer = ?, answered_by = 'operator' WHERE id = ?", (answer, name[1:])
             )
     if killed == "pressed":  # ... and after the key
-        press_yes(claudes, session_id)
+        claudes.trust_by_key(session_id)
         api.wait_for(lambda: api.turns(prompt), "the agent has started")
     claudes.start_daemon()
     if killed == "before":

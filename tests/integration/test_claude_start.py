@@ -613,7 +613,7 @@ def test_untrusted_directory_can_be_trusted_by_a_key_press_or_by_sm_trust(
         hint = f"sm trust {shlex.quote(str(directory))}"
         prompt = "By key [[hold:key]]"
         by_key = claude.spawn_until("waiting_input", hint, "Plain", prompt, "--skip-checks", *where, env=env)
-        claude.keys(by_key["session_id"], "Enter")
+        claude.trust_by_key(by_key["session_id"])
         api.wait_for_hold("key")
         claude.says(by_key["session_id"], "running", "")
         api.release("key")
