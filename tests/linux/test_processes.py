@@ -395,6 +395,16 @@ async def test_end_tree_ends_a_process_that_starts_during_the_end(
     assert processes.identify(int((tmp_path / "pid").read_text())) is None
 
 
+async def test_end_tree_looks_twice_before_a_tree_counts_as_ended(start: Start) -> None:
+    """The list of a container that is read between a fork and the end of the parent lacks the child."""
+    child, orphan = start(*IDLE), start(*IDLE)
+    lists = iter([[], [orphan.process]])
+    child.popen.kill()
+    child.popen.wait()
+    assert await processes.end_tree(child.process, NEVER_S, force=True, others=lambda: next(lists, [])) == []
+    assert not processes.is_alive(orphan.process)
+
+
 async def test_end_tree_ends_a_process_that_keeps_forking_and_ignores_sigterm(start: Start) -> None:
     code = (
         "import os, signal\n"
