@@ -148,7 +148,10 @@ _ALL = (
         "option-numbers",
         "The options of dialogs have no numbers.",
         ["screens"],
-        None,
+        """
+        [dialog.numbered]
+        careful = false
+        """,
         screen={f"{number}. {label}": f"   {label}" for number in range(1, 6) for label in "YN"},
     ),
     Change(
@@ -197,7 +200,16 @@ _ALL = (
         """,
         title=_other_glyphs,
     ),
-    Change("title-bare", "The title has no glyph.", ["screens"], None, title=_no_glyph),
+    Change(
+        "title-bare",
+        "The title has no glyph.",
+        ["screens"],
+        """
+        [title.has_state]
+        careful = false
+        """,
+        title=_no_glyph,
+    ),
     Change(
         "transcript-types",
         "The transcript has lines of a new type, and calls the lines of the model `model_turn`.",

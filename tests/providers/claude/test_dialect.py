@@ -171,6 +171,34 @@ def test_new_spinner_is_read_with_glyphs_of_the_operator(own: Path) -> None:
     assert [read_title(f"{glyph} title") for glyph in "◰◳⠁◐"] == [State.WORKING] * 4
 
 
+def test_dialog_without_numbers_is_read_where_the_operator_says_so(own: Path) -> None:
+    own.write_text("[dialog.numbered]\ncareful = false\n")
+    rule, keys = "\u2500" * 60, " Esc to cancel \u00b7 Tab to amend"
+    asks = [" Bash command", "", "   touch x", "", " Do you want to proceed?"]
+    numbered = [rule, *asks, " \u276f 1. Yes", "   2. Yes, and allow all", "   3. No", "", keys]
+    bare = [rule, *asks, " \u276f Yes", "   Yes, and allow all of the", "     commands", "   No", "", keys]
+    wide = [row.replace("1.", "  ").replace("2.", "  ").replace("3.", "  ") for row in numbered]
+    # A box that is taller than the screen begins in the first column, and a chat has no keys below it.
+    no_dialogs = [
+        [rule, "\u276f Yes", "  No", "  and more", "", keys],
+        [rule, *asks, " \u276f Yes", "   No", "", " and more"],
+        [rule, *asks, " \u276f Yes", "", keys],
+        [rule, *asks, " \u276f Yes", "   No", " \u276f Yes", "", keys],
+    ]
+    use(None)
+    assert [read_screen(rows).state is State.PERMISSION for rows in (numbered, bare, wide)] == [
+        True,
+        False,
+        False,
+    ]
+    use(str(own))
+    box = f"{rule} name \u2500"
+    for rows in (numbered, bare, wide, bare[:-2], [*numbered, box], [*bare, box], [*bare[:-2], box]):
+        found = read_screen(rows)
+        assert (found.state, found.what) == (State.PERMISSION, "claude asks to run a command: touch x")
+    assert not [rows for rows in no_dialogs if read_screen(rows).state is State.PERMISSION]
+
+
 def test_reworded_box_is_read_with_words_of_the_operator(own: Path) -> None:
     own.write_text(
         "[box.folded]\nphrases = ['(pasted {lines:word} rows)']\n[box.stashed]\ntexts = ['put aside']\n"

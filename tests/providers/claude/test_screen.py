@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from sm.providers.claude.dialect import use
 from sm.providers.claude.screen import Obstacle, State, read_end, read_output, read_screen, read_title
 
 DATA = Path(__file__).parents[2] / "data/screens"
@@ -49,6 +50,17 @@ def quoted(name: str) -> str:
 @pytest.mark.parametrize("name", CAPTURES)
 def test_captured_screen_is_read_as_its_label(name: str) -> None:
     assert read_screen(capture(name)).state == label(name)
+
+
+def test_captured_screens_are_read_the_same_where_options_need_no_numbers(tmp_path: Path) -> None:
+    own = tmp_path / "dialect.toml"
+    own.write_text("[dialog.numbered]\ncareful = false\n")
+    numbered = {name: read_screen(capture(name)) for name in CAPTURES}
+    try:
+        use(str(own))
+        assert {name: read_screen(capture(name)) for name in CAPTURES} == numbered
+    finally:
+        use(None)
 
 
 def test_output_is_the_chat_without_input_box_footer_and_rules() -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import dropwhile
 
-from sm.providers.claude.dialect import current
+from sm.providers.claude.dialect import NOTHING, current
 from sm.providers.claude.screen.rows import indent, is_rule, last_paragraph, one_line
 from sm.providers.claude.screen.states import Obstacle, ScreenContent, State, short
 
@@ -112,7 +112,31 @@ def _options(rows: Sequence[str]) -> tuple[int | None, list[str]]:
         labels.insert(0, option["label"])
         if expected == 0:
             return (number, labels) if chosen == 1 else (None, [])
-    return None, []
+    return _unnumbered_options(rows)
+
+
+_SELECTED = re.compile(r" {1,3}❯ +(?P<label>\S.*)")
+
+
+def _unnumbered_options(rows: Sequence[str]) -> tuple[int | None, list[str]]:
+    """As `_options`, for a version that draws no numbers: the rows around the pointer with their text in its column.
+
+    Nothing or a line of keys follows. The pointer is indented, as that of the input box never is.
+    """
+    if current().choose("dialog.numbered", NOTHING).value is not False:
+        return None, []
+    pointers = [number for number, row in enumerate(rows) if _SELECTED.fullmatch(row)]
+    found = _SELECTED.fullmatch(rows[pointers[0]]) if len(pointers) == 1 else None
+    if found is None or any(is_rule(row) for row in rows[pointers[0] :]):
+        return None, []
+    column, first, end = found.start("label"), pointers[0], pointers[0] + 1
+    while first and indent(rows[first - 1]) >= column:
+        first -= 1
+    while end < len(rows) and indent(rows[end]) >= column:
+        end += 1
+    labels = [row[column:] for row in rows[first:end] if len(row) > column and row[column] != " "]
+    has_keys = _KEYS.search(one_line(last_paragraph(rows[end:]))) is not None
+    return (first, labels) if len(labels) > 1 and (end == len(rows) or has_keys) else (None, [])
 
 
 def _first_run(dialog: _Dialog) -> ScreenContent | None:
@@ -234,7 +258,7 @@ def _offers_credits(dialog: _Dialog) -> bool:
     Enter on its first option, which is selected, changes how much the account may spend.
     """
     words = current()
-    if words.phrases("usage_limit.credits_title").fit(dialog.title) is None or dialog.options:
+    if words.phrases("usage_limit.credits_title").fit(dialog.title) is None:
         return False
     expected = [words.phrases(f"usage_limit.credits_{place}") for place in ("first", "second")]
     rows = [found for row in dialog.rows if (found := _CREDITS_OPTION.fullmatch(row)) is not None]
