@@ -56,6 +56,7 @@ for line in sys.stdin:
         child.kill()
         child.wait()
 """
+FORKS = "import signal\nos.wait() if os.fork() else signal.pause()"
 IS_A_SHELL = "os.execvp('sh', ['sh', '-i'])"
 
 
@@ -96,6 +97,12 @@ def test_input_loss_names_the_innermost_child_that_reads_the_terminal(terminal: 
     assert terminal.loss(reads_terminal=False) is None, "the child of a wrapper is the agent"
     terminal.type("end\n")
     terminal.wait_for(None)
+
+
+@pytest.mark.parametrize("terminal", [FORKS], indirect=True)
+def test_input_loss_is_none_while_a_forked_child_has_not_executed_its_program(terminal: Terminal) -> None:
+    until(lambda: len(process_tree(terminal.process)) == 2, "it has forked")
+    assert terminal.loss() is None
 
 
 @pytest.mark.parametrize("terminal", [IS_A_SHELL], indirect=True)

@@ -58,9 +58,16 @@ def input_loss(process: Process, *, reads_terminal: bool) -> InputLoss | None:
 
 
 def _child_on_terminal(process: Process, tty: str) -> int | None:
-    """The innermost descendant that reads this terminal as its stdin: a shell that runs an editor reads it too."""
+    """The innermost descendant that reads this terminal as its stdin: a shell that runs an editor reads it too.
+
+    A child that has just been forked has the terminal, and the arguments of its parent, until it executes its program.
+    So its arguments are read first.
+    """
     pid = process.pid
-    while (child := next((c for c in _children(pid) if _stdin(c) == tty), None)) is not None:
+    no_program = ((), command_line(pid))
+    while child := next(
+        (c for c in _children(pid) if command_line(c) not in no_program and _stdin(c) == tty), None
+    ):
         pid = child
     return None if pid == process.pid else pid
 
