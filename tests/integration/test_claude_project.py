@@ -73,6 +73,10 @@ class Repository:
         return set(self.log.read_text().split()) if self.log.exists() else set()
 
 
+def prompted(api: ScriptedApi, prompt: str) -> bool:
+    return any(prompt in text for turn in api.turns() for text in turn.user_texts)
+
+
 def test_claude_executes_files_of_a_trusted_repository_without_a_question(
     claude: ClaudeInstance, api: ScriptedApi
 ) -> None:
@@ -89,7 +93,8 @@ def test_claude_executes_files_of_a_trusted_repository_without_a_question(
         "CLAUDE.md", "CLAUDE.local.md", ".claude/CLAUDE.md", ".claude/rules/r.md", "A SKILL", "AN AGENT",
     ):  # fmt: skip
         assert f"OBEY {words}" in said
-    api.wait_for(lambda: api.turns("OBEY THE TASK"), "the scheduled task")
+    # A later claude says in the same turn that the task, which is old, has run for the last time.
+    api.wait_for(lambda: prompted(api, "OBEY THE TASK"), "the scheduled task")
     until(lambda: repository.ran() >= UNASKED, "the programs run")
     claude.idle(session_id)
     # sm turned off claude's question about this server, so the server must not run.

@@ -611,14 +611,14 @@ def test_untrusted_directory_can_be_trusted_by_a_key_press_or_by_sm_trust(
     try:
         env = claude.other_home("answers-by-key")
         hint = f"sm trust {shlex.quote(str(directory))}"
-        prompt = "By key [[hold:key]]"
+        prompt = "By key [[hold:key]][[text:done]]"
         by_key = claude.spawn_until("waiting_input", hint, "Plain", prompt, "--skip-checks", *where, env=env)
         claude.trust_by_key(by_key["session_id"])
         api.wait_for_hold("key")
         claude.says(by_key["session_id"], "running", "")
         api.release("key")
         claude.idle(by_key["session_id"])
-        assert [turn.prompt for turn in api.turns("By key")] == ["By key [[hold:key]]"]
+        assert [turn.prompt for turn in api.turns("By key")] == [prompt]
 
         env = claude.other_home("answers-by-command")
         output = claude.sm("trust", str(directory), env=env)
@@ -654,7 +654,7 @@ def test_doctor_reports_ok_when_claude_can_start(claude: Claude) -> None:
     output = claude.run("doctor").stdout
     claude_lines = [line for line in output.splitlines() if "claude" in line]
     for part in (
-        f"claude {claude_cli.VERSION} at ",
+        f"claude {claude_cli.version()} at ",
         "claude is set up",
         "claude logs in with ANTHROPIC_API_KEY",
         f"claude trusts {claude.work}",
