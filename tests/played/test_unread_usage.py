@@ -16,6 +16,7 @@ daemon: {ignore_evidence: [screen, title]}
 """
 MODEL = "claude-opus-4-8"
 stage = context_fixture("function", Stage, SETTINGS, BOX)
+daily = context_fixture("function", Stage, f"{SETTINGS}budgets: {{daily_usd: 3}}\n", BOX)
 
 
 def write(agent: Agent, number: int, used: dict[str, int]) -> None:
@@ -88,7 +89,7 @@ def test_sums_are_unknown_when_no_answer_can_be_read(stage: Stage) -> None:
     assert (total["tokens"], total["tokens_partial"], total["cost_partial"]) == (None, True, True)
 
 
-def test_a_person_is_told_once_that_the_sums_and_budgets_are_too_low(stage: Stage, agent: Agent) -> None:
+def test_person_is_told_once_that_the_sums_and_budgets_are_too_low(stage: Stage, agent: Agent) -> None:
     write(agent, 3, RENAMED)
     stage.settle()
     said = [e["message"] for e in stage.json("events", agent.id) if e["type"] == "warning"]
@@ -102,7 +103,7 @@ def test_a_person_is_told_once_that_the_sums_and_budgets_are_too_low(stage: Stag
     assert "tokens of some answers cannot be read" in stage.sm("why", agent.id)
 
 
-def test_a_child_whose_tokens_cannot_be_read_marks_the_budget_of_its_parent(stage: Stage) -> None:
+def test_child_whose_tokens_cannot_be_read_marks_the_budget_of_its_parent(stage: Stage) -> None:
     parent = stage.agent("Plain", "--budget", "tokens=2k")
     child = stage.agent("Plain")
     stage.sm("reparent", child.id, parent.id)
@@ -110,3 +111,14 @@ def test_a_child_whose_tokens_cannot_be_read_marks_the_budget_of_its_parent(stag
     assert "more was spent" not in stage.run("budget", parent.id).stderr
     write(child, 1, RENAMED)
     assert "more was spent than this budget counts" in stage.run("budget", parent.id).stderr
+    stage.sm("kill", child.id, "--force")
+    stage.sm("rm", child.id, "--yes")
+    assert "more was spent than this budget counts" in stage.run("budget", parent.id).stderr
+
+
+def test_daily_budget_says_that_it_counts_too_little(daily: Stage) -> None:
+    assert "more was spent" not in daily.run("budget", "daily").stderr
+    agent = daily.agent("Plain")
+    agent.send_event("UserPromptSubmit", prompt="work", prompt_id="p1")
+    write(agent, 1, RENAMED)
+    assert "more was spent than this budget counts" in daily.run("budget", "daily").stderr

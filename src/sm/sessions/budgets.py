@@ -115,15 +115,16 @@ class Budgeting:
         """Warn of tokens that cannot be read: the budget counts too little."""
         if not self.has(subject):
             return ()
-        since, sessions = "", self._store.sessions
+        sessions, sums = self._store.sessions, self._store.sums
         if subject == DAILY:
             since = day_start(local_day(self._manager.now()))
-            ids = {*sessions, *(s.id for s in await self._store.sums.removed())}
+            used = [one for _, one in await sums.usage_since(since, slots=False)]
         else:
             ids = {s.id for s in sessions.values() if any(a.id == subject for a in above(s, sessions.get))}
-            ids |= {s.id for s in await self._store.sums.removed() if s.heir in ids}
-        used = await self._store.sums.usage_since(since, slots=False)
-        if not any(one.is_unread and session_id in ids for session_id, one in used):
+            removed = [s.id for s in await sums.removed() if s.heir in ids]
+            found = (await self._store.measures.usage_of(ids), await sums.removed_usage(removed))
+            used = [one for by_session in found for usages in by_session.values() for one in usages]
+        if not any(one.is_unread for one in used):
             return ()
         return ("the tokens of some answers cannot be read: more was spent than this budget counts",)
 

@@ -248,6 +248,17 @@ def test_new_options_and_variables_are_treated_as_the_operator_says(own: Path) -
         use(str(own))
 
 
+def test_message_with_another_glyph_is_no_spinner_and_no_part_of_a_dialog(own: Path) -> None:
+    own.write_text("[glyphs.message]\ntexts = ['\u25c6']\n")
+    rule = "\u2500" * 60
+    idle = ["\u25c6 Look\u2026", "", rule, "\u276f ", rule, "  ? for shortcuts"]
+    message = [rule, "\u25c6 Pick one", " \u276f 1. Yes", "   2. No", "", " Esc to cancel"]
+    use(None)
+    assert read_screen(message).state is State.DIALOG
+    use(str(own))
+    assert (read_screen(idle).state, read_screen(message).state) == (State.IDLE, State.UNKNOWN)
+
+
 def test_renamed_key_of_a_hook_is_read_by_its_new_name(own: Path) -> None:
     payload = {"hook_event_name": "UserPromptSubmit", "text_of_prompt": "look at this"}
     accepted = read_hook(payload, 1.0, expects_turn=False).accepted

@@ -144,7 +144,7 @@ def _footer(below: Sequence[str], box: _Box) -> list[str]:
     return [part.strip() for row in rows for part in re.split(r" · |\s{3,}", row) if part.strip()]
 
 
-_NO_SPINNER = "●⏺❯⎿│╭╰>!"
+_NO_SPINNER = "❯⎿│╭╰>!"
 _SPINS = re.compile(r"…(\s*$|\s*\()")
 
 
@@ -173,8 +173,14 @@ def _activity(above: Sequence[str]) -> tuple[str | None, bool]:
     last = next((n for n in range(len(above) - 1, -1, -1) if above[n] and above[n][0] != " "), None)
     if last is None:
         return None, False
-    row = above[last]
-    if len(row) < 3 or row[1] != " " or row[0] in _NO_SPINNER or row[0].isalnum():
+    row, words = above[last], current()
+    if (
+        len(row) < 3
+        or row[1] != " "
+        or row[0] in _NO_SPINNER
+        or row[0].isalnum()
+        or row.startswith(words.texts("glyphs.message"))
+    ):
         return None, True
     more = takewhile(lambda r: not r.lstrip().startswith(("⎿", "❯")), paragraph(above[last:])[1:])
     text = one_line([row[2:], *more])

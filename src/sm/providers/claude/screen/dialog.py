@@ -18,7 +18,7 @@ _KEYS = re.compile(
     r"(?:esc(?:ape)?|enter|return|space|tab|shift\+\w+|ctrl[+-]\w|any key|[←→↑↓/]+|\w)(?:/\S+| \S+ keys)? to \w+",
     re.IGNORECASE,
 )
-_CHAT = re.compile(r"(?:[●⏺] |❯ (?!\d+\.|\()| {2}⎿ )")
+_CHAT = re.compile(r"❯ (?!\d+\.|\()| {2}⎿ ")
 _HEADER = re.compile(r"(?:←\s+| )(?P<mark>\S)\s.*")
 _NUMBERED = re.compile(r"(?:❯ )?\d+\. ?(?P<label>.*)")
 
@@ -81,7 +81,8 @@ def _dialog(rows: Sequence[str]) -> _Dialog | None:
     starts = [n for n in rules if first is None or n < first]
     start = starts[-1] + 1 if starts else 0
     dialog_rows = rows[start:]
-    if any(_CHAT.match(row) for row in dialog_rows):
+    messages = tuple(f"{glyph} " for glyph in current().texts("glyphs.message"))
+    if any(_CHAT.match(row) or row.startswith(messages) for row in dialog_rows):
         return None
     head = rows[start:first] if first is not None else dialog_rows
     return _Dialog(dialog_rows, head, labels, last_paragraph(dialog_rows), bool(starts))
