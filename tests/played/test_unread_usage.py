@@ -75,6 +75,17 @@ def test_sums_are_marked_as_too_low_when_one_answer_cannot_be_read(stage: Stage,
     assert " 210+ " in stage.sm("usage")
 
 
+def test_model_stays_known_when_an_answer_does_not_name_it(stage: Stage) -> None:
+    agent = stage.agent("Plain")
+    agent.send_event("UserPromptSubmit", prompt="work", prompt_id="p1")
+    write(agent, 1, READABLE)
+    agent.write_message({"id": "msg_2", "role": "assistant", "content": [], "usage": READABLE})
+    until(lambda: stage.json("progress", agent.id)["tokens_partial"], "the usage is stored")
+    assert stage.json("ls", "-a")[0]["model"] == MODEL
+    groups = stage.json("usage", "--by", "model")["groups"]
+    assert {group["key"]: group["tokens_partial"] for group in groups} == {MODEL: False, None: True}
+
+
 def test_sums_are_unknown_when_no_answer_can_be_read(stage: Stage) -> None:
     agent = stage.agent("Plain")
     agent.send_event("UserPromptSubmit", prompt="work", prompt_id="p1")

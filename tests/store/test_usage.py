@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sm.core.statuses import Status
-from sm.core.usage import FilePosition, ToolUse, Usage
+from sm.core.usage import UNREAD, FilePosition, ToolUse, Usage
 from sm.errors import InternalError
 from sm.store import Store, Transaction, backups
 from sm.store.migrations import MIGRATIONS
@@ -157,6 +157,15 @@ async def test_token_rates_are_those_of_completed_sessions_that_worked(store: St
     assert sorted(await rates("Engineer")) == [100, 200]
     assert await rates("Other") == [4]
     assert await rates("None") == []
+
+
+async def test_sessions_whose_tokens_cannot_all_be_read_are_no_sample(store: Store) -> None:
+    for number, output in enumerate((99, 99, 99)):
+        await completed(store, number, output, worked_s=60.0)
+    unread = replace(used("m2", 0), model=f"opus{UNREAD}", input=0)
+    await count(store, unread, session_id=f"{0:08x}")
+    assert await store.measures.usual_tokens("Engineer") is None
+    assert await store.measures.token_rates("Engineer") == [100, 100]
 
 
 async def test_tokens_since_a_time_leave_out_the_cache(store: Store) -> None:

@@ -11,7 +11,9 @@ _DATE_OF_MODEL = re.compile(r"[-@](\d{8}|latest)$", re.ASCII)
 COST_DIGITS = 6
 """Decimal places of a cost in US dollars."""
 UNREAD = "[unread]"
-"""Follows the name of the model in usage whose tokens cannot be read: all its numbers are 0. Sums are kept by name."""
+"""Follows the name of the model, if it is known, in usage whose tokens cannot be read: all its numbers are 0. Sums are
+kept by name.
+"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -144,7 +144,7 @@ class _Groups:
             case Grouping.TYPE:
                 return session.agent_type
             case Grouping.MODEL:
-                return None if model is None else base_model(model)
+                return None if model is None else base_model(model) or None
             case Grouping.DAY:
                 return self._day_of(at)
             case Grouping.ACCOUNT:

@@ -58,7 +58,7 @@ def buckets(sums: Iterable[tuple[Usage, Price]], period: UsagePeriod) -> list[Us
     by_bucket: dict[str, dict[str, ModelUsage]] = {}
     for used, price in sums:
         models = by_bucket.setdefault(used.at, {})
-        cost, model = price([used]), used.model.removesuffix(UNREAD)
+        cost, model = price([used]), used.model.removesuffix(UNREAD) or "unknown"
         added = ModelUsage(model, TokenCounts.of([used]), None if cost is None else round(cost, COST_DIGITS))
         known = models.get(model)
         models[model] = added if known is None else _sum(known, added)

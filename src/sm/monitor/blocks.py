@@ -83,7 +83,7 @@ def read_block(
         new.position,
         new.more,
         max(delta.tools, key=lambda tool: tool.at, default=None),
-        next((u.model.removesuffix(UNREAD) for u in reversed(delta.usage) if not u.sidechain), None),
+        next((u.model.removesuffix(UNREAD) for u in reversed(delta.usage) if not u.sidechain), None) or None,
         original is not None and not sidechain and (is_past_copy or bool(own.usage)),
     )
 

@@ -210,4 +210,4 @@ def measured_totals(provider: Provider | None, usages: Sequence[Usage]) -> Total
 def main_model(usages: Sequence[Usage]) -> str | None:
     """The model that has the most tokens in the main conversation, else in those of sub-agents; None: no usage."""
     most = max(usages, key=lambda used: (not used.sidechain, used.context), default=None)
-    return None if most is None else most.model.removesuffix(UNREAD)
+    return None if most is None else most.model.removesuffix(UNREAD) or None

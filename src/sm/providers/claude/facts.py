@@ -251,9 +251,6 @@ def _unknown_answer(line: _Line) -> Iterator[Usage]:
     yield from _usage(line, {**values.mapping(line.value.get("message")), "usage": None}, "")
 
 
-_NO_MODEL = "unknown"
-
-
 def _usage(line: _Line, message: Mapping[str, Any], model: str) -> Iterator[Usage]:
     usage = values.mapping(message.get("usage"))
     message_id = values.name(message.get("id")) or values.name(line.value.get("requestId"))
@@ -263,7 +260,7 @@ def _usage(line: _Line, message: Mapping[str, Any], model: str) -> Iterator[Usag
         # Unknown is better than too little. Without the id of a message, each line of it would count.
         message_id = message_id or values.name(line.value.get("uuid"))
         if message and message_id:
-            yield Usage(message_id, f"{model or _NO_MODEL}{UNREAD}", line.at or "", sidechain=line.sidechain)
+            yield Usage(message_id, f"{model}{UNREAD}", line.at or "", sidechain=line.sidechain)
         return
     cache_write = values.tokens(usage.get("cache_creation_input_tokens"))
     created = values.mapping(usage.get("cache_creation"))
