@@ -1,5 +1,6 @@
 """Closing the dialog about a usage limit, in a real terminal with a program that draws captured screens."""
 
+import asyncio
 import sys
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -8,10 +9,13 @@ from pathlib import Path
 import pytest
 
 from sm.core.effects import Effect, EffectKind
+from sm.core.models import Signal
+from sm.core.observation import Source
+from sm.core.states import SignalKind
 from sm.core.statuses import Status
 from sm.messaging import ComposerDriver, LimitDialogs
 from sm.messaging.composer_state import DialogMonitor
-from sm.store import Store
+from sm.sessions.manager import Manager
 from tests import samples
 from tests.samples import AT, commit
 from tests.session_manager import open_manager
@@ -24,20 +28,20 @@ ID = "1a2b3c4d"
 SCREENS = Path(__file__).parents[1] / "data/screens/claude"
 PROGRAM = """
 import os, sys, termios, tty
-log, ignored, first, then = sys.argv[1], int(sys.argv[2]), sys.argv[3], sys.argv[4]
+log, ignored, screens = sys.argv[1], int(sys.argv[2]), sys.argv[3:]
 tty.setraw(0)
 def draw(path):
     with open(path, encoding="utf-8") as file:
         sys.stdout.write("\\x1b[2J\\x1b[H" + file.read().rstrip().replace("\\n", "\\r\\n"))
     sys.stdout.flush()
-draw(first)
+draw(screens.pop(0))
 keys = 0
 while key := os.read(0, 100):
     keys += 1
     with open(log, "ab") as file:
         file.write(key)
-    if keys > ignored:
-        draw(then)
+    if keys > ignored and screens:
+        draw(screens.pop(0))
 """
 
 
@@ -56,25 +60,31 @@ class NoDialogs:
 
 
 class Bench:
-    def __init__(self, world: World, store: Store, dialogs: LimitDialogs, log: Path) -> None:
-        self.world, self.store, self.dialogs, self.log = world, store, dialogs, log
+    def __init__(self, world: World, manager: Manager, dialogs: LimitDialogs, log: Path) -> None:
+        self.world, self.manager, self.dialogs, self.log = world, manager, dialogs, log
         self.terminals = world.terminals()
 
-    async def draw(self, screen: str, then: str = "usage-limit-closed-01", ignored: int = 0) -> None:
+    async def draw(self, *screens: str, ignored: int = 0) -> None:
+        """Draw the first screen now, and the next one at each key after those that are ignored."""
         program = self.log.parent / "program.py"
         program.write_text(PROGRAM)
-        first, after = SCREENS / f"{screen}.txt", SCREENS / f"{then}.txt"
-        argv = (sys.executable, str(program), str(self.log), str(ignored), str(first), str(after))
+        paths = [SCREENS / f"{screen}.txt" for screen in (*screens, "usage-limit-closed-01")]
+        argv = (sys.executable, str(program), str(self.log), str(ignored), *map(str, paths))
         await self.terminals.open(ID, f"claude-{ID}", "/", argv)
-        last = first.read_text(encoding="utf-8").rstrip().rpartition("\n")[2].strip()[-20:]
+        last = paths[0].read_text(encoding="utf-8").rstrip().rpartition("\n")[2].strip()[-20:]
 
         async def is_drawn() -> bool:
             return any(last in line for line in await self.terminals.capture_visible(f"claude-{ID}"))
 
         await until_async(is_drawn)
 
+    async def see(self, kind: SignalKind) -> None:
+        await self.manager.observe(
+            ID, Signal(kind, Source.STATE_FILE, "of its state file", "2099-01-01T00:00:00.000Z")
+        )
+
     async def close(self) -> str | None:
-        return await self.dialogs.close(Effect(1, EffectKind.CLOSE_DIALOG, ID, {"at": AT}))
+        return await self.dialogs.close(Effect(1, EffectKind.CLOSE_DIALOG, ID, {}))
 
     @property
     def keys(self) -> bytes:
@@ -91,7 +101,7 @@ async def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterato
         terminals = world.terminals()
         monitor: DialogMonitor = NoDialogs()
         dialogs = LimitDialogs(store, manager, terminals, ComposerDriver(terminals, monitor))
-        bench = Bench(world, store, dialogs, tmp_path / "keys")
+        bench = Bench(world, manager, dialogs, tmp_path / "keys")
         async with terminals, bench.terminals:  # asyncio warns later about a connection that nobody closed
             yield bench
     await world.end()
@@ -103,6 +113,28 @@ async def test_dialog_is_closed_with_escape_and_no_other_key(bench: Bench, scree
     await bench.draw(screen, ignored=ignored)
     assert await bench.close() is None
     assert bench.keys == b"\x1b" * (1 + ignored)
+
+
+async def test_dialog_is_closed_that_opens_after_claude_has_said_again_that_it_works(bench: Bench) -> None:
+    """claude 2.1.332 runs a command after its turn has failed, and the command opens the dialog."""
+    await bench.see(SignalKind.BUSY)
+    await bench.draw("idle-draft-01", "usage-limit-01")
+    closing = asyncio.create_task(bench.close())
+    for _ in range(50):
+        await bench.terminals.capture_visible(f"claude-{ID}")  # the task looks too
+    await bench.terminals.press(f"claude-{ID}", "x")  # the next screen
+    assert await closing is None
+    assert bench.keys == b"x\x1b"
+
+
+async def test_dialog_is_closed_that_a_busy_machine_draws_late(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sm.messaging.limit_dialogs._OPENS_WITHIN_S", 0.0)
+    await bench.see(SignalKind.ASKED)
+    await bench.draw("usage-limit-01")
+    assert await bench.close() is None
+    assert bench.keys == b"\x1b"
 
 
 @pytest.mark.parametrize("screen", ["dialog-model-01", "perm-bash-01", "ask-one-01", "idle-draft-01"])

@@ -7,7 +7,6 @@ import time
 from sm.core.effects import Effect
 from sm.core.models import Session
 from sm.core.statuses import Status
-from sm.core.timestamps import epoch_s
 from sm.errors import NoServer, NoTerminal, TerminalBusy
 from sm.messaging.composer import ComposerDriver
 from sm.providers.readers import ScreenReader
@@ -20,6 +19,8 @@ log = logging.getLogger(__name__)
 _OPENS_WITHIN_S = 15.0
 """claude opens the dialog a moment after its turn has failed, and only at the first limit of a process."""
 _LOOK_S = 0.25
+_LATE_LOOK_S = 2.0
+"""The pause between later looks: another dialog may be open, which a person leaves open."""
 _PRESSES_MAX = 5
 _DRAWN_WITHIN_S = 1.0
 """The pause after a key: the dialog may still be on the screen for a moment, and claude may have lost the key."""
@@ -41,13 +42,20 @@ class LimitDialogs:
         self._composer = composer
 
     async def close(self, effect: Effect) -> str | None:
-        """Wait a few seconds for the dialog, and close it. Returns the reason for giving up; None: it is not open."""
+        """Wait a few seconds for the dialog, and close it. Returns the reason for giving up; None: it is not open.
+
+        An agent that works again may still open it: claude 2.1.332 opens it with a command after the failed turn. A
+        busy machine may draw it late, while the agent says that it waits.
+        """
         until_s = time.monotonic() + _OPENS_WITHIN_S
         pressed = 0
-        while time.monotonic() < until_s or pressed:
+        while True:
             session = self._store.sessions.get(effect.session_id)
             reader = None if session is None else self._manager.provider(session).readers.screen
             if session is None or session.exit is not None or reader is None:
+                return None
+            is_late = time.monotonic() >= until_s
+            if is_late and not pressed and session.status is not Status.WAITING_INPUT:
                 return None
             try:
                 if await self._is_open(session, reader):
@@ -55,14 +63,13 @@ class LimitDialogs:
                         return f"the dialog about the usage limit did not close after {pressed} keys"
                     pressed += await self._press(session, reader)
                     await asyncio.sleep(_DRAWN_WITHIN_S)
-                elif pressed or _works_since(session, effect):
+                elif pressed:
                     return None
             except TerminalBusy:
                 pass  # nothing was pressed
             except (NoTerminal, NoServer):
                 return None
-            await asyncio.sleep(_LOOK_S)
-        return None
+            await asyncio.sleep(_LATE_LOOK_S if is_late else _LOOK_S)
 
     async def _is_open(self, session: Session, reader: ScreenReader) -> bool:
         return reader.limit_dialog(await self._terminals.capture_visible(session.terminal))
@@ -75,9 +82,3 @@ class LimitDialogs:
             await self._terminals.press(session.terminal, _KEY)
         log.info("closed the dialog about a usage limit", extra={"sm_session": session.id})
         return True
-
-
-def _works_since(session: Session, effect: Effect) -> bool:
-    """True if a later turn has begun: the dialog of the earlier one cannot open any more."""
-    began = session.status is Status.RUNNING
-    return began and epoch_s(session.status_at) > epoch_s(str(effect.payload["at"]))

@@ -93,7 +93,7 @@ class Faults:
         }
         await tx.event(EventType.WARNING, session, iso(at), text, metadata)
         if fault.kind is FaultKind.QUOTA:
-            await tx.effect(EffectKind.CLOSE_DIALOG, session.id, {"at": iso(at)}, tx.now)
+            await tx.effect(EffectKind.CLOSE_DIALOG, session.id, {}, tx.now)
         return True
 
 
