@@ -351,10 +351,10 @@ def run_storm(storm: Storm, sessions: Sequence[str], mix: Mix) -> None:
 
 
 def box(screen: str) -> list[str]:
-    """The lines of the input box."""
+    """The lines of the input box; none while claude has not drawn it."""
     lines = screen.splitlines()
     rules = [number for number, line in enumerate(lines) if line.startswith("──")]
-    return lines[rules[-2] + 1 : rules[-1]]
+    return lines[rules[-2] + 1 : rules[-1]] if len(rules) > 1 else []
 
 
 def is_empty(box: list[str]) -> bool:
