@@ -106,6 +106,14 @@ def test_input_loss_is_none_while_a_forked_child_has_not_executed_its_program(te
 
 
 @pytest.mark.parametrize("terminal", [IS_A_SHELL], indirect=True)
+def test_input_loss_names_a_child_that_runs_the_program_of_its_parent(terminal: Terminal) -> None:
+    terminal.type("sh -i\n")
+    until(
+        lambda: terminal.loss() == InputLoss(NoInput.OTHER_PROGRAM, "sh"), "the inner shell has the terminal"
+    )
+
+
+@pytest.mark.parametrize("terminal", [IS_A_SHELL], indirect=True)
 def test_input_loss_reports_a_job_that_a_shell_has_stopped(terminal: Terminal) -> None:
     terminal.type("sleep 1000\n")
 

@@ -60,16 +60,25 @@ def input_loss(process: Process, *, reads_terminal: bool) -> InputLoss | None:
 def _child_on_terminal(process: Process, tty: str) -> int | None:
     """The innermost descendant that reads this terminal as its stdin: a shell that runs an editor reads it too.
 
-    A child that has just been forked has the terminal, and the arguments of its parent, until it executes its program.
-    So its arguments are read first.
+    A child that has just been forked has the terminal too, until it executes its program.
     """
     pid = process.pid
-    no_program = ((), command_line(pid))
-    while child := next(
-        (c for c in _children(pid) if command_line(c) not in no_program and _stdin(c) == tty), None
-    ):
+    # What a child executes is read first: it keeps the terminal then.
+    while child := next((c for c in _children(pid) if _has_executed(c, pid) and _stdin(c) == tty), None):
         pid = child
     return None if pid == process.pid else pid
+
+
+def _has_executed(child: int, parent: int) -> bool:
+    """True if a child runs a program of its own, which may be the same one with the same arguments."""
+    program = _program(child)
+    return bool(program[0]) and program != _program(parent)
+
+
+def _program(pid: int) -> tuple[tuple[str, ...], int]:
+    """The arguments of the program that a process executes, empty for none, and the address of its stack."""
+    stat = read_stat(pid)
+    return command_line(pid), 0 if stat is None else stat.stack
 
 
 def _children(pid: int) -> list[int]:

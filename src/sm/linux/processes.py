@@ -39,6 +39,8 @@ class ProcessStat:
     """The process group that reads the terminal; -1 without a terminal."""
     start: int
     """In ticks since the boot."""
+    stack: int
+    """The address at which its stack begins: a fork keeps it, and a new program has another. 0: of another user."""
     gone: bool
     stopped: bool
 
@@ -69,6 +71,7 @@ def read_stat(pid: int) -> ProcessStat | None:
         tty=int(fields[4]),
         foreground_group=int(fields[5]),
         start=int(fields[19]),
+        stack=int(fields[25]),
         gone=gone,
         stopped=fields[0] == b"T",
     )
