@@ -76,32 +76,13 @@ def test_read_new_starts_over_when_the_file_became_shorter(path: Path) -> None:
     assert (delta.lines, delta.again) == ([b"three"], True)
 
 
-def test_read_new_starts_over_when_the_position_is_inside_a_line(path: Path) -> None:
-    """claude takes a line back that it has written, and may have written others before the next read."""
-    append(path, b"one\ntaken back\ntwo\n")
+def test_read_new_skips_a_partial_line_when_the_file_was_rewritten(path: Path) -> None:
+    append(path, b"one\ntwo\n")
     position = read_new(str(path), None, LIMIT).position
-    path.write_bytes(b"one\ntwo\n3\na longer line\nlast\n")
+    path.write_bytes(b"a longer line\nwhole\n")
     delta = read_new(str(path), position, LIMIT)
-    assert (delta.lines, delta.again) == ([b"one", b"two", b"3", b"a longer line", b"last"], True)
-    assert read_new(str(path), delta.position, LIMIT) == ([], delta.position, False, False)
-
-
-@pytest.mark.parametrize("before", [b"", b"x\n"])
-@pytest.mark.parametrize("more", [1, 2, 9])
-def test_read_new_goes_on_inside_a_line_that_is_longer_than_the_maximum(
-    path: Path, before: bytes, more: int
-) -> None:
-    append(path, before + b"y" * (LINE_MAX_BYTES + more))
-    delta = read_new(str(path), None, LIMIT)
-    while delta.more:
-        delta = read_new(str(path), delta.position, LIMIT)
-    assert delta.position == FilePosition(path.stat().st_ino, path.stat().st_size)
-    append(path, b"y\nafter\n")
-    reads = [read_new(str(path), delta.position, LIMIT)]
-    while reads[-1].more:
-        reads.append(read_new(str(path), reads[-1].position, LIMIT))
-    assert [line for read in reads for line in read.lines] == [b"after"]
-    assert not any(read.again for read in reads)
+    assert (delta.lines, delta.more) == ([], True)
+    assert read_new(str(path), delta.position, LIMIT).lines == [b"whole"]
 
 
 def test_read_new_keeps_the_position_when_the_file_is_missing(path: Path) -> None:

@@ -46,8 +46,7 @@ def read_new(
     """The whole lines after `position` (None: from the beginning), at most about `limit_bytes`.
 
     At least one line is read whole, up to LINE_MAX_BYTES, which also bounds `limit_bytes`. An unfinished last line is
-    left for the next read. Another inode, and a file that was rewritten, are read from the beginning: the file is
-    shorter than `position`, or `position` is inside a line.
+    left for the next read. Another inode, or a file that became shorter, is read from the beginning.
     Below the directory `below` no link is followed; without `below` only the last part of `path` must not be a link.
     `path` may start with the name of `below` or its real path.
 
@@ -57,12 +56,7 @@ def read_new(
         if file is None:
             return NewLines([], position, more=False, again=False)
         state = os.fstat(file)
-        same = (
-            position is not None
-            and position.inode == state.st_ino
-            and position.offset <= state.st_size
-            and _is_left_at(file, position.offset)
-        )
+        same = position is not None and position.inode == state.st_ino and position.offset <= state.st_size
         start = position.offset if position is not None and same else 0
         block, end, more = _next_block(file, start, max(1, min(limit_bytes, LINE_MAX_BYTES)))
     again = position is not None and not same and position.offset > 0
@@ -192,18 +186,11 @@ def _names(root: Root) -> Iterator[str]:
     yield os.path.realpath(directory)
 
 
-def _is_left_at(file: int, offset: int) -> bool:
-    """True if a read may have ended here: after a line, or inside one that is too long."""
-    if not offset or os.pread(file, 1, offset - 1) == b"\n":
-        return True
-    return offset > LINE_MAX_BYTES and b"\n" not in os.pread(file, LINE_MAX_BYTES, offset - LINE_MAX_BYTES)
-
-
 def _next_block(file: int, start: int, limit: int) -> tuple[bytes, int, bool]:
     """(whole lines, offset of the next read, True if there may be more) from `start` on.
 
     An offset without a newline before it is inside a line that was too long: the rest of that line is skipped. This
-    needs no state between calls.
+    needs no state between calls, and finds the start of a line in a rewritten file.
     """
     if start and os.pread(file, 1, start - 1) != b"\n":
         data = os.pread(file, limit, start)
