@@ -114,6 +114,30 @@ def test_person_is_told_once_that_the_sums_and_budgets_are_too_low(stage: Stage,
     assert "tokens of some answers cannot be read" in stage.sm("why", agent.id)
 
 
+def test_readable_line_of_an_answer_counts_whatever_its_other_lines_say(stage: Stage) -> None:
+    agent = stage.agent("Plain", "--budget", "tokens=2k")
+    agent.send_event("UserPromptSubmit", prompt="work", prompt_id="p1")
+    write(agent, 1, READABLE)
+    for number, lines in ((1, (RENAMED,)), (2, (RENAMED, READABLE, RENAMED)), (3, (READABLE,))):
+        for used in lines:
+            agent.write_message(
+                {"id": f"msg_{number}", "model": MODEL, "role": "assistant", "content": [], "usage": used}
+            )
+    until(lambda: stage.json("progress", agent.id)["tokens_used"] == 630, "three answers are counted")
+    assert not stage.json("progress", agent.id)["tokens_partial"]
+    assert stage.run("budget", agent.id).stderr == ""
+    assert "630 tokens" in stage.sm("children", "--recursive")
+    stage.restart()
+    assert stage.json("progress", agent.id)["tokens_used"] == 630
+
+
+def test_budget_of_minutes_counts_all_when_tokens_cannot_be_read(stage: Stage) -> None:
+    agent = stage.agent("Plain", "--budget", "minutes=5")
+    agent.send_event("UserPromptSubmit", prompt="work", prompt_id="p1")
+    write(agent, 1, RENAMED)
+    assert stage.run("budget", agent.id).stderr == ""
+
+
 def test_child_whose_tokens_cannot_be_read_marks_the_budget_of_its_parent(stage: Stage) -> None:
     parent = stage.agent("Plain", "--budget", "tokens=2k")
     child = stage.agent("Plain")

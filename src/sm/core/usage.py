@@ -43,6 +43,12 @@ class Usage:
         """The tokens of the message could not be read."""
         return self.model.endswith(UNREAD)
 
+    def replaces(self, stored: Self) -> bool:
+        """Decide which of two readings of a message counts, as the database does: what was read, then more output."""
+        if self.is_unread or stored.is_unread:
+            return not self.is_unread
+        return self.output >= stored.output
+
 
 @dataclass(frozen=True, slots=True)
 class TokenCounts:

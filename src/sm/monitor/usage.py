@@ -261,7 +261,13 @@ class UsageMeter:
         used = delta.usage if counts_tokens else ()
         tools = delta.tools if counts_tools else ()
         version = program_version(delta.version) if current else None
-        is_first_unread = UNREAD_FACT not in facts and any(one.is_unread for one in used)
+        unread = {one.message_id for one in used if one.is_unread}
+        is_first_unread = bool(unread) and UNREAD_FACT not in facts
+        if is_first_unread:  # not where a line repeats a message whose tokens another line had
+            known = await self._store.measures.usage_of_messages(session_id, unread)
+            is_first_unread = not unread <= {
+                one.message_id for one in (*known.values(), *used) if not one.is_unread
+            }
         if is_first_unread:
             facts[UNREAD_FACT] = now
 

@@ -49,7 +49,7 @@ class UsageTotals:
         known = self._sums.pop(session_id, None)
         try:
             yield
-            if known is not None and before is not None:
+            if known is not None and before is not None and not _has_unread(before.values(), after):
                 self._sums[session_id] = _added(known, before, after)
         finally:
             self._writing.discard(session_id)
@@ -64,6 +64,11 @@ class UsageTotals:
         self._sums.clear()
 
 
+def _has_unread(*usages: Iterable[Usage]) -> bool:
+    """Return whether tokens of a message could not be read. By the sums alone nobody knows if it is the only one."""
+    return any(used.is_unread for some in usages for used in some)
+
+
 def _added(
     sums: Mapping[_Key, Usage], before: Mapping[str, Usage], after: Iterable[Usage]
 ) -> dict[_Key, Usage]:
@@ -71,7 +76,7 @@ def _added(
     stored, result = dict(before), dict(sums)
     for used in after:
         old = stored.get(used.message_id)
-        if old is not None and used.output < old.output:
+        if old is not None and not used.replaces(old):
             continue
         if old is not None:
             # The place of a message (sidechain) never changes.

@@ -113,18 +113,18 @@ class Budgeting:
 
     async def _unread(self, subject: str) -> Sequence[str]:
         """Warn of tokens that cannot be read: the budget counts too little."""
-        if not self.has(subject):
+        own = self._store.budgets.find(subject)
+        if own is None or (own.limits.usd is None and own.limits.tokens is None):
             return ()
-        sessions, sums = self._store.sessions, self._store.sums
-        if subject == DAILY:
-            since = day_start(local_day(self._manager.now()))
-            used = [one for _, one in await sums.usage_since(since, slots=False)]
-        else:
-            ids = {s.id for s in sessions.values() if any(a.id == subject for a in above(s, sessions.get))}
-            removed = [s.id for s in await sums.removed() if s.heir in ids]
-            found = (await self._store.measures.usage_of(ids), await sums.removed_usage(removed))
-            used = [one for by_session in found for usages in by_session.values() for one in usages]
-        if not any(one.is_unread for one in used):
+        sums, sessions = self._store.sums, self._store.sessions
+        unread = await sums.unread_since(
+            day_start(local_day(self._manager.now())) if subject == DAILY else ""
+        )
+        if subject != DAILY and unread:
+            heirs = {removed.id: removed.heir for removed in await sums.removed(unread)}
+            found = filter(None, (sessions.get(heirs.get(id_) or id_) for id_ in unread))
+            unread = [s.id for s in found if any(each.id == subject for each in above(s, sessions.get))]
+        if not unread:
             return ()
         return ("the tokens of some answers cannot be read: more was spent than this budget counts",)
 

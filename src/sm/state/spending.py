@@ -18,7 +18,7 @@ def added_spending(
     known, total = dict(stored), Spent()
     for used in usages:
         before = known.get(used.message_id)
-        if before is not None and used.output < before.output:
+        if before is not None and not used.replaces(before):
             continue
         known[used.message_id] = used
         added = priced(used, cost_usd)

@@ -7,7 +7,7 @@ from typing import Any
 from sm.core.states import TrustLevel
 from sm.core.statuses import Status
 from sm.core.time_slots import rest_of_slot, split
-from sm.core.usage import FollowUpKind, Usage
+from sm.core.usage import UNREAD, FollowUpKind, Usage
 from sm.store.connection import Read
 from sm.store.rows import encode_json
 from sm.store.writes import Writes
@@ -110,9 +110,18 @@ class SumReads:
             f"SELECT session_id, {slot}, model, {_SUMS} FROM usage WHERE at >= ?1 GROUP BY session_id, model{by}"  # noqa: S608 - constant names
             f" UNION ALL SELECT session_id, {removed_slot}, model, {_SUMS} FROM removed_usage"
             f" WHERE at >= ?2 GROUP BY session_id, model{by}",
-            (since, since[:16] if since[16:] in ("", ":00.000Z") else since),
+            (since, _first_slot(since)),
         )
         return [(r[0], Usage("", r[2], r[1], r[3], r[4], r[5], r[6], r[7])) for r in rows]
+
+    async def unread_since(self, since: str) -> list[str]:
+        """The sessions, removed ones too, some of whose tokens cannot be read. `since`: as for `usage_since`."""
+        rows = await self._read(
+            "SELECT session_id FROM usage WHERE model LIKE ?3 AND at >= ?1"
+            " UNION SELECT session_id FROM removed_usage WHERE model LIKE ?3 AND at >= ?2",
+            (since, _first_slot(since), f"%{UNREAD}"),
+        )
+        return [row[0] for row in rows]
 
     async def work_since(self, since: str, *, slots: bool) -> list[tuple[str, str, float]]:
         """(session, slot, seconds) of all work that is over; without `slots` one row with an empty slot a session.
@@ -142,6 +151,11 @@ class SumReads:
         kinds = list(FollowUpKind)
         rows = await self._read("SELECT session_id, at, kind FROM follow_ups WHERE at >= ?", (since,))
         return [(row[0], row[1], FollowUpKind(row[2])) for row in rows if row[2] in kinds]
+
+
+def _first_slot(since: str) -> str:
+    """The first slot of a removed session that counts: the one that begins then, else the next."""
+    return since[:16] if since[16:] in ("", ":00.000Z") else since
 
 
 def _removed_sums(

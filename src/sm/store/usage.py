@@ -20,8 +20,10 @@ _COUNTED = tuple(f.name for f in fields(Usage) if f.name not in ("message_id", "
 _ADD_USAGE = (
     f"INSERT INTO usage (session_id, {', '.join(f.name for f in fields(Usage))})"  # noqa: S608 - constant names
     f" VALUES ({', '.join('?' * (1 + len(fields(Usage))))}) ON CONFLICT (session_id, message_id)"
-    f" DO UPDATE SET {', '.join(f'{name} = excluded.{name}' for name in _COUNTED)} WHERE excluded.output >= output"
+    f" DO UPDATE SET {', '.join(f'{name} = excluded.{name}' for name in _COUNTED)}"
+    f" WHERE excluded.model NOT LIKE '%{UNREAD}' AND (model LIKE '%{UNREAD}' OR excluded.output >= output)"
 )
+"""The condition is that of `Usage.replaces`."""
 
 
 class MeasureWrites(Writes):
