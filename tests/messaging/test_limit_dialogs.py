@@ -137,6 +137,17 @@ async def test_dialog_is_closed_that_a_busy_machine_draws_late(
     assert bench.keys == b"\x1b"
 
 
+async def test_wait_ends_while_another_dialog_stays_open(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sm.messaging.limit_dialogs._OPENS_WITHIN_S", 0.0)
+    monkeypatch.setattr("sm.messaging.limit_dialogs._GIVES_UP_S", 0.1)
+    await bench.see(SignalKind.ASKED)
+    await bench.draw("perm-bash-01")
+    assert await bench.close() is None
+    assert bench.keys == b""
+
+
 @pytest.mark.parametrize("screen", ["dialog-model-01", "perm-bash-01", "ask-one-01", "idle-draft-01"])
 async def test_no_key_is_pressed_in_another_dialog(
     bench: Bench, screen: str, monkeypatch: pytest.MonkeyPatch

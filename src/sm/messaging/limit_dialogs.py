@@ -19,6 +19,8 @@ log = logging.getLogger(__name__)
 _OPENS_WITHIN_S = 15.0
 """claude opens the dialog a moment after its turn has failed, and only at the first limit of a process."""
 _LOOK_S = 0.25
+_GIVES_UP_S = 600.0
+"""The longest time in which a waiting agent is looked at."""
 _LATE_LOOK_S = 2.0
 """The pause between later looks: another dialog may be open, which a person leaves open."""
 _PRESSES_MAX = 5
@@ -42,20 +44,22 @@ class LimitDialogs:
         self._composer = composer
 
     async def close(self, effect: Effect) -> str | None:
-        """Wait a few seconds for the dialog, and close it. Returns the reason for giving up; None: it is not open.
+        """Wait for the dialog, and close it. Returns the reason for giving up; None: it is not open.
 
         An agent that works again may still open it: claude 2.1.332 opens it with a command after the failed turn. A
-        busy machine may draw it late, while the agent says that it waits.
+        busy machine may draw it late, while the agent says that it waits: then the wait is longer.
         """
-        until_s = time.monotonic() + _OPENS_WITHIN_S
+        began_s = time.monotonic()
         pressed = 0
         while True:
             session = self._store.sessions.get(effect.session_id)
             reader = None if session is None else self._manager.provider(session).readers.screen
             if session is None or session.exit is not None or reader is None:
                 return None
-            is_late = time.monotonic() >= until_s
-            if is_late and not pressed and session.status is not Status.WAITING_INPUT:
+            passed_s = time.monotonic() - began_s
+            is_late = passed_s >= _OPENS_WITHIN_S
+            waits = session.status is Status.WAITING_INPUT and passed_s < _GIVES_UP_S
+            if is_late and not pressed and not waits:
                 return None
             try:
                 if await self._is_open(session, reader):
