@@ -97,6 +97,12 @@ STATES: dict[str, tuple[str | None, tuple[str | None, ...], str | None, str | No
         MODES + FOUR + MANUAL,
         None,
     ),
+    "gone, archived in two parts, the later one begins with a mode": (
+        None,
+        (MANUAL + FOUR, MODES),
+        MODES + MANUAL + FOUR,
+        None,
+    ),
     "gone, archived twice, lines come again": (None, (MODES + FOUR + PLAN, MODES), MODES + FOUR + PLAN, None),
     "replaced by another": (OTHER, (WHOLE,), OTHER, MORE),
     "damaged": (GARBAGE, (WHOLE,), WHOLE, None),

@@ -11,7 +11,7 @@ import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import dropwhile
+from itertools import takewhile
 
 from sm.core.text import folded
 from sm.linux.files import Content, NotRegular, read_file, regular_file
@@ -255,8 +255,11 @@ def _join(parts: Iterable[bytes], reader: TranscriptReader) -> bytes:
     """
     lines = list[bytes]()
     for part in parts:
-        known = frozenset(lines)
-        new = dropwhile(known.__contains__, _whole_lines(part))
+        known, whole = frozenset(lines), list(_whole_lines(part))
+        shared = list(takewhile(known.__contains__, whole))
+        if not any(reader.entries([line]) for line in shared):
+            shared = []  # a part that begins later also begins with a mode
+        new = whole[len(shared) :]
         lines += [line for line in new if line not in known or not reader.entries([line])]
     return b"".join(line + b"\n" for line in lines)
 
