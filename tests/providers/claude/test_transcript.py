@@ -284,6 +284,11 @@ def test_last_turn_that_works_failed_or_was_interrupted_is_no_finished_turn(line
     assert READER.last_turn(lines) is None
 
 
+def test_line_of_an_unknown_type_after_the_end_of_a_turn_is_no_work() -> None:
+    message = {"role": "assistant", "id": "msg_9", "content": []}
+    assert READER.last_turn([*TURN, end_line(7), turn_line("recap", 8, message=message)]) is not None
+
+
 def test_last_turn_whose_last_act_is_a_tool_has_no_final_message() -> None:
     last = READER.last_turn([*TURN[:4], end_line(7)])
     assert last is not None

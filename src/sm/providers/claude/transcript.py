@@ -150,7 +150,9 @@ def _last_turn(timed: Sequence[tuple[float, Fact]]) -> LastTurn | None:
     is_last_message = True
     for at, fact in reversed(timed):
         kind = fact.kind if isinstance(fact, Mark) else None
-        works = kind is MarkKind.TEXT or isinstance(fact, (ToolUse, ToolResult, Usage))
+        # A line of an unknown type, which may come after the end of the turn, gives unread usage.
+        works = kind is MarkKind.TEXT or isinstance(fact, (ToolUse, ToolResult))
+        works = works or (isinstance(fact, Usage) and not fact.is_unread)
         if ended_at is None:
             if works or kind in _BEGINNINGS or kind in _NO_FINISH:
                 return None
