@@ -61,8 +61,9 @@ class _Phrase:
         return PhrasePlace(start, at, kept)
 
     def search(self, text: str, at: int) -> PhrasePlace | None:
-        first = self.parts[0]
-        starts = (found.start() for found in first.literal.finditer(text, at)) if first.gap is None else [at]
+        first = self.parts[0].literal
+        # A phrase that begins with a gap is tried once: from each place it would take quadratic time.
+        starts = (found.start() for found in first.finditer(text, at)) if first.pattern else [at]
         return next(filter(None, (self.match(text, start, ends=False) for start in starts)), None)
 
     @staticmethod
