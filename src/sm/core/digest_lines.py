@@ -124,10 +124,11 @@ def _entry(key: str, entry: JsonObject, now: datetime, width: int) -> str:
             return cut(line(entry["text"]), max(1, width - columns(command))) + command
         case "spending":
             known, plus = _known_cost(entry), "+" if entry["cost_usd"] is None else ""
-            cost = "no price" if known is None else f"${known:.2f}{plus}"
+            is_partial = bool(entry.get("tokens_partial"))  # an older daemon says nothing of it
+            unknown = "cost unknown" if is_partial else "no price"
+            cost = unknown if known is None else f"${known:.2f}{plus}"
             budget = f", budget {line(entry['budget'])}" if entry["budget"] else ""
-            more = "+" if entry.get("tokens_partial") else ""  # an older daemon says nothing of it
-            return f"{name}: {cost}, {entry['tokens_used']:,}{more} tokens{budget}"
+            return f"{name}: {cost}, {entry['tokens_used']:,}{'+' if is_partial else ''} tokens{budget}"
         case "changes" if "reason" in entry:
             return f"{name}: cannot be compared: {line(entry['reason'], _TEXT_MAX)}"
         case "changes":

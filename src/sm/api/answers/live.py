@@ -24,7 +24,9 @@ class TreeView(TypedDict):
     sessions: Annotated[int, doc("At least 1: the session itself.")]
     live: int
     tokens: Annotated[TokensView | None, doc("Null: nothing is counted, or some tokens cannot be read.")]
-    cost_usd: Annotated[float | None, doc("Null: nothing is counted, or the price of a model is unknown.")]
+    cost_usd: Annotated[
+        float | None, doc("Null: nothing is counted, or the price of a model, or some tokens, are unknown.")
+    ]
 
 
 class LiveRowView(SessionView):
@@ -33,7 +35,7 @@ class LiveRowView(SessionView):
     tokens: Annotated[
         TokensView | None, doc("Includes the tokens of sub-agents. Null: unknown, or some cannot be read.")
     ]
-    cost_usd: Annotated[float | None, doc("Null when the price of a model is unknown.")]
+    cost_usd: Annotated[float | None, doc("Null when the price of a model, or some tokens, are unknown.")]
     context_percent: Annotated[int | None, doc("The used part of the context window.")]
     activity: Annotated[str | None, doc("What the agent does now; null for callers that may not read it.")]
     last_tool: LastToolView | None

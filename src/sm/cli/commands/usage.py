@@ -1,7 +1,7 @@
 """Show tokens, cost and time of groups of sessions.
 
 Groups by type, model, day, account or tree. Includes ended, archived and removed sessions. From an agent: its own
-session and its descendants. A cost with a + is not the whole cost: the price of a model is unknown.
+session and its descendants. A cost with a + is not the whole cost: the price of a model, or some tokens, are unknown.
 Tokens with a + are not all: some cannot be read.
 
 \b

@@ -69,7 +69,7 @@ def _tokens(progress: JsonObject) -> list[str]:
     percentage = progress.get("completion_percentage")
     if used is None and progress.get("tokens_partial"):
         done = "" if percentage is None else f" ({percentage}%)"
-        return [f"Tokens: unknown{done}: those of some answers cannot be read"]
+        return [f"Tokens: unknown{done}, because those of some answers cannot be read"]
     if used is None:
         return [] if percentage is None else [f"Done: {percentage}%"]
     text = f"Tokens: {used:,}"
