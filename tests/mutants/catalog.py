@@ -129,8 +129,8 @@ MUTANTS = (
         "usage_of_whole_slot",
         "sm usage --since counts from the beginning of the quarter of an hour",
         "src/sm/store/sums.py",
-        '(since, since[:16] if since[16:] in ("", ":00.000Z") else since)',
-        "(since, since[:16])",
+        'return since[:16] if since[16:] in ("", ":00.000Z") else since',
+        "return since[:16]",
     ),
     Mutant(
         "restart_never_given_up",
