@@ -1,15 +1,14 @@
 """Played queues of file events: those of this kernel, which a test loses, delays or makes overflow."""
 
 import asyncio
+import errno
 import os
 import struct
 from contextlib import suppress
 
-from sm.linux.inotify import IN_IGNORED, IN_Q_OVERFLOW, LinuxNotices
-from tests.sim.loop import VirtualLoop
+from sm.linux.inotify import IN_Q_OVERFLOW, LinuxNotices
 
-_EVENT = struct.Struct("iIII")
-_OVERFLOW = _EVENT.pack(-1, IN_Q_OVERFLOW, 0, 0)
+_OVERFLOW = struct.pack("iIII", -1, IN_Q_OVERFLOW, 0, 0)
 _spare: list[int] = []
 """Queues of this kernel that have no watches and no events. The kernel takes 10 ms to close one."""
 
@@ -30,8 +29,6 @@ class PlayedNotices:
         self._queues: dict[int, _Queue] = {}
         self._watches: dict[int, set[int]] = {}
         """The watches of each queue of this kernel."""
-        self._terminals: set[tuple[int, int]] = set()
-        """The watches of terminals, with the queue. The kernel ends them when its own work on a terminal is over."""
         self.are_lost = False
         """Events from now on never arrive, as on a network mount."""
         self.delay_s = 0.0
@@ -50,12 +47,7 @@ class PlayedNotices:
     def _take(self, number: int) -> None:
         """Move events of the kernel to the queue of their reader."""
         queue = self._queues[number]
-        events = self._without_ends_of_terminals(queue.source, self._linux.read(queue.source))
-        if not events:
-            loop = asyncio.get_running_loop()
-            assert isinstance(loop, VirtualLoop)
-            loop.steps -= 1  # as if this callback had not been
-            return
+        events = self._linux.read(queue.source)
         if self.overflows:
             self.overflows, events = False, _OVERFLOW
         if self.are_lost:
@@ -65,17 +57,6 @@ class PlayedNotices:
         else:
             self._put(number, queue, events)
 
-    def _without_ends_of_terminals(self, source: int, events: bytes) -> bytes:
-        """Leave out the events whose time depends on the machine."""
-        kept, at = b"", 0
-        while at < len(events):
-            number, mask, _, length = _EVENT.unpack_from(events, at)
-            end = at + _EVENT.size + length
-            if not (mask & IN_IGNORED and (source, number) in self._terminals):
-                kept += events[at:end]
-            at = end
-        return kept
-
     def _put(self, number: int, queue: _Queue, events: bytes) -> None:
         if self._queues.get(number) is queue:  # else it was closed
             queue.waiting.append(events)
@@ -83,10 +64,11 @@ class PlayedNotices:
 
     def add(self, queue: int, path: str, mask: int) -> int:
         source = self._queues[queue].source
+        if path.startswith("/dev/pts/"):
+            # The terminal of this number in this machine, if any, is that of a process outside.
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
         number = self._linux.add(source, path, mask)
         self._watches[source].add(number)
-        if path.startswith("/dev/pts/"):
-            self._terminals.add((source, number))
         return number
 
     def remove(self, queue: int, number: int) -> None:
@@ -113,7 +95,6 @@ class PlayedNotices:
             os.close(fd)
             return
         for number in watches:
-            self._terminals.discard((fd, number))
             self._linux.remove(fd, number)
         with suppress(BlockingIOError):
             while True:

@@ -8,7 +8,9 @@ import pytest
 from sm.client.http import DaemonAway, new_key
 from sm.core.models import Exit
 from sm.errors import NotPermitted, ProgramMissing, StorageFull
+from sm.linux.inotify import IN_MODIFY
 from sm.linux.processes import ProcessWatch
+from tests.sim.file_events import PlayedNotices
 from tests.sim.programs import Running
 from tests.sim.scripts import parse_script
 from tests.sim.world import World, simulation
@@ -208,3 +210,12 @@ async def test_launch_script_is_read_as_a_shell_reads_it() -> None:
         ]
     )
     assert parse_script(script) == ("/a dir", words, {"NAME": "it is"})
+
+
+async def test_played_terminal_is_no_terminal_of_this_machine() -> None:
+    # Those of other processes have the same numbers, and their output would come at any time.
+    notices = PlayedNotices()
+    queue = notices.open()
+    with pytest.raises(FileNotFoundError):
+        notices.add(queue, "/dev/pts/ptmx", IN_MODIFY)
+    notices.close(queue)
