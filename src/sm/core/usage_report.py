@@ -82,11 +82,11 @@ class UsageGroup:
     removed: int
     endings: Mapping[Status, int]
     tokens: TokenCounts | None
-    """The known part; None: there is none."""
+    """The known part, or None if there is none."""
     tokens_partial: bool
     """Some tokens cannot be read."""
     cost_usd: float | None
-    """The known part; None: there is none."""
+    """The known part, or None if there is none."""
     cost_partial: bool
     """The price of a model, or some tokens, are unknown."""
     minutes: float

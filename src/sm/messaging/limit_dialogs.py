@@ -44,7 +44,7 @@ class LimitDialogs:
         self._composer = composer
 
     async def close(self, effect: Effect) -> str | None:
-        """Wait for the dialog, and close it. Returns the reason for giving up; None: it is not open.
+        """Wait for the dialog, and close it. Returns the reason for giving up, or None when it is not open.
 
         An agent that works again may still open it: claude 2.1.332 opens it with a command after the failed turn. A
         busy machine may draw it late, while the agent says that it waits: then the wait is longer.

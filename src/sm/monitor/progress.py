@@ -29,7 +29,7 @@ class Measurements:
     """The values read from an agent's transcripts and hooks. None means unknown, not zero."""
 
     tokens: TokenCounts | None = field(default_factory=TokenCounts)
-    """The tokens of the main conversation; None: tokens are not counted, or some cannot be read."""
+    """The tokens of the main conversation, or None if tokens are not counted, or some cannot be read."""
     is_unread: bool = False
     """Some tokens cannot be read, of the main conversation or of sub-agents."""
     subagents: TokenCounts = field(default_factory=TokenCounts)

@@ -124,7 +124,7 @@ def known_tokens(value: object) -> int | None:
 
 
 def tokens(value: object) -> int:
-    """As `known_tokens`, with 0 for None."""
+    """Read a count as `known_tokens` does, with 0 for one that cannot be read."""
     return known_tokens(value) or 0
 
 

@@ -154,7 +154,7 @@ def _is_done(text: str) -> bool:
 
 
 def _retry(spinner: str) -> Mapping[str, str] | None:
-    """The parts of the line of a retry; None: another line."""
+    """Read the parts of the line of a retry. Returns None for another line."""
     kept = current().phrases("spinner.retry").fit(spinner)
     return None if kept is None or not kept.get("wait", "")[:1].isdecimal() else kept
 
