@@ -16,7 +16,7 @@ BEGIN, END = "<!-- begin: python -m tests.room_picture -->", "<!-- end: python -
 BANDS: Mapping[str, tuple[str, ...]] = {
     "Front doors": ("cli", "server", "api", "mcp", "telegram", "web"),
     "Process": ("daemon",),
-    "Use cases": ("services", "messaging", "monitor", "requests", "sessions", "capabilities"),
+    "Use cases": ("services", "messaging", "monitor", "requests", "sessions", "equipment"),
     "Storage": ("state", "store"),
     "Drivers": ("notifiers", "providers", "sandboxes", "terminals"),
     "Foundation": ("config", "linux", "policy", "feed", "client", "board", "core"),

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from sm.capabilities.grants import Grants
 from sm.config import Config
 from sm.core.models import Session, SpawnRequest, Workspace
 from sm.core.states import TrustLevel
+from sm.equipment.grants import Grants
 from sm.errors import InvalidPath
 from sm.linux.file_threads import FileThreads
 from sm.sessions.container import (

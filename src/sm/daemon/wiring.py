@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING
 from sm.api.agent_sockets import AgentSockets
 from sm.api.auth import Containment, Identity
 from sm.api.sockets import SocketLimits
-from sm.capabilities.agreements import Agreements
-from sm.capabilities.project_items import ProjectItems
 from sm.config import Config, ConfigChanges, LoadedConfig, sandbox_for, take_over
 from sm.core.pairing import telegram_user
 from sm.core.timers import TimerKind
@@ -26,6 +24,8 @@ from sm.daemon.log import set_log_level
 from sm.daemon.outbox import Outbox
 from sm.daemon.sandboxing import SandboxParts
 from sm.daemon.web_server import WebServer
+from sm.equipment.agreements import Agreements
+from sm.equipment.project_items import ProjectItems
 from sm.linux.file_threads import FileThreads
 from sm.linux.processes import die_with_parent
 from sm.mcp import McpServer

@@ -10,12 +10,12 @@ from dataclasses import replace
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
-from sm.capabilities.grants import Grants
 from sm.config import Config, SandboxSection, sandbox_for, split_mount
 from sm.core.models import Session, SpawnRequest, Workspace
 from sm.core.states import TrustLevel
 from sm.core.text import folded
 from sm.core.worktrees import is_within
+from sm.equipment.grants import Grants
 from sm.errors import InvalidPath, ProgramMissing
 from sm.linux.file_threads import FileThreads
 from sm.paths import INSIDE_SCRATCH

@@ -5,9 +5,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from sm.capabilities.agent_types import AgentType, AgentTypes, Catalog, check_name
-from sm.capabilities.agreements import Agreements
-from sm.capabilities.grants import Granter, Grants
 from sm.config import AgentConfig, Config, is_model
 from sm.core.accounts import Account
 from sm.core.budget_wording import briefing_line
@@ -32,6 +29,9 @@ from sm.core.states import CallerKind, Mode, TrustLevel
 from sm.core.statuses import Status
 from sm.core.text import PROMPT_MAX, folded, validate_text
 from sm.core.worktrees import map_to_repository
+from sm.equipment.agent_types import AgentType, AgentTypes, Catalog, check_name
+from sm.equipment.agreements import Agreements
+from sm.equipment.grants import Granter, Grants
 from sm.errors import IllegalState, NotPermitted, SetupRequired, UsageError
 from sm.linux.file_threads import FileThreads
 from sm.paths import InstancePaths

@@ -6,7 +6,6 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
-from sm.capabilities.agent_types import Catalog
 from sm.core.effects import EffectKind
 from sm.core.labels import name_to_type, short_label
 from sm.core.lifecycle import is_ended, is_live
@@ -24,6 +23,7 @@ from sm.core.observation import Source
 from sm.core.states import EventType, SignalKind
 from sm.core.statuses import Status
 from sm.core.wording import spawn_event, subject
+from sm.equipment.agent_types import Catalog
 from sm.errors import (
     AgentStartFailed,
     IllegalState,

@@ -7,13 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from sm.capabilities.project_items import ProjectItems, ProjectListing
 from sm.config import sandbox_settings
 from sm.core.items import ItemKind, ItemState
 from sm.core.models import Caller, Capabilities, RequestKey, Session, Workspace
 from sm.core.session_index import oldest_first
 from sm.core.states import Mode, TrustLevel
 from sm.core.text import folded, validate_text
+from sm.equipment.project_items import ProjectItems, ProjectListing
 from sm.errors import ExternalError, IllegalState, InvalidPath, NameTaken, UsageError
 from sm.policy.access import Action, visible, visible_workspace
 from sm.policy.modes import parse_mode

@@ -23,7 +23,6 @@ from sm.api.query import LISTED, LISTED_MAX, CheckpointLimit, Query, SeenQuery, 
 from sm.api.route import RouteTable
 from sm.api.sums import estimate_json, session_sums_json
 from sm.api.views import build_view
-from sm.capabilities.agent_types import AgentType, Catalog
 from sm.core.estimates import Estimate
 from sm.core.labels import label, name_to_type, short_label
 from sm.core.models import PermissionMode, RequestKey
@@ -31,6 +30,7 @@ from sm.core.observation import Source
 from sm.core.pauses import pause_fact
 from sm.core.text import folded
 from sm.core.timestamps import iso
+from sm.equipment.agent_types import AgentType, Catalog
 from sm.errors import NoTerminal
 from sm.monitor.evidence import Ledger
 from sm.policy.access import Action

@@ -20,8 +20,13 @@ from difflib import get_close_matches
 from functools import partial
 from pathlib import PurePath
 
-from sm.capabilities.agreements import Agreements
-from sm.capabilities.mcp import (
+from sm.core.items import ItemState
+from sm.core.mcp import OWN_SERVER
+from sm.core.models import IDENTITY, Capabilities, Session, Workspace
+from sm.core.states import TrustLevel
+from sm.core.text import folded
+from sm.equipment.agreements import Agreements
+from sm.equipment.mcp import (
     NAME_SHOWN,
     Server,
     Servers,
@@ -31,13 +36,8 @@ from sm.capabilities.mcp import (
     server_names,
     user_servers,
 )
-from sm.capabilities.reserved_name import ReservedName
-from sm.capabilities.skills import SkillSearch, is_inside, skills_off_of
-from sm.core.items import ItemState
-from sm.core.mcp import OWN_SERVER
-from sm.core.models import IDENTITY, Capabilities, Session, Workspace
-from sm.core.states import TrustLevel
-from sm.core.text import folded
+from sm.equipment.reserved_name import ReservedName
+from sm.equipment.skills import SkillSearch, is_inside, skills_off_of
 from sm.errors import UsageError
 from sm.paths import INSIDE_HOME
 from sm.policy.environment import denied_in_sandbox

@@ -6,11 +6,11 @@ from collections.abc import Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from sm.capabilities.agreements import Agreements
-from sm.capabilities.directories import definition_items, workspace_directories
-from sm.capabilities.mcp import project_servers, server_items
 from sm.core.items import ItemKind, ItemState, ProjectItem
 from sm.core.text import folded
+from sm.equipment.agreements import Agreements
+from sm.equipment.directories import definition_items, workspace_directories
+from sm.equipment.mcp import project_servers, server_items
 from sm.errors import ExternalError, IllegalState, StorageFull, UsageError
 from sm.providers.base import Provider
 

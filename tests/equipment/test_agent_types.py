@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from sm.capabilities import directories
-from sm.capabilities.agent_types import AgentType, AgentTypes, Catalog, check_name
-from sm.capabilities.agreements import Agreements
-from sm.capabilities.directories import Directory, definition_items
 from sm.config import AgentConfig, Config, Definition, read_definition
 from sm.config.model import Claude, Command, DefaultCapabilities
 from sm.core.items import ItemKind, ProjectItem
 from sm.core.models import Capabilities, Workspace
+from sm.equipment import directories
+from sm.equipment.agent_types import AgentType, AgentTypes, Catalog, check_name
+from sm.equipment.agreements import Agreements
+from sm.equipment.directories import Directory, definition_items
 from sm.errors import ConfigError, ExternalError, NotPermitted, UnknownAgentType
 from sm.paths import InstancePaths
 from sm.providers import PROVIDERS
@@ -310,7 +310,7 @@ def test_definition_with_unexpected_error_is_reported_without_affecting_others(
             raise RecursionError("a bug")
         return read_definition(content, name, providers)
 
-    monkeypatch.setattr("sm.capabilities.directories.read_definition", broken)
+    monkeypatch.setattr("sm.equipment.directories.read_definition", broken)
     define(world.shop_sm, "broken", "model: opus")
     define(world.shop_sm, "reviewer")
     catalog = world.catalog()
@@ -356,8 +356,8 @@ class Held:
     def limit(self, within_s: float) -> None:
         """Set the time that callers wait for files. A short limit may pass before anything was read."""
         self.within_s = within_s
-        self._monkeypatch.setattr("sm.capabilities.agent_types._READ_WITHIN_S", within_s)
-        self._monkeypatch.setattr("sm.capabilities.agent_types._BRIEFING_WITHIN_S", within_s)
+        self._monkeypatch.setattr("sm.equipment.agent_types._READ_WITHIN_S", within_s)
+        self._monkeypatch.setattr("sm.equipment.agent_types._BRIEFING_WITHIN_S", within_s)
 
     def _read(self, directory: Directory, descriptor: int, file_name: str) -> bytes | str | None:
         name = file_name.removesuffix(".md")

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import PurePath
 
-from sm.capabilities.mcp import NAME_SHOWN
 from sm.core.text import folded
+from sm.equipment.mcp import NAME_SHOWN
 from sm.errors import UsageError
 from sm.linux.files import directory_below
 from sm.providers.base import CapabilitySources

@@ -6,12 +6,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 
-from sm.capabilities.agreements import Agreements
-from sm.capabilities.directories import Contents, DefinitionFiles, Directory, workspace_directories
 from sm.config import AgentConfig, Config, Definition, is_agent_type
 from sm.core.items import ItemState
 from sm.core.models import Workspace
 from sm.core.text import folded
+from sm.equipment.agreements import Agreements
+from sm.equipment.directories import Contents, DefinitionFiles, Directory, workspace_directories
 from sm.errors import ConfigError, ExternalError, NotPermitted, UnknownAgentType
 from sm.paths import InstancePaths
 from sm.providers.base import Definitions, Provider

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from sm.capabilities.agreements import Agreements
-from sm.capabilities.project_items import ProjectItems, ProjectListing
 from sm.config import Claude
 from sm.core.items import ItemKind, ProjectItem
+from sm.equipment.agreements import Agreements
+from sm.equipment.project_items import ProjectItems, ProjectListing
 from sm.errors import IllegalState, StorageFull
 from sm.providers.claude import ClaudeProvider
 from sm.providers.command import CommandProvider
@@ -95,8 +95,8 @@ def test_listing_times_out_with_a_warning_when_the_file_system_hangs(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     released = threading.Event()
-    monkeypatch.setattr("sm.capabilities.project_items._TIME_S", 0.01)
-    monkeypatch.setattr("sm.capabilities.project_items.project_servers", lambda path: released.wait() and {})
+    monkeypatch.setattr("sm.equipment.project_items._TIME_S", 0.01)
+    monkeypatch.setattr("sm.equipment.project_items.project_servers", lambda path: released.wait() and {})
     try:
         assert "were not checked: no answer within 0.01 s" in project.listing().warnings[0]
     finally:
@@ -107,7 +107,7 @@ def test_agree_reports_a_full_disk(project: Project, monkeypatch: pytest.MonkeyP
     def full(path: str, content: bytes) -> None:
         raise OSError(28, os.strerror(28))
 
-    monkeypatch.setattr("sm.capabilities.agreements.replace_private", full)
+    monkeypatch.setattr("sm.equipment.agreements.replace_private", full)
     project.write(a={"command": "x"})
     with pytest.raises(StorageFull, match="the agreement was not stored"):
         project.agree(*project.ids().values())

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from sm.capabilities.agreements import Agreements
 from sm.core.items import ItemKind, ItemState, ProjectItem
+from sm.equipment.agreements import Agreements
 
 
 def item(name: str) -> ProjectItem:

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator, Sequence
 
-from sm.capabilities.mcp import Servers
 from sm.core.mcp import OWN_SERVER
 from sm.core.text import folded
+from sm.equipment.mcp import Servers
 
 
 class ReservedName:

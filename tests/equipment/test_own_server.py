@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from sm.capabilities.grants import Grants
 from sm.core.models import IDENTITY, Capabilities, Workspace
 from sm.core.states import TrustLevel
+from sm.equipment.grants import Grants
 from tests import samples
-from tests.capabilities.test_grants import Team, identity, in_dir, stdio
+from tests.equipment.test_grants import Team, identity, in_dir, stdio
 
 LEFT_OUT = "MCP server sm of {} is left out: sm gives its agents a server of this name"
 

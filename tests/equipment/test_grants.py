@@ -15,13 +15,13 @@ from typing import Any
 
 import pytest
 
-from sm.capabilities.agreements import Agreements
-from sm.capabilities.grants import Granter, Grants
-from sm.capabilities.mcp import project_servers, server_items
-from sm.capabilities.skills import SkillSearch
 from sm.config import Claude
 from sm.core.models import IDENTITY, Capabilities, Session, Workspace
 from sm.core.states import TrustLevel
+from sm.equipment.agreements import Agreements
+from sm.equipment.grants import Granter, Grants
+from sm.equipment.mcp import project_servers, server_items
+from sm.equipment.skills import SkillSearch
 from sm.errors import UsageError
 from sm.policy.environment import DENIED_IN_SANDBOX
 from sm.providers.claude import ClaudeProvider
@@ -126,7 +126,7 @@ def written(grants: Grants, **more: str) -> dict[str, Any]:
 
 @pytest.fixture
 def team(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Team:
-    monkeypatch.setattr("sm.capabilities.grants._TIME_S", NEVER_S)
+    monkeypatch.setattr("sm.equipment.grants._TIME_S", NEVER_S)
     return Team(tmp_path)
 
 
@@ -534,7 +534,7 @@ def test_server_file_is_refused_when_too_large(team: Team) -> None:
 
 def test_half_written_user_file_is_read_again(team: Team, monkeypatch: pytest.MonkeyPatch) -> None:
     team.user_file.write_text('{"mcpServers": {"a": {"comm')
-    monkeypatch.setattr("sm.capabilities.mcp.time.sleep", lambda _: team.user(a=stdio()))
+    monkeypatch.setattr("sm.equipment.mcp.time.sleep", lambda _: team.user(a=stdio()))
     assert team.grants().servers.keys() == {"a"}
 
 
@@ -733,8 +733,8 @@ def test_hanging_skill_directory_times_out_without_blocking_other_work(
         assert answers.wait()
         return scandir(path)
 
-    monkeypatch.setattr("sm.capabilities.grants.os.scandir", hanging)
-    monkeypatch.setattr("sm.capabilities.grants._TIME_S", 0.3)
+    monkeypatch.setattr("sm.equipment.grants.os.scandir", hanging)
+    monkeypatch.setattr("sm.equipment.grants._TIME_S", 0.3)
     workspace = Workspace("shop", str(team.shop), samples.AT, None, Capabilities(skills=()))
     session = in_dir("1a2b3c4d", str(team.shop), TrustLevel.DIRECT, "shop")
 
@@ -848,7 +848,7 @@ def test_file_of_agreements_is_private_and_links_in_its_place_are_not_followed(t
 def test_file_of_agreements_keeps_a_limited_number_of_the_newest(
     team: Team, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sm.capabilities.agreements._AGREED_MAX", 2)
+    monkeypatch.setattr("sm.equipment.agreements._AGREED_MAX", 2)
     team.project(a=stdio())
     team.project(agreed=False, a=stdio(), b=stdio("b"))
     path = str(team.shop_file)
