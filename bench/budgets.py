@@ -9,13 +9,15 @@ from dataclasses import replace
 
 from bench.instance import ended_session
 from bench.row import Effort, Judged, Pairs, Row
+from sm.capabilities.budgets.model import Amounts, Budget
+from sm.capabilities.budgets.settings import BudgetSettings
+from sm.capabilities.budgets.state.charges import Budgets
+from sm.capabilities.budgets.tables import PART
 from sm.config import Config
-from sm.core.budgets import Amounts, Budget
 from sm.core.models import Launch, Session
 from sm.core.statuses import Status
 from sm.core.usage import FilePosition, Usage
 from sm.providers import PROVIDERS
-from sm.state.budgets import Budgets
 from sm.state.notices import Notices
 from sm.state.pauses import Pauses
 from sm.store import Store
@@ -36,9 +38,11 @@ async def _measured(path: str, times: int) -> Pairs:
     config = Config()
     providers = {name: make(config) for name, make in PROVIDERS.items()}
     notices = Notices(config)
-    budgets, numbers = Budgets(config, notices, Pauses(notices, providers), providers), itertools.count()
+    numbers = itertools.count()
     ours, floor = list[float](), list[float]()
     async with await Store.open(path) as store:
+        pauses = Pauses(notices, providers)
+        budgets = Budgets(BudgetSettings(), store.part(PART), notices, pauses, providers)
         bound, free = await _prepare(store)
         for number in range(times + 1):
             for session_id, results in ((bound, ours), (free, floor)):
@@ -54,7 +58,7 @@ async def _add(store: Store, budgets: Budgets, session_id: str, number: int) -> 
     used = [Usage(f"msg_{number}", "claude-opus-4-8", "2026-01-27T15:10:00.000Z", 10, 200, 30_000, 400)]
     async with store.transaction() as tx:
         tx.measures.set_position(session_id, "/home/user/transcript.jsonl", FilePosition(1, number))
-        await budgets.add_usage(tx, session_id, used, {})
+        await budgets.follow_usage(tx, tx.session(session_id), used, {})
         tx.measures.add_usage(session_id, used)
         tx.measures.facts(session_id, {"context_tokens": number})
 
@@ -69,7 +73,7 @@ async def _prepare(store: Store) -> tuple[str, str]:
                 await tx.insert(replace(session, parent_id=parent), Launch(("claude",), "/", {}, {}), None)
                 parent = session.id
         for session in chains[0][:-1]:
-            tx.budgets.put(Budget(session.id, Amounts(usd=1e6, tokens=10**12)))
+            tx.part(PART).put(Budget(session.id, Amounts(usd=1e6, tokens=10**12)))
     return chains[0][-1].id, chains[1][-1].id
 
 

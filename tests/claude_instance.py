@@ -287,13 +287,20 @@ class ClaudeInstance(Instance):
         """Paste a prompt as a person does, then press Enter until the input box accepts the prompt."""
         before, asked = self._typed(session_id), len(self.api.turns(text))
         self.tmux("set-buffer", "-b", "person", "--", text)
-        self.tmux("paste-buffer", "-p", "-r", "-d", "-b", "person", "-t", f"=claude-{session_id}:")
+
+        def paste() -> None:
+            # Claude loses keys while it closes a dialog. A paste that only came late is erased before the next one.
+            if pastes:
+                self.keys(session_id, "C-u")
+            pastes.append(text)
+            self.tmux("paste-buffer", "-p", "-r", "-b", "person", "-t", f"=claude-{session_id}:")
 
         def draft() -> str | None:
             now = self._typed(session_id)
             return now if now != before else None
 
-        typed = until(draft, "the input box shows the prompt")
+        pastes: list[str] = []
+        typed = repeat_until(paste, draft, "the input box shows the prompt")
 
         def accepted() -> bool:
             # The model is asked before a dialog of this turn is drawn, which a second Enter would answer.

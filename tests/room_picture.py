@@ -16,12 +16,14 @@ BEGIN, END = "<!-- begin: python -m tests.room_picture -->", "<!-- end: python -
 BANDS: Mapping[str, tuple[str, ...]] = {
     "Front doors": ("cli", "server", "api", "mcp", "telegram", "web"),
     "Process": ("daemon",),
-    "Use cases": ("services", "messaging", "monitor", "requests", "sessions", "equipment"),
+    "Views": ("services", "feed", "board"),
+    "Capabilities": ("capabilities",),
+    "Kernel": ("kernel", "messaging", "monitor", "requests", "sessions", "equipment"),
     "Storage": ("state", "store"),
     "Drivers": ("notifiers", "providers", "sandboxes", "terminals"),
-    "Foundation": ("config", "linux", "policy", "feed", "client", "board", "core"),
+    "Foundation": ("config", "linux", "policy", "client", "wire_types", "core"),
 }
-LEAVES = {"errors", "paths", "wire"}
+LEAVES = {"errors", "operations", "paths", "section", "wire"}
 """Modules that any room may import: only the table shows them, not the picture."""
 
 

@@ -60,7 +60,11 @@ def test_route_takes_its_inputs_from_the_annotations_of_its_handler() -> None:
     (route,) = table
     assert (route.body, route.query, route.takes_key, route.answer) == (OneText, Query, True, EmptyView)
     assert (route.agents, route.audit) == (True, "report_done")
-    assert (route.id, *route.documentation) == ("reportDone", "Report that the session is done", "Once.")
+    assert (route.id, *route.summary_and_description) == (
+        "reportDone",
+        "Report that the session is done",
+        "Once.",
+    )
 
 
 @pytest.mark.parametrize(
@@ -90,4 +94,4 @@ def test_routes_have_unique_paths_and_ids_and_a_summary() -> None:
     routes = [route for routes in ROUTES.values() for route in routes]
     assert len({(route.method, route.path) for route in routes}) == len(routes)
     assert len({route.id for route in routes}) == len(routes)
-    assert all(summary for summary, _ in (route.documentation for route in routes))
+    assert all(summary for summary, _ in (route.summary_and_description for route in routes))

@@ -27,9 +27,9 @@ from sm.config import (
     read_briefing,
     sandbox_settings,
 )
-from sm.config.example import descriptions
 from sm.config.loading import BRIEFING_MAX_BYTES, MAX_BYTES, MISTAKES_MAX
 from sm.config.model import ModelPrices
+from sm.core.attribute_docs import attribute_docs
 from sm.core.states import TrustLevel
 from sm.errors import ConfigError, UsageError
 
@@ -932,7 +932,7 @@ def test_every_key_of_the_model_is_in_the_example_with_a_comment() -> None:
         for name, field in model.model_fields.items():
             at = next(index for index, line in enumerate(lines) if line.startswith(f"{name}:"))
             assert lines[at - 1]
-            assert descriptions(model)[name]
+            assert attribute_docs(model)[name]
             if isinstance(field.default, BaseModel):
                 check(type(field.default))
 

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from sm.core.budgets import Amounts, Budget, Spent
+from sm.capabilities.budgets.model import Amounts, Budget, Spent
 from sm.core.replacement import replaced
 
 

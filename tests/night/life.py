@@ -17,10 +17,11 @@ from pathlib import Path
 from typing import Any, cast
 
 from sm.api.sockets import SOCKET_LIMITS
+from sm.capabilities.budgets.model import Budget, BudgetTimer, parse_amounts
+from sm.capabilities.budgets.tables import PART
 from sm.config import Config
 from sm.config.loading import LoadedConfig
 from sm.core.accounts import Account
-from sm.core.budgets import Budget, parse_amounts
 from sm.core.digest_lines import digest_lines
 from sm.core.effects import Effect, EffectKind
 from sm.core.faults import Fault, FaultKind
@@ -58,7 +59,7 @@ from tests.night.script import (
 from tests.samples import LAUNCH, session
 
 _STEP_S = 30.0
-_KINDS: list[Act | TimerKind] = [*Act, *TimerKind]
+_KINDS: list[str] = [*Act, *TimerKind, *BudgetTimer]
 DIGEST_AT = "06:30"
 
 
@@ -101,14 +102,14 @@ class World:
         now_s, answered, ticks, cut_off = self._get()
         self._put(now_s, answered, ticks + 1, cut_off)
 
-    def is_first_cut_off(self, kind: Act | TimerKind) -> bool:
+    def is_first_cut_off(self, kind: str) -> bool:
         """True once for each act and kind of timers: a crash cuts the daemon off behind its first commit."""
         now_s, answered, ticks, cut_off = self._get()
         bit = 1 << _KINDS.index(kind)
         self._put(now_s, answered, ticks, cut_off | bit)
         return not cut_off & bit
 
-    def was_cut_off(self, kind: TimerKind) -> bool:
+    def was_cut_off(self, kind: str) -> bool:
         return bool(self._get()[3] & 1 << _KINDS.index(kind))
 
 
@@ -150,7 +151,7 @@ class Life:
         self._script = script
         self._kill_at = kill_at
         self._cut_off = cut_off
-        self._due: set[TimerKind] = set()
+        self._due: set[str] = set()
         """The kinds of timers whose first commit is awaited, to kill the daemon behind it."""
         self._has_committed = False
         self._acts: dict[Act, Callable[[Session, RequestKey], Awaitable[None]]] = {
@@ -201,7 +202,8 @@ class Life:
                 steady=world.now_s,
             )
             self.services, self.manager = self.parts.services, self.parts.manager
-            await self.services.budgets.begin()
+            for begin in self.parts.kernel.at_start:
+                await begin()
             digests = asyncio.create_task(self.parts.digests.run())
             planned = ("digest", TimerKind.DIGEST)
             await self.store.wait_until(lambda: planned in self.store.mail.open.timers)
@@ -287,14 +289,15 @@ class Life:
                 tx.accounts.put(Account(ACCOUNT, "command", "/night", "0" * 32))
             if agent in BUDGETS:
                 limits = parse_amounts(LIMIT)
-                tx.budgets.put(Budget(agent, limits, steps=limits, state_at=tx.now))
+                tx.part(PART).put(Budget(agent, limits, steps=limits, state_at=tx.now))
 
     async def _use(self, agent: Session, key: RequestKey) -> None:
         if agent.paused is not None or not is_live(agent.status):
             return
         used = [Usage(key.text, "model", iso(self._world.now_s()), input=60, output=40)]
         async with self.store.transaction() as tx:
-            await self.manager.budgets.add_usage(tx, agent.id, used)
+            for follower in self.parts.kernel.usage.followers:
+                await follower.follow_usage(tx, tx.session(agent.id), used, None)
             tx.measures.add_usage(agent.id, used)
 
     async def _crash(self, agent: Session, _key: RequestKey) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from sm.capabilities.budgets.tables import PART
 from sm.core.timers import TimerKind
 from sm.providers.claude.screen import State, read_title
 from tests.sim.file_events import PlayedNotices
@@ -76,7 +77,7 @@ def test_daily_budget_that_a_full_disk_refuses_begins_when_there_is_room(instanc
     instance.world.disk.is_full = False
     instance.wait(WITHIN_S)
     assert not any("the configuration is not applied" in problem for problem in problems(instance))
-    assert "daily" in {budget.id for budget in instance.world.daemon.store.mail.open.budgets.values()}
+    assert "daily" in {budget.id for budget in PART.rows_of(instance.world.daemon.store.mail.open).values()}
 
 
 def test_file_written_in_place_applies_within_two_seconds(instance: Instance) -> None:

@@ -106,7 +106,7 @@ def test_unclear_turn_is_reported_after_the_last_reminder_when_the_warning_is_of
 def test_each_reminder_is_sent_once_for_a_run(sent: int, seconds: float | None) -> None:
     follow_up = after_turn(Mode.AUTO, RULES, turn(Ending.UNCLEAR, background=1), sent)
     assert follow_up is not None
-    reminders = [wait for wait in follow_up.waits if wait.kind is TimerKind.REMINDER]
+    reminders = [wait for wait in follow_up.waits if wait.kind == TimerKind.REMINDER]
     found = {"number": sent + 1, "background": 1}  # a reminder waits for tasks in the background
     assert reminders == ([] if seconds is None else [Wait(TimerKind.REMINDER, seconds, found)])
 

@@ -6,9 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from sm.capabilities.budgets.model import Amounts, Budget
+from sm.capabilities.budgets.settings import BudgetSettings
+from sm.capabilities.budgets.state.charges import Budgets
+from sm.capabilities.budgets.tables import PART
 from sm.config import QuotaSettings
 from sm.core.accounts import Account
-from sm.core.budgets import Amounts, Budget, BudgetState
 from sm.core.effects import EffectKind
 from sm.core.models import OPERATOR, Caller, Exit, Process, Session
 from sm.core.pause_states import Held, PauseState, held_words
@@ -28,6 +31,7 @@ from sm.sessions.leftovers import Leftovers
 from sm.sessions.manager import Manager
 from sm.sessions.pause import Pausing, is_pausing
 from sm.store import Store
+from sm.wire_types.budget import BudgetState
 from tests.samples import AT, LAUNCH, session
 from tests.sandboxes.terminal import without_cgroups
 from tests.session_manager import open_manager
@@ -83,7 +87,7 @@ class Scene:
     async def use(self, at: str) -> None:
         async with self.store.transaction() as tx:
             usage = [Usage(f"m{at}", "claude-haiku-4-5", at, output=10)]
-            await self.manager.budgets.add_usage(tx, WORKER.id, usage)
+            await self.manager.pauses.follow_usage(tx, tx.session(WORKER.id), usage)
 
     async def recorded(self, type: EventType) -> list[str]:
         """The texts of events about the session."""
@@ -376,9 +380,9 @@ async def test_session_of_a_paused_account_stays_paused_when_its_own_pause_ends(
         worker = await tx.update(tx.session(WORKER.id), account=ACCOUNT.name)
         until, by = (later(AT, 60), "operator") if end == "its time" else (None, PARENT.id)
         if end == "its budget":
-            tx.budgets.put(budget)
+            tx.part(PART).put(budget)
         spent = budget.id if end == "its budget" else None
-        await scene.manager.pauses.pause(tx, worker, by=by, reason="its own", until=until, budget=spent)
+        await scene.manager.pauses.pause(tx, worker, by=by, reason="its own", until=until, hold=spent)
     await accounts.pause(OPERATOR, ACCOUNT.name, soft=False, wait_s=0)
     await scene.pass_time(1)
     assert scene.pause().reason == "its own"
@@ -386,14 +390,17 @@ async def test_session_of_a_paused_account_stays_paused_when_its_own_pause_ends(
         await scene.pausing.resume_due(scene.store.mail.open.timers[WORKER.id, TimerKind.RESUME])
     elif end == "its budget":
         async with scene.store.transaction() as tx:
-            await scene.manager.budgets.end(tx, budget, "operator")
+            manager = scene.manager
+            reads, providers = scene.store.part(PART), {"claude": manager.provider(worker)}
+            budgets = Budgets(BudgetSettings(), reads, manager.notices, manager.pauses, providers)
+            await budgets.end(tx, budget, "operator")
     else:
         parent = Caller(CallerKind.SESSION, PARENT.id)
         with pytest.raises(IllegalState, match="is paused with its account a, which only the operator can"):
             await scene.pausing.resume(parent, WORKER.id, tree=False, key=None)
     pause = scene.pause()
     assert (pause.state, pause.reason, pause.by) == (PauseState.PAUSED, "account a was paused", "operator")
-    assert (pause.until, pause.budget, scene.orders(EffectKind.CONTINUE)) == (None, None, 0)
+    assert (pause.until, pause.hold, scene.orders(EffectKind.CONTINUE)) == (None, None, 0)
     await accounts.resume(OPERATOR, ACCOUNT.name)
     assert scene.store.sessions[WORKER.id].paused is None
 
@@ -407,8 +414,8 @@ async def test_session_that_its_budget_keeps_paused_is_not_paused_with_its_accou
         await tx.update(tx.session(WORKER.id), account=ACCOUNT.name)
     await accounts.pause(OPERATOR, ACCOUNT.name, soft=False, wait_s=0)
     async with scene.store.transaction() as tx:
-        tx.budgets.put(Budget(WORKER.id, Amounts(usd=1), state=BudgetState.STOPPED))
+        tx.part(PART).put(Budget(WORKER.id, Amounts(usd=1), state=BudgetState.STOPPED))
     await accounts.resume(OPERATOR, ACCOUNT.name)
-    assert (scene.pause().budget, scene.pause().account) == (WORKER.id, None)
+    assert (scene.pause().hold, scene.pause().account) == (WORKER.id, None)
     (state,) = await accounts.states(OPERATOR)
     assert state.paused == []

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
+from sm.capabilities.budgets.tables import PART
 from sm.client.http import DaemonAway, new_key
 from sm.errors import SmError
 from tests.sim.claude import PlayedClaude
@@ -263,7 +264,7 @@ class Acts:
                 ("/v1/budget", {"set": "usd=1000"}),
             ]
             store = self._world.store
-            own = [b for b in store.budgets.binding(store.sessions[name]) if b.id == name]
+            own = [b for b in store.part(PART).binding(store.sessions[name]) if b.id == name]
             if any(budget.limits.get("tokens") is not None for budget in own):  # else it adds a limit
                 orders.append(("/v1/sessions/me/budget", {"set": "tokens=900M"}))
         else:

@@ -8,7 +8,7 @@ import pytest
 from sm.config import Config
 from sm.core.messages import Message
 from sm.core.models import OPERATOR, Session
-from sm.core.requests import Request
+from sm.core.requests import Answer, Request
 from sm.core.states import MessageMode, MessageState, RequestState
 from sm.core.statuses import Status
 from sm.core.timers import TimerKind
@@ -72,7 +72,7 @@ class Talk:
         async with self.store.transaction() as tx:
             owner = tx.session(request.session_id)
             done = await finish_request(tx, owner, request, tx.now, state=RequestState.ANSWERED)
-            await self.exchanges.answer(tx, OPERATOR, done, approved=approved)
+            await self.exchanges.answer(tx, OPERATOR, done, Answer(approved))
 
     async def work(self, session: Session) -> None:
         async with self.store.transaction() as tx:

@@ -12,8 +12,9 @@ from typing import Any, TypeVar
 
 import pytest
 
+from sm.capabilities.budgets.model import DAILY, Amounts, Budget, Spent
+from sm.capabilities.budgets.tables import PART
 from sm.core.accounts import Account, Park, ParkKind
-from sm.core.budgets import DAILY, Amounts, Budget, Spent
 from sm.core.effects import EffectKind
 from sm.core.lifecycle import decide
 from sm.core.messages import Message, Notice
@@ -521,11 +522,11 @@ class Walk:
         subject = self._dice.choice([PARENT.id, CHILD.id, DAILY])
         match self._dice.randrange(6):
             case 0 | 1 | 2:
-                tx.budgets.put(Budget(subject, Amounts(self._dice.random(), 7), reports={CHILD.id: 3}))
+                tx.part(PART).put(Budget(subject, Amounts(self._dice.random(), 7), reports={CHILD.id: 3}))
             case 3:
-                tx.budgets.charge(tx.budgets.binding(tx.session(CHILD.id)), Spent(0.5, 3, 1.5, 2))
+                tx.part(PART).charge(tx.part(PART).binding(tx.session(CHILD.id)), Spent(0.5, 3, 1.5, 2))
             case _:
-                tx.budgets.remove(subject)
+                tx.part(PART).remove(subject)
 
     async def _move(self, tx: Transaction) -> None:
         message_ = self._any(tx.mail.open.messages)

@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Callable, Mapping
 from datetime import datetime
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import orjson
 from aiohttp import web
@@ -66,6 +66,8 @@ class Body(BaseModel):
     """The model of a request's body. A missing field has its default; unknown fields are ignored."""
 
     model_config = ConfigDict(strict=True, frozen=True, extra="ignore", defer_build=True)
+    declared: ClassVar[type[Any] | None] = None
+    """The dataclass from which the model was made."""
 
     @classmethod
     def of(cls, value: Mapping[str, Any]) -> Self:

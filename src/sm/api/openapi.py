@@ -3,7 +3,7 @@
 import json
 import sys
 import textwrap
-from typing import Any
+from typing import Any, get_type_hints
 
 from aiohttp import web
 from pydantic import TypeAdapter
@@ -16,8 +16,10 @@ from sm.api.fields import REQUIRED
 from sm.api.query import Query
 from sm.api.route import Route, StreamOf
 from sm.api.routes import ROUTES
+from sm.core.attribute_docs import attribute_docs
 from sm.errors import BY_CODE
 from sm.wire import KEY_HEADER, KEY_MAX, PROTOCOL, PROTOCOL_HEADER
+from sm.wire_types import TIME, Time
 
 Schema = dict[str, Any]
 
@@ -101,10 +103,24 @@ class _Generator(GenerateJsonSchema):
         return {name: value for name, value in generated.items() if name not in ("title", "description")}
 
     def model_schema(self, schema: core_schema.ModelSchema) -> JsonSchemaValue:
-        return _plain(super().model_schema(schema))
+        plain = _plain(super().model_schema(schema))
+        declared = getattr(schema["cls"], "declared", None)
+        return plain if declared is None else _documented(plain, declared)
+
+    def dataclass_schema(self, schema: core_schema.DataclassSchema) -> JsonSchemaValue:
+        return _documented(_plain(super().dataclass_schema(schema)), schema["cls"])
 
     def typed_dict_schema(self, schema: core_schema.TypedDictSchema) -> JsonSchemaValue:
         return _plain(super().typed_dict_schema(schema))
+
+
+def _documented(schema: JsonSchemaValue, type: type) -> JsonSchemaValue:
+    """The schema with the docstrings below the attributes of the class as descriptions, and the formats of times."""
+    texts, properties = attribute_docs(type), schema["properties"]
+    for name, hint in get_type_hints(type, include_extras=True).items():
+        described = {"description": " ".join(texts[name].split())} if name in texts else {}
+        properties[name] = {**described, **properties[name], **({"format": TIME} if hint == Time else {})}
+    return schema
 
 
 def _plain(schema: JsonSchemaValue) -> JsonSchemaValue:
@@ -171,7 +187,7 @@ def _schemas() -> tuple[dict[str, Schema], dict[str, Schema]]:
 
 
 def _operation(tag: str, route: Route, schemas: dict[str, Schema]) -> dict[str, Any]:
-    summary, description = route.documentation
+    summary, description = route.summary_and_description
     operation: dict[str, Any] = {"tags": [tag], "operationId": route.id, "summary": summary}
     if description:
         operation["description"] = description

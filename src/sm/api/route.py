@@ -36,6 +36,10 @@ class Route:
     audit: str
     """The action of a refusal in the audit log."""
     handler: Handler
+    name: str
+    """The name of the operation, in snake case."""
+    documentation: str
+    """The summary, and after a blank line more."""
     body: type[Body] | None
     query: type[Query] | None
     takes_key: bool
@@ -45,14 +49,14 @@ class Route:
 
     @property
     def id(self) -> str:
-        """The operationId in docs/openapi.json: the name of the handler in camel case."""
-        first, *more = self.handler.__name__.split("_")
+        """The operationId in docs/openapi.json: the name in camel case."""
+        first, *more = self.name.split("_")
         return first + "".join(map(str.capitalize, more))
 
     @property
-    def documentation(self) -> tuple[str, str]:
-        """The summary and the description: the first paragraph and the rest of the handler's docstring."""
-        first, _, rest = (inspect.getdoc(self.handler) or "").partition("\n\n")
+    def summary_and_description(self) -> tuple[str, str]:
+        """The first paragraph of the documentation, and the rest."""
+        first, _, rest = self.documentation.partition("\n\n")
         return " ".join(first.split()).removesuffix("."), " ".join(rest.split())
 
     async def inputs(self, request: web.Request) -> dict[str, Any]:
@@ -81,7 +85,8 @@ class RouteTable(list[Route]):
 
         def add(handler: Handler) -> Handler:
             annotations = _annotations(handler, f"route {method} {path}")
-            self.append(Route(method, path, agents, audit or handler.__name__, handler, *annotations))
+            name, text = handler.__name__, inspect.getdoc(handler) or ""
+            self.append(Route(method, path, agents, audit or name, handler, name, text, *annotations))
             return handler
 
         return add

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from types import MappingProxyType
 from typing import Any, TypeVar, cast
 
 import orjson
@@ -22,7 +23,6 @@ from sm.api.answers.sessions import (
     WarningView,
 )
 from sm.api.answers.workspaces import WorkspaceView
-from sm.api.budget_views import budget_json
 from sm.api.sums import session_sums_json
 from sm.core.labels import label, label_of, short_label
 from sm.core.lifecycle import is_live
@@ -36,7 +36,6 @@ from sm.core.warnings import SessionWarning
 from sm.messaging.messages import RenderedMessage
 from sm.policy.restarts import is_between_processes, last_exit
 from sm.services import Services
-from sm.sessions.budgets import BudgetStatus
 from sm.sessions.manager import SessionResult
 from sm.sessions.restore import RestoreResult
 
@@ -74,7 +73,7 @@ class Views:
             activity_s,
             stale=stale,
             parent_label=self._parent_label(shown),
-            budget=self._budget(session),
+            fields=self._fields(session),
             warnings=self._warnings(session),
         )
 
@@ -87,7 +86,7 @@ class Views:
         sees_all = caller.kind is CallerKind.OPERATOR
         views = [
             self._text(s)
-            if (sees_all or shown(caller, s) is s) and not self._has_budget(s)
+            if (sees_all or shown(caller, s) is s) and not self._has_fields(s)
             else self.session(s)
             for s in sessions
         ]
@@ -142,14 +141,16 @@ class Views:
         self.texts[session.id] = (session, *known, text)
         return text
 
-    def _has_budget(self, session: Session) -> bool:
-        """True for a session whose JSON cannot be cached, because its budget changes without the session."""
-        return self.services.budgets.has(session.id)
+    def _has_fields(self, session: Session) -> bool:
+        """True for a session whose JSON cannot be cached, because fields of capabilities change without it."""
+        return any(field.is_set(session.id) for field in self.services.fields)
 
-    def _budget(self, session: Session) -> BudgetStatus | None:
-        if self._has_budget(session) and self.services.sessions.may_read(self.caller, session):
-            return self.services.budgets.status(session.id)
-        return None
+    def _fields(self, session: Session) -> Mapping[str, Any]:
+        """The fields of capabilities that have a value and that the caller may see."""
+        fields = [field for field in self.services.fields if field.is_set(session.id)]
+        if not fields or not self.services.sessions.may_read(self.caller, session):
+            return {}
+        return {field.name: field.value(session.id) for field in fields}
 
     def forget(self, session_id: str) -> None:
         """Drop the cached texts of a removed session."""
@@ -243,7 +244,7 @@ def session_json(
     *,
     stale: bool = False,
     parent_label: str | None = None,
-    budget: BudgetStatus | None = None,
+    fields: Mapping[str, Any] = MappingProxyType({}),
     warnings: SessionWarnings = (),
 ) -> SessionView:
     """One session, without `children`. `activity_s`: the time of the last output in its terminal."""
@@ -267,7 +268,7 @@ def session_json(
         restarts=None
         if session.restarts is None or not session.restarts.max
         else build_view(RestartsView, session.restarts),
-        budget=None if budget is None else budget_json(budget),
+        budget=fields.get("budget"),
         worktree=None if session.worktree is None else {"path": session.worktree, "branch": session.branch},
         children=[],
         warnings=[build_view(WarningView, w, kind=w.kind.value, at=w.opened_at) for w in warnings],

@@ -6,9 +6,8 @@ An agent's texts pass through `shown`: control, bidirectional and other invisibl
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from sm.core.budget_lines import budget_request
-from sm.core.exchange_lines import exchange_request
 from sm.core.quotation import visible
+from sm.core.request_words import words_of_kind
 from sm.core.statuses import Status
 from sm.core.text import tool_use
 
@@ -86,9 +85,7 @@ def request_words(request: Mapping[str, Any]) -> str:
             return f"proposes its completion: {shown(texts)}" if texts else "proposes its completion"
         case "setup" | "dialog":
             return shown(texts)
-        case "budget":
-            return shown(budget_request(request["arguments"]))
-        case "exchange":
-            return shown(exchange_request(request["arguments"]))
+        case kind if (words := words_of_kind(kind)) is not None:
+            return shown(words.asks(request["arguments"]))
         case _:
             return shown(tool_use(request["tool"], request["arguments"]))

@@ -12,8 +12,8 @@ from pydantic import AfterValidator, BeforeValidator, ConfigDict, ValidationInfo
 from sm.config.fields import Lifecycle, Model, Restart, Text
 from sm.config.loading import Document, yaml_mistake
 from sm.config.model import AgentConfig
-from sm.config.section import Section
 from sm.errors import ConfigError
+from sm.section import Section
 
 DEFINITION_MAX_BYTES = 64 * 1024
 _SETTINGS_MAX = 8 * 1024  # YAML is parsed at about 100 kB a second, and agents can write these files

@@ -1,17 +1,13 @@
 """Generates config.yaml.example from the model."""
 
-import ast
-import functools
-import inspect
 import textwrap
 from collections.abc import Iterator, Mapping
-from itertools import pairwise
 
 import yaml
 from pydantic import BaseModel
 
 from sm.config.model import Command, Config, ModelPrices
-from sm.config.section import Section
+from sm.core.attribute_docs import attribute_docs
 from sm.core.states import TrustLevel
 
 _HEAD = """\
@@ -37,33 +33,10 @@ def example() -> str:
     return "\n".join(lines)
 
 
-@functools.cache
-def descriptions(section: type[BaseModel]) -> Mapping[str, str]:
-    """Read the docstring below each key from the source of a section and of its base classes.
-
-    pydantic can do this too (`use_attribute_docstrings`), but for each section at its import: a tenth of the start of
-    the daemon, which shows no description.
-    """
-    found: dict[str, str] = {}
-    for base in reversed(section.__mro__):
-        if not issubclass(base, Section) or base is Section:
-            continue
-        definition = ast.parse(inspect.getsource(base)).body[0]
-        assert isinstance(definition, ast.ClassDef)
-        for key, below in pairwise(definition.body):
-            if isinstance(key, ast.AnnAssign) and isinstance(key.target, ast.Name):
-                match below:
-                    case ast.Expr(ast.Constant(str(text))):
-                        found[key.target.id] = inspect.cleandoc(text)
-                    case _:
-                        pass
-    return found
-
-
 def _example_of(section: BaseModel, depth: int, *, described: bool = True) -> Iterator[str]:
     """`described`: all keys with their descriptions; otherwise only keys that differ from their defaults."""
     space = "  " * depth
-    described_keys = descriptions(type(section)) if described else {}
+    described_keys = attribute_docs(type(section)) if described else {}
     for name, field in type(section).model_fields.items():
         value = getattr(section, name)
         if not described and value == field.default:

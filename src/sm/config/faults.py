@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from sm.config.section import Section
+from sm.section import Section
 
 
 class QuotaSettings(Section):

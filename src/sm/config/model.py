@@ -1,10 +1,10 @@
 """The model of config.yaml: every key with its type, default and description."""
 
-from typing import Annotated, Literal
+from types import new_class
+from typing import TYPE_CHECKING, Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field
 
-from sm.config.budgets import BudgetSettings, BudgetText
 from sm.config.faults import QuotaSettings, RetrySettings
 from sm.config.fields import (
     NOTHING,
@@ -34,15 +34,34 @@ from sm.config.fields import (
     Variable,
 )
 from sm.config.sandbox import SandboxSection
-from sm.config.section import Section
 from sm.config.telegram import TelegramSection
 from sm.config.warnings import WarningsSection
 from sm.config.web import WebSection
+from sm.core.capability_parts import capability_parts
 from sm.core.models import IDENTITY
 from sm.core.states import TrustLevel
+from sm.section import Section
 
 SET_BY_SM = frozenset({*IDENTITY, "SM_PROMPT_FILE"})
 """Variables that sm sets last, overriding the configuration."""
+
+
+if TYPE_CHECKING:
+
+    class _AgentKeys(Section):
+        """The keys of agent types that capabilities add."""
+
+    class _Sections(Section):
+        """The sections that capabilities add."""
+
+else:
+
+    def _keys_of_capabilities(name: str) -> type[Section]:
+        """A section with the keys of those that the modules `settings` of capabilities have under that name."""
+        added = (getattr(part, name, None) for part in capability_parts("settings"))
+        return new_class(f"Capabilities_{name}", (*filter(None, added),) or (Section,))
+
+    _AgentKeys, _Sections = _keys_of_capabilities("AGENT"), _keys_of_capabilities("CONFIG")
 
 
 class TmuxSection(Section):
@@ -56,8 +75,8 @@ class TmuxSection(Section):
     """Lines of a terminal while nobody is attached to it."""
 
 
-class Command(Section):
-    """An agent type that runs any program."""
+class CommandKeys(Section):
+    """The keys of the kernel in `Command`."""
 
     command: Program
     """The program and its arguments. A relative path is relative to the session's working directory."""
@@ -76,9 +95,10 @@ class Command(Section):
     session."""
     restart_max: int = Field(default=3, ge=1, le=20)
     """Maximum number of restarts in 15 minutes. After the next crash, sm gives up."""
-    budget: BudgetText | None = None
-    """The budget of each of its sessions and all sessions below it, such as usd=5,tokens=2M,minutes=90. null: that of
-    budgets.default."""
+
+
+class Command(_AgentKeys, CommandKeys):
+    """An agent type that runs any program."""
 
 
 class ModelArgs(Section):
@@ -90,8 +110,8 @@ class ModelArgs(Section):
     """Options for claude. If an option is given twice, the last one applies."""
 
 
-class AgentConfig(ModelArgs):
-    """An agent type that runs Claude Code."""
+class AgentKeys(ModelArgs):
+    """The keys of the kernel in `AgentConfig`."""
 
     spawnable: bool = False
     """Let sessions start this agent type with its own permission mode, even if their own mode allows less."""
@@ -110,9 +130,6 @@ class AgentConfig(ModelArgs):
     session."""
     restart_max: int = Field(default=3, ge=1, le=20)
     """Maximum number of restarts in 15 minutes. After the next crash, sm gives up."""
-    budget: BudgetText | None = None
-    """The budget of each of its sessions and all sessions below it, such as usd=5,tokens=2M,minutes=90. null: that of
-    budgets.default."""
     mcp: bool = True
     """Give this agent type the MCP server of sm, with the tools of docs/mcp.md."""
     auto_allow: AllowRules = ()
@@ -123,6 +140,16 @@ class AgentConfig(ModelArgs):
     """Rules for permissions that are refused without a question. They override auto_allow. Bash(rm *) also matches
     inside commands joined by ; && | and the like. Rules apply only to permissions that claude asks for: with
     bypassPermissions it asks for none. Rules do not replace a sandbox."""
+
+
+class AgentConfig(_AgentKeys, AgentKeys):
+    """An agent type that runs Claude Code."""
+
+    @classmethod
+    def of_command(cls, command: Command) -> Self:
+        """The settings that commands share with agent types."""
+        shared = ("lifecycle", "restart", "restart_max", *_AgentKeys.model_fields)
+        return cls(**{name: getattr(command, name) for name in shared})
 
 
 class SummarizerSettings(Section):
@@ -461,8 +488,8 @@ class McpSettings(Section):
     """Names of the tools that agents get, or all (docs/mcp.md)."""
 
 
-class Config(Section):
-    """The whole configuration. Without a file, all defaults apply."""
+class KernelSections(Section):
+    """The keys of the kernel in `Config`."""
 
     default_trust: Trust = TrustLevel.SANDBOXED
     """Trust level of sessions spawned without --trust: sandboxed or direct."""
@@ -492,8 +519,6 @@ class Config(Section):
     """Days for which lists show a session that has ended and that you have not looked at (sm seen)."""
     archives: ArchiveSettings = ArchiveSettings()
     """How long the archives of ended sessions are kept."""
-    budgets: BudgetSettings = BudgetSettings()
-    """Limits for what agents spend."""
     quota: QuotaSettings = QuotaSettings()
     """Usage limits of accounts. At the reset one session tries first; when it succeeds, the others follow."""
     retry: RetrySettings = RetrySettings()
@@ -507,6 +532,10 @@ class Config(Section):
     """Tools for agents over the Model Context Protocol. A change needs sm daemon restart."""
     daemon: DaemonSection = DaemonSection()
     """Settings of the daemon."""
+
+
+class Config(_Sections, KernelSections):
+    """The whole configuration. Without a file, all defaults apply."""
 
     @property
     def claude_agents(self) -> tuple[str, ...]:

@@ -6,10 +6,10 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 
 from sm.config.fields import AbsolutePath, FileName, Text, Variable
-from sm.config.section import Section
 from sm.core.models import IDENTITY
 from sm.policy.environment import denied_in_sandbox
 from sm.policy.mounts import system_refusal
+from sm.section import Section
 
 _UNITS = {"": 1, "b": 1, "k": 1024, "m": 1024**2, "g": 1024**3}
 _SIZE = re.compile(r"([1-9][0-9]{0,9})([bkmg]?)")

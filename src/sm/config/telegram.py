@@ -10,9 +10,9 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, Field, model_validator
 
 from sm.config.fields import TIME_OF_DAY, AbsolutePath
-from sm.config.section import Section
 from sm.errors import ConfigError
 from sm.linux.files import NotRegular, read_file
+from sm.section import Section
 
 _ID_MAX = 2**52 - 1
 """Ids of users and chats have at most 52 significant bits."""

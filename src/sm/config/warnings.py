@@ -4,7 +4,7 @@ from typing import Literal, TypeAlias
 
 from pydantic import Field, field_validator
 
-from sm.config.section import Section
+from sm.section import Section
 
 Act: TypeAlias = Literal["notice", "nudge", "interrupt", "pause", "off"]
 Word: TypeAlias = Literal["notice", "off"]

@@ -5,9 +5,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from sm.core.budget_lines import budget_request
-from sm.core.exchange_lines import exchange_request
 from sm.core.models import Session
+from sm.core.request_words import words_of_kind
 from sm.core.requests import Request
 from sm.core.session_lines import failure_words
 from sm.core.states import RequestKind
@@ -195,10 +194,8 @@ def _request_text(requests: Sequence[Request]) -> str:
             what = f"proposes its completion: {first.text or 'done'}"
         case RequestKind.SETUP | RequestKind.DIALOG:
             what = first.text
-        case RequestKind.BUDGET:
-            what = budget_request(first.arguments)
-        case RequestKind.EXCHANGE:
-            what = exchange_request(first.arguments)
+        case kind if (words := words_of_kind(kind)) is not None:
+            what = words.asks(first.arguments)
         case _:
             what = f"asks for permission: {tool_use(first.tool, first.arguments)}"
     return f"{first.name} {what}" + (f" (and {more} more)" if more else "")

@@ -217,7 +217,7 @@ class Session:
     working_since: str | None = None
     """The start of the work that is under way; None: the session does not work."""
     bound_to: str | None = None
-    """A former parent whose budget, and those above it, still bind the session: it ended, and sm moved the session."""
+    """A former parent, which ended: its limits and those above it still bind the session."""
     lost_parent: str | None = None
     """The parent that a loss of terminals took from the session: its restore makes it the parent again."""
     seen_at: str | None = None
@@ -354,8 +354,8 @@ class SpawnRequest:
     """The umask and the soft limits of the caller's shell (`core.process_limits`); empty: it has no shell."""
     no_park: bool = False
     """Fail if the account of the agent is parked, in place of waiting for its reset."""
-    budget: str | None = None
-    """Limits such as `usd=5,minutes=90`; None: those of the agent type or of the configuration."""
+    additions: Mapping[str, str | None] = field(default_factory=dict)
+    """The arguments of capabilities, by name."""
     skip_checks: bool = False
     """Start the agent even if its CLI is known to open a dialog."""
     as_command: bool = False

@@ -25,8 +25,8 @@ class Pause:
     """The pause interrupted a turn: the agent is told to go on when it resumes."""
     suspends: bool = False
     """The agent has no turns: its processes are stopped."""
-    budget: str | None = None
-    """The subject of the spent budget that paused the session; None: it was paused otherwise."""
+    hold: str | None = None
+    """The subject of the hold, such as a spent budget, that paused the session; None: it was paused otherwise."""
     account: str | None = None
     """The account that a person has paused, and with it the session."""
     settled_at: str | None = None

@@ -7,10 +7,9 @@ line, and invisible characters are shown as code points.
 from collections.abc import Iterator
 from datetime import datetime
 
-from sm.core.budget_lines import amounts_to_type, budget_facts, budget_request
-from sm.core.exchange_lines import exchange_request
 from sm.core.lines import JsonObject, age, line
 from sm.core.quotation import argument_lines, question_lines, quotation, wrapped_at_blanks
+from sm.core.request_words import words_of_kind
 from sm.core.session_lines import label, name_to_type
 from sm.core.timestamps import span
 from sm.wire import encode
@@ -73,10 +72,8 @@ def _subject(request: JsonObject) -> str:
         subject = " / ".join(map(_question, request["questions"]))
     elif request["kind"] in ("setup", "dialog"):
         subject = quoted(request["questions"][0]["question"])  # an agent may have named the directory
-    elif request["kind"] == "budget":
-        subject = budget_request(request["arguments"])
-    elif request["kind"] == "exchange":
-        subject = line(exchange_request(request["arguments"]))
+    elif (kind_words := words_of_kind(request["kind"])) is not None:
+        subject = line(kind_words.asks(request["arguments"]))
     elif request["kind"] == "completion":
         words = " ".join(question["question"] for question in request["questions"])
         subject = f"done: {quoted(words)}" if words else "done"
@@ -126,8 +123,8 @@ def _answer_commands(request: JsonObject) -> list[str]:
         return [f"sm approve {name}", f"sm deny {name} 'WHY'"]
     if request["kind"] == "setup":
         return [f"sm approve {name}", f"sm deny {name}"]
-    if request["kind"] == "budget":
-        amounts = amounts_to_type(request["arguments"])
+    if (words := words_of_kind(request["kind"])) is not None and words.amounts(request["arguments"]):
+        amounts = words.amounts(request["arguments"])
         return [f"sm approve {name}", f"sm approve {name} '{amounts}'", f"sm deny {name}"]
     if request["kind"] != "question":
         return [f"sm approve {name}", f"sm deny {name} 'WHY'"]
@@ -221,10 +218,8 @@ def request_body(request: JsonObject, width: int | None = None, *, commands: boo
         return [_DELETED]
     if request.get("agent"):
         lines.append(f"Asked by:  sub-agent {line(request['agent'])}")
-    if request["kind"] == "budget":
-        lines += budget_facts(request["arguments"])
-    if request["kind"] == "exchange":
-        lines.append(line(exchange_request(request["arguments"])))
+    if (words := words_of_kind(request["kind"])) is not None:
+        lines += words.facts(request["arguments"])
     elif request["kind"] == "permission":
         lines.append(f"Tool:      {line(request['tool'] or 'unknown')}")
         plan = _plan(request)

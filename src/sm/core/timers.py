@@ -2,14 +2,14 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any
 
-from sm.core.statuses import Tolerant
 from sm.core.timestamps import epoch_s
 
 
-class TimerKind(Tolerant):
-    """The values are stored in the database, so they never change."""
+class TimerKind(StrEnum):
+    """The kinds of the kernel's timers; capabilities have more. They are stored, so they never change."""
 
     COMPLETION = "completion"
     """The quiet window after a finished turn is over: the session may be completed."""
@@ -35,12 +35,6 @@ class TimerKind(Tolerant):
     """A session whose process has crashed starts again."""
     DIGEST = "digest"
     """The digest of the day is due. The subject is `digest`."""
-    BUDGET = "budget"
-    """The work under way may have used up the minutes of a budget (the subject), or most of them."""
-    BUDGET_STOP = "budget_stop"
-    """The time is over in which the agents of a spent budget report what they have."""
-    BUDGET_DAY = "budget_day"
-    """The local day of the daily budget is over."""
     WATCH = "watch"
     """A working session is checked for warnings."""
     UNANSWERED = "unanswered"
@@ -67,7 +61,8 @@ class Timer:
 
     subject: str
     """A session's id, or the name of another thing to which the action applies."""
-    kind: TimerKind
+    kind: str
+    """A `TimerKind`, or a kind of a capability or of a newer version."""
     due_at: str
     """ISO 8601, UTC."""
     within_s: float | None = None

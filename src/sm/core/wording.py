@@ -4,14 +4,13 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import assert_never
 
-from sm.core.budget_lines import amounts_to_type, budget_request
-from sm.core.exchange_lines import exchange_request
 from sm.core.faults import Fault, fault_reason
 from sm.core.labels import label, label_of, name_to_type, short_label
 from sm.core.messages import Message
 from sm.core.models import Session, Signal
 from sm.core.pause_states import Held, spending_words
 from sm.core.pauses import Pause
+from sm.core.request_words import words_of_kind
 from sm.core.requests import BY_RULE, BY_TERMINAL, Question, Request
 from sm.core.states import EventType, MessageState, RequestKind, SignalKind, TrustLevel
 from sm.core.statuses import Status
@@ -367,6 +366,8 @@ def request_notice(session: Session, request: Request, plan: str | None = None) 
     """
     who, name = notice_subject(session), request.name
     at_terminal = "" if request.reason is None else f"{request.reason}: sm attach {session.id}"
+    if (words := words_of_kind(request.kind)) is not None:
+        return words.notice(who, name, request.arguments)
     match request.kind:
         case RequestKind.QUESTION:
             arguments = " TEXT" * len(request.questions)
@@ -375,17 +376,6 @@ def request_notice(session: Session, request: Request, plan: str | None = None) 
         case RequestKind.COMPLETION:
             summary = quote_session(session, request.text or "done", 400)
             return f"{who} proposes its completion: {summary}; answer with: sm approve {name}, or: sm deny {name} WHY"
-        case RequestKind.BUDGET:
-            asks = budget_request(request.arguments)
-            return (
-                f"{who} {asks}; answer with: sm approve {name}, or for another amount: sm approve {name} "
-                f"'{amounts_to_type(request.arguments)}', or: sm deny {name}"
-            )
-        case RequestKind.EXCHANGE:
-            return (
-                f"{who}: {exchange_request(request.arguments)}; let them go on with: sm approve {name}, "
-                f"or stop them with: sm deny {name}"
-            )
         case RequestKind.DIALOG:
             return (
                 f"{who} {AT_TERMINAL}: {quote_session(session, request.text, 400)}; "
@@ -444,10 +434,8 @@ def request_opened_event(session: Session, request: Request, plan: str | None = 
             what = f"waits in a first-start dialog: {quoted(request.text)}"
         case RequestKind.DIALOG:
             what = f"{AT_TERMINAL}: {quoted(request.text)}"
-        case RequestKind.BUDGET:
-            what = budget_request(request.arguments)
-        case RequestKind.EXCHANGE:
-            what = exchange_request(request.arguments)
+        case kind if (words := words_of_kind(kind)) is not None:
+            what = words.asks(request.arguments)
         case _:
             what = (
                 f"asks for permission to use {quoted(tool_use(request.tool, request.arguments))}"

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from sm.core.timers import Timer, TimerKind
+from sm.core.timers import Timer
 from sm.errors import SmError
 from sm.store import Store
 
@@ -41,7 +41,7 @@ class DueTimers:
     def __init__(
         self,
         store: Store,
-        handlers: Mapping[TimerKind, TimerHandler],
+        handlers: Mapping[str, TimerHandler],
         wall: Callable[[], float] = time.time,
         steady: Callable[[], float] = time.monotonic,
     ) -> None:

@@ -32,7 +32,8 @@ async def catch_up(
     failure = await store.last_failure(EffectKind.ARCHIVE)
     if failure is not None and loaded.config.child_agents.cleanup.auto_archive_transcript:
         parts.archives.set_trouble(*failure)
-    await parts.budgets.begin()
+    for begin in parts.kernel.at_start:
+        await begin()
     await parts.pausing.begin()
     await parts.sandboxing.adopt()
     sessions = unverified_sessions(store)

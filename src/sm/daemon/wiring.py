@@ -17,7 +17,7 @@ from sm.core.timers import TimerKind
 from sm.core.timestamps import iso
 from sm.daemon.check_runner import run_check
 from sm.daemon.config_file import ConfigFile
-from sm.daemon.due_timers import DueTimers
+from sm.daemon.due_timers import DueTimers, TimerHandler
 from sm.daemon.freezer import AgentSight, Freezer
 from sm.daemon.interrupt_effects import InterruptEffects
 from sm.daemon.log import set_log_level
@@ -26,6 +26,7 @@ from sm.daemon.sandboxing import SandboxParts
 from sm.daemon.web_server import WebServer
 from sm.equipment.agreements import Agreements
 from sm.equipment.project_items import ProjectItems
+from sm.kernel import Kernel, set_up_capabilities
 from sm.linux.file_threads import FileThreads
 from sm.linux.processes import die_with_parent
 from sm.mcp import McpServer
@@ -75,7 +76,6 @@ from sm.sessions.adopt import Adoptions
 from sm.sessions.archive import Records
 from sm.sessions.archive_retention import ArchiveRetention, Reaper
 from sm.sessions.attached import AttachedOperator
-from sm.sessions.budgets import Budgeting
 from sm.sessions.cleanup import TerminalCleanup
 from sm.sessions.conversation_files import ConversationFiles
 from sm.sessions.end_inspection import EndInspection
@@ -244,7 +244,8 @@ class DaemonParts:
         self.waiting = waiting = WaitingSessions(store, manager)
         cleanup = config.child_agents.cleanup
         file_threads = FileThreads()
-        usage = UsageMeter(store, config, now, home_of, budgets=manager.budgets, threads=file_threads)
+        usage = UsageMeter(store, config, now, home_of, threads=file_threads)
+        usage.followers.append(manager.pauses)
         archive_records = ArchiveRecords(store, manager, usage, file_threads)
         self.archives = archives = Archives(
             cleanup.archive_path or paths.archives, terminals, archive_records
@@ -272,7 +273,6 @@ class DaemonParts:
         retries = Retries(store, use_of_terminal)
         freezer = Freezer(self.sandboxing.session_processes.cgroup)
         self.pausing = pausing = Pausing(store, manager, AgentSight(freezer, observer))
-        self.budgets = budgets = Budgeting(config, store, manager)
         accounts = Accounts(store, manager, config.quota)
         restarter = Restarter(store, manager, planner, terminals)
         detector = Detector(
@@ -316,11 +316,16 @@ class DaemonParts:
             config, store, manager, observer, watcher, usage, waiting, summary, terminals, archives, sums
         )
         workspaces = Workspaces(store, manager, spawner, ProjectItems(providers, agreements))
-        requests = Requests(store, manager, reports, dialogs, setup_dialogs, budgets)
+        requests = Requests(store, manager, reports, dialogs, setup_dialogs)
+        timer_handlers: dict[str, TimerHandler] = {}
+        self.kernel = kernel = Kernel(
+            config, store, manager, providers, planner, usage, requests, timer_handlers
+        )
+        set_up_capabilities(kernel)
 
         sessions = Sessions(store, manager, workspaces, spawner, kills, timers, terminals)
         seen = SeenSessions(store, manager, config)
-        self.digests = digests = Digests(config, store, sessions, requests, monitor, budgets)
+        self.digests = digests = Digests(config, store, sessions, requests, monitor, kernel.fields)
         self.due_timers = DueTimers(
             store,
             {
@@ -344,9 +349,7 @@ class DaemonParts:
                 TimerKind.REAP: Reaper(store).reap,
                 TimerKind.HELD_MESSAGE: exchange_timers.release,
                 TimerKind.EXCHANGE: exchange_timers.look,
-                TimerKind.BUDGET: budgets.minutes_due,
-                TimerKind.BUDGET_STOP: budgets.grace_over,
-                TimerKind.BUDGET_DAY: budgets.day_over,
+                **timer_handlers,
             },
             wall,
             steady,
@@ -372,7 +375,6 @@ class DaemonParts:
             adoptions=Adoptions(store, manager, spawner, planner, terminals, providers),
             interrupts=Interrupts(store, manager),
             pausing=pausing,
-            budgets=budgets,
             workspaces=workspaces,
             sandboxing=Sandboxing(
                 store,
@@ -415,6 +417,8 @@ class DaemonParts:
                 lambda: terminals.server_pid,
                 config_file,
             ),
+            fields=kernel.fields,
+            use_cases=kernel.use_cases,
         )
         self.telegram = TelegramParts(loaded, services, wall, steady)
         mcp = McpServer(
@@ -464,5 +468,6 @@ class DaemonParts:
         self._notifiers.update(notifiers)
         set_log_level(self._config.daemon.log_level)
         self.digests.reconfigure()
-        await self.budgets.follow_settings()
+        for follow in self.kernel.on_config:
+            await follow()
         return changes

@@ -38,7 +38,7 @@ from sm.messaging.receipts import DeliveryReceipts
 from sm.providers.base import BoxReader, InputMethod
 from sm.sessions.manager import Manager
 from sm.state.accounts import account_hold
-from sm.state.budget_holds import budget_hold, stopping_budget
+from sm.state.part_holds import held_reason, hold_of
 from sm.store import Store
 from sm.terminals.base import Pane, Terminals
 
@@ -142,9 +142,9 @@ class DeliveryWorker:
             for m in queued
             if m.held_until is None and (m.mode not in _HELD_UNTIL_IDLE or session.status is Status.IDLE)
         ]
-        # The order to report what an agent has comes before the messages that wait for its budget.
-        budget = stopping_budget(session, self._store.sessions.get, self._store.mail.open)
-        first = None if budget is None else budget.reports.get(session_id)
+        # The message that passes a hold comes before those that wait for its end.
+        hold = hold_of(session, self._store.sessions.get, self._store.mail.open)
+        first = None if hold is None else hold.passes
         return min(able, key=lambda m: (m.id != first, m.mode is not MessageMode.URGENT, m.id), default=None)
 
     def _types_to(self, session: Session) -> bool:
@@ -200,10 +200,10 @@ class DeliveryWorker:
                 self._driver.forget(session_id)
 
     def _held_by_order(self, session: Session, message: Message) -> str | None:
-        """Why a pause or a spent budget holds the message; None: neither does."""
+        """Why a pause or a hold keeps the message back; None: neither does."""
         if session.paused is not None:
             return PAUSED
-        return budget_hold(session, self._store.sessions.get, self._store.mail.open, message.id)
+        return held_reason(session, self._store.sessions.get, self._store.mail.open, message.id)
 
     async def _pause(self, message: Message, pause_s: float) -> None:
         """Wait until the session's status changes or another message comes first, at most `pause_s`."""
@@ -216,7 +216,7 @@ class DeliveryWorker:
                 busy_reason(session, self._store.mail.open, "") if asks else "",
                 account_hold(self._store.mail.open, session, 0.0),
                 session.paused is None,
-                budget_hold(session, self._store.sessions.get, self._store.mail.open, message.id),
+                held_reason(session, self._store.sessions.get, self._store.mail.open, message.id),
             )
 
         before = self._store.sessions.get(message.session_id or "")

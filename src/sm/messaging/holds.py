@@ -12,7 +12,7 @@ from sm.core.statuses import Status
 from sm.errors import IllegalState
 from sm.policy.restarts import is_waiting
 from sm.state.accounts import account_hold
-from sm.state.budget_holds import budget_hold
+from sm.state.part_holds import held_reason
 from sm.store import Open, Transaction
 
 _DIALOGS = {RequestKind.PERMISSION: "permission dialog", RequestKind.QUESTION: "question dialog"}
@@ -25,7 +25,7 @@ def hold_reason(
     find: Callable[[str], Session | None],
     message_id: int | None = None,
 ) -> str | None:
-    """The reason in its status, account or budget to type nothing to a session now; None: its terminal decides.
+    """The reason in its status, its account or a hold to type nothing to a session now; None: its terminal decides.
 
     `now`: seconds since the epoch. `find` takes the id of a session. `message_id`: the message to type, if it exists.
     """
@@ -33,7 +33,7 @@ def hold_reason(
         return PAUSED
     if session.status in (Status.SPAWNED, Status.STARTING):
         return "the session is starting"
-    if (why := budget_hold(session, find, open, message_id)) is not None:
+    if (why := held_reason(session, find, open, message_id)) is not None:
         return why
     if session.status is Status.WAITING_INPUT:
         return busy_reason(session, open, session.status_reason)

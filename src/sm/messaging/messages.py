@@ -25,8 +25,8 @@ from sm.providers.base import InputMethod
 from sm.requests.answers import decide, resolve_options
 from sm.requests.dialogs import Dialogs
 from sm.sessions.manager import Manager
-from sm.state.budget_holds import budget_hold
 from sm.state.messages import arrive
+from sm.state.part_holds import held_reason
 from sm.state.requests import open_of
 from sm.state.sessions import move, set_archived
 from sm.store import Open, Store, Transaction
@@ -327,7 +327,7 @@ class Messages:
             return []
         queued: Sequence[Message] = self._store.mail.queued().get(caller.mailbox, ())
         if caller_session is not None:
-            queued = _within_budget(queued, caller_session, self._store.sessions.get, self._store.mail.open)
+            queued = _without_held(queued, caller_session, self._store.sessions.get, self._store.mail.open)
         return _select_takeable(queued, self._idle(caller, idle))
 
     def _idle(self, caller: Caller, idle: bool) -> bool:
@@ -364,7 +364,7 @@ class Messages:
             if m.session_id == caller.mailbox and m.state is MessageState.QUEUED
         ]
         if caller_session is not None:
-            queued = _within_budget(queued, tx.session(caller_session.id), tx.find, tx.mail.open)
+            queued = _without_held(queued, tx.session(caller_session.id), tx.find, tx.mail.open)
         evidence = "taken from the inbox"
         taken = [
             tx.mail.move_message(m, MessageState.DELIVERING, tx.now, via=INBOX, evidence=evidence)
@@ -449,15 +449,15 @@ def _message_text(text: str) -> str:
 
 
 def _hold(tx: Transaction, session: Session) -> str | None:
-    """Why a pause or a spent budget holds a new message to a session that reads no input box."""
-    return PAUSED if session.paused is not None else budget_hold(session, tx.find, tx.mail.open, None)
+    """Why a pause or a hold keeps back a new message to a session that reads no input box."""
+    return PAUSED if session.paused is not None else held_reason(session, tx.find, tx.mail.open, None)
 
 
-def _within_budget(
+def _without_held(
     queued: Sequence[Message], session: Session, find: Callable[[str], Session | None], open: Open
 ) -> list[Message]:
-    """The messages that no spent budget holds."""
-    return [m for m in queued if budget_hold(session, find, open, m.id) is None]
+    """The messages that no hold keeps back."""
+    return [m for m in queued if held_reason(session, find, open, m.id) is None]
 
 
 def _select_takeable(queued: Collection[Message], idle: bool) -> list[Message]:

@@ -224,7 +224,7 @@ class Completions:
 
     async def _explain(self, session: Session, timer: Timer, reason: str) -> None:
         """Record why the session is idle and not completed. Also report that it is idle, once."""
-        if timer.kind is not TimerKind.COMPLETION or session.status is not Status.IDLE:
+        if timer.kind != TimerKind.COMPLETION or session.status is not Status.IDLE:
             return
         if session.status_reason == reason:
             return

@@ -57,7 +57,7 @@ class UnreadTranscripts:
 
     async def _read_due(self, timers: Mapping[tuple[str, str], Timer]) -> float | None:
         """Read what is due. Returns the seconds until the next read; None without one."""
-        unread = {timer.subject: timer for timer in timers.values() if timer.kind is TimerKind.UNREAD}
+        unread = {timer.subject: timer for timer in timers.values() if timer.kind == TimerKind.UNREAD}
         self._tries = {session_id: self._tries.get(session_id, _Tries()) for session_id in unread}
         for session_id, timer in unread.items():
             tries = self._tries[session_id]

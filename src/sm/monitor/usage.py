@@ -23,7 +23,7 @@ from sm.monitor.usage_totals import UsageTotals
 from sm.providers.base import Fork, program_version
 from sm.providers.readers import TranscriptDelta, TranscriptReader
 from sm.sandboxes.home import HomeOf, on_host
-from sm.state.budgets import Budgets
+from sm.state.followers import UsageFollower
 from sm.state.unread_transcripts import tell_unread_usage
 from sm.store import Store, Transaction, durable
 
@@ -67,13 +67,12 @@ class UsageMeter:
         now: Callable[[], str],
         home_of: HomeOf = on_host,
         *,
-        budgets: Budgets | None = None,
         threads: FileThreads | None = None,
     ) -> None:
-        """`budgets`: charged with the usage; None: nothing is. `threads`: by default its own."""
+        """`threads`: by default its own."""
         self._store = store
         self._threads = threads or FileThreads()
-        self._budgets = budgets
+        self.followers: list[UsageFollower] = []
         self._home_of = home_of
         self._now = now
         self._settings = config.child_agents.progress
@@ -342,7 +341,8 @@ class UsageMeter:
         calls: Sequence[CallStep] = (),
     ) -> None:
         before = None
-        if usage and (self.totals.has(session_id) or self._has_budget(session_id)):
+        is_needed = self.totals.has(session_id) or any(f.needs_stored(session_id) for f in self.followers)
+        if usage and is_needed:
             ids = {used.message_id for used in usage}
             before = await self._store.measures.usage_of_messages(session_id, ids)
         with self.totals.writing(session_id, before, usage) if usage else nullcontext():
@@ -371,8 +371,8 @@ class UsageMeter:
                 await record(tx)
             for path, position in read_to.items():
                 tx.measures.set_position(session_id, path, position)
-            if self._budgets is not None:
-                await self._budgets.add_usage(tx, session_id, usage, before)
+            for follower in self.followers:
+                await follower.follow_usage(tx, tx.session(session_id), usage, before)
             tx.measures.add_usage(session_id, usage)
             tx.measures.tools(session_id, tools)
             if said:
@@ -381,11 +381,6 @@ class UsageMeter:
                 tx.measures.facts(session_id, facts)
                 if self.rules is not None:
                     await self.rules(tx, session_id, facts, calls)
-
-    def _has_budget(self, session_id: str) -> bool:
-        """True if a budget binds the session: its transaction needs the usage that is stored already."""
-        session = self._store.sessions.get(session_id)
-        return session is not None and bool(self._store.budgets.binding(session))
 
     def take_changed(self) -> set[str]:
         """The ids of the sessions whose stored usage or facts have changed since the last call."""

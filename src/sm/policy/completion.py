@@ -79,7 +79,7 @@ def after_turn(mode: Mode, rules: CompletionRules, turn: TurnEnd, reminders: int
             return FollowUp(waits=waits, reason=f"{said.ending}: {words or said.rule}")
         case Ending.PROGRESS | Ending.UNCLEAR:
             waits = _reminder(rules, reminders, turn)
-            if any(wait.kind is TimerKind.MISSING_REPORT for wait in waits):
+            if any(wait.kind == TimerKind.MISSING_REPORT for wait in waits):
                 return FollowUp(waits=waits)  # it reports the same
             unclear = Wait(
                 TimerKind.UNCLEAR,

@@ -116,8 +116,8 @@ class PlanContext:
     """Its MCP servers and skills."""
     place: str = ""
     """Sentences for the agent about the container that it runs in; empty: it runs on this host."""
-    budget: str = ""
-    """A line for the agent about its budget; empty: it has none."""
+    additions: tuple[str, ...] = ()
+    """Lines of capabilities for the agent, such as one about its budget."""
     at_most: tuple[str, ...] | None = None
     """The flags of the parent, if the session may have no more permissions than the parent; None: no such limit."""
     parent_mode: str = ""

@@ -29,12 +29,7 @@ class CommandProvider(Provider):
         command = self._commands.get(agent_type)
         if command is None:
             return None
-        return AgentConfig(
-            lifecycle=command.lifecycle,
-            restart=command.restart,
-            restart_max=command.restart_max,
-            budget=command.budget,
-        )
+        return AgentConfig.of_command(command)
 
     def capability_sources(self, environment: Mapping[str, str], around: Sequence[str]) -> None:
         return None

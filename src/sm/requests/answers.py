@@ -1,7 +1,7 @@
 """Asks and answers requests; the first answer wins."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from sm.core.labels import short_label
@@ -17,7 +17,6 @@ from sm.policy.access import Action, Principal, is_unrestricted, may
 from sm.requests.dialogs import Dialogs
 from sm.requests.setup import SetupDialogs
 from sm.requests.terminal_dialogs import only_at_terminal
-from sm.sessions.budgets import Budgeting
 from sm.sessions.manager import Manager
 from sm.sessions.reports import Reports
 from sm.state.requests import (
@@ -49,6 +48,10 @@ class RequestReply:
     """The digest of the request that the caller has seen; None: the caller did not say."""
 
 
+Answerer = Callable[[Transaction, Caller, Request, Answer], Awaitable[None]]
+"""Gets the closed request with its answer."""
+
+
 class Requests:
     def __init__(
         self,
@@ -57,14 +60,14 @@ class Requests:
         reports: Reports,
         dialogs: Dialogs,
         setup: SetupDialogs,
-        budgets: Budgeting,
     ) -> None:
         self._store = store
         self._manager = manager
         self._reports = reports
         self._dialogs = dialogs
         self._setup = setup
-        self._budgets = budgets
+        self.answerers: dict[RequestKind, Answerer] = {RequestKind.EXCHANGE: manager.exchanges.answer}
+        """What follows from the answer to a request of that kind, in its transaction."""
 
     async def ask(
         self,
@@ -220,18 +223,12 @@ class Requests:
         answer = Answer(reply.approved, (), message)
         if request.kind is RequestKind.SETUP:
             return await self._setup.answer(tx, session, request, answer, caller)
-        if request.kind is RequestKind.BUDGET:
+        answerer = self.answerers.get(request.kind)
+        if answerer is not None:
             done = await finish_request(
                 tx, session, request, tx.now, **_decided(caller, answer), taken_at=tx.now
             )
-            if reply.approved:
-                await self._budgets.answer(tx, caller, request, message)
-            return done
-        if request.kind is RequestKind.EXCHANGE:
-            done = await finish_request(
-                tx, session, request, tx.now, **_decided(caller, answer), taken_at=tx.now
-            )
-            await self._manager.exchanges.answer(tx, caller, done, approved=reply.approved)
+            await answerer(tx, caller, done, answer)
             return done
         if request.kind is not RequestKind.COMPLETION:
             return await decide(tx, self._dialogs, session, request, answer, caller)

@@ -11,10 +11,12 @@ from typing import Protocol
 from sm.core.config_state import ConfigState
 from sm.core.effects import EffectKind
 from sm.core.models import Session
+from sm.kernel import UseCase
 from sm.messaging.messages import Messages
 from sm.monitor.live_screens import LiveScreens
 from sm.monitor.monitor import Monitor
 from sm.monitor.program_checks import ProgramChecks
+from sm.operations import Operation
 from sm.requests.answers import Requests
 from sm.requests.dialogs import Dialogs
 from sm.services.digests import Digests
@@ -28,7 +30,6 @@ from sm.sessions.accounts import Accounts
 from sm.sessions.adopt import Adoptions
 from sm.sessions.archive import Records
 from sm.sessions.archive_retention import ArchiveRetention
-from sm.sessions.budgets import Budgeting
 from sm.sessions.interrupt import Interrupts
 from sm.sessions.leftovers import Leftover, Leftovers
 from sm.sessions.pairings import Pairings
@@ -37,6 +38,7 @@ from sm.sessions.reports import Reports
 from sm.sessions.restore import Restorer
 from sm.sessions.sandboxing import Sandboxing
 from sm.sessions.seen import SeenSessions
+from sm.sessions.session_fields import SessionField
 from sm.sessions.workspaces import Workspaces
 from sm.store import Store
 from sm.terminals.archives import Archives
@@ -131,7 +133,6 @@ class Services:
     adoptions: Adoptions
     interrupts: Interrupts
     pausing: Pausing
-    budgets: Budgeting
     workspaces: Workspaces
     sandboxing: Sandboxing
     leftovers: Leftovers
@@ -154,3 +155,7 @@ class Services:
     pairings: Pairings
     telegram: Telegram
     daemon: DaemonInfo
+    fields: Sequence[SessionField]
+    """The fields of sessions that capabilities add."""
+    use_cases: Mapping[Operation, UseCase]
+    """Of the operations of capabilities."""

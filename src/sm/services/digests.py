@@ -2,13 +2,12 @@
 
 import asyncio
 import logging
+from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from datetime import time as time_of_day
 
 from sm.config import Config
-from sm.core.budget_wording import spent_text
-from sm.core.budgets import BudgetState
 from sm.core.digest import (
     Digest,
     ended_entries,
@@ -29,7 +28,7 @@ from sm.monitor.monitor import Monitor
 from sm.policy.access import is_unrestricted
 from sm.requests.answers import Requests
 from sm.services.sessions import Sessions
-from sm.sessions.budgets import Budgeting
+from sm.sessions.session_fields import SessionField
 from sm.state.announcements import announce
 from sm.store import Store, Transaction
 
@@ -40,12 +39,6 @@ _DAY_S = 86_400.0
 _EVENTS_MAX = 10_000
 _HEIGHT, _WIDTH = 40, 160
 _PAUSE_S = 5.0
-_STATES = {
-    BudgetState.SOFT: "most of it is spent",
-    BudgetState.GRACE: "it is spent",
-    BudgetState.STOPPED: "it is spent",
-    BudgetState.TOLD: "it is spent",
-}
 
 
 class Digests:
@@ -58,7 +51,7 @@ class Digests:
         sessions: Sessions,
         requests: Requests,
         monitor: Monitor,
-        budgeting: Budgeting,
+        fields: Sequence[SessionField],
     ) -> None:
         self._config = config
         self._notify = config.notify
@@ -67,7 +60,7 @@ class Digests:
         self._sessions = sessions
         self._requests = requests
         self._monitor = monitor
-        self._budgeting = budgeting
+        self._fields = fields
 
     async def read(self, caller: Caller, since: str, workspace: str | None) -> Digest:
         """The digest of what the caller may see. `workspace`: only its sessions. Raises NotFound."""
@@ -87,12 +80,12 @@ class Digests:
             requests=request_entries(requests, shown),
             warnings=warning_entries(events, readable, since),
             live=live_entries(members),
-            spending=spending(shown, used, self._budgets(list(readable.values()), since)),
+            spending=spending(shown, used, self._words(list(readable.values()), since)),
             removed=removed,
         )
 
-    def _budgets(self, sessions: list[Session], since: str) -> dict[str, str]:
-        """Words about the budgets of sessions, by id: of the roots of trees, and those of which most is spent.
+    def _words(self, sessions: list[Session], since: str) -> dict[str, str]:
+        """The words of capabilities about the spending of sessions, by id.
 
         Excludes sessions that ended before `since`.
         """
@@ -100,12 +93,9 @@ class Digests:
         for session in sessions:
             if is_ended(session.status) and (session.completed_at or session.status_at) < since:
                 continue
-            status = self._budgeting.status(session.id)
-            if status is not None and (
-                session.parent_id is None or status.budget.state is not BudgetState.OK
-            ):
-                spent = spent_text(status.budget.limits, status.spent)
-                found[session.id] = ", ".join(filter(None, (spent, _STATES.get(status.budget.state))))
+            words = [word for field in self._fields if (word := field.spending(session)) is not None]
+            if words:
+                found[session.id] = ", ".join(words)
         return found
 
     # Once a day

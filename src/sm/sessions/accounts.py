@@ -11,7 +11,7 @@ from sm.core.timestamps import epoch_s
 from sm.errors import NotFound
 from sm.policy.access import Action
 from sm.sessions.manager import Manager
-from sm.sessions.pause import is_pausing, leave_to_budget
+from sm.sessions.pause import is_pausing
 from sm.state.accounts import (
     binding_park,
     go_on,
@@ -23,7 +23,7 @@ from sm.state.accounts import (
     try_again,
     waiting_sessions,
 )
-from sm.state.budget_holds import is_held_by_budget
+from sm.state.part_holds import leave_to_hold, resume_refusal
 from sm.store import Store, Transaction
 
 
@@ -102,7 +102,7 @@ class Accounts:
                 by=own.by,
                 reason=own.reason,
                 until=own.until,
-                budget=own.budget,
+                hold=own.hold,
                 account=own.account,
             )
 
@@ -117,8 +117,8 @@ class Accounts:
             parks = list(tx.accounts.parks(name).values())
             paused = _paused_with(tx, name)
             for session in paused:  # before the release, which lets those that wait go on one after the other
-                if is_held_by_budget(tx, session):
-                    await leave_to_budget(tx, session)
+                if resume_refusal(tx, session) is not None:
+                    await leave_to_hold(tx, session)
                 else:
                     await self._manager.pauses.resume(tx, session, caller.name)
             for parked in parks:

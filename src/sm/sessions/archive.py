@@ -99,13 +99,8 @@ class Records:
                     f"session {short_label(now)} is {now.status} and its process still runs: it cannot be removed",
                     f"sm kill {name_to_type(now)}",
                 )
-            bound = [s for s in tx.budgets.members(now.id) if s.id != now.id]
-            if bound and tx.budgets.find(now.id) is not None:
-                raise IllegalState(
-                    f"session {short_label(now)} has a budget that binds live sessions, such as "
-                    f"{short_label(bound[0])}: it cannot be removed",
-                    f"end its budget first: sm budget {name_to_type(now)} --set none",
-                )
+            for part in tx.parts:
+                part.check_removal(now)
             for child in [s for s in tx.all_sessions() if s.parent_id == now.id]:
                 # Children keep their other ancestors (`on_parent_end: keep`).
                 reason, bound_to = (
@@ -114,11 +109,11 @@ class Records:
                 )
                 await set_parent(tx, child, now.parent_id, tx.now, reason, bound_to=bound_to)
             for bound_session in [s for s in tx.all_sessions() if s.bound_to == now.id]:
-                await tx.budgets.settle(bound_session)
+                await tx.before_move(bound_session)
                 current = tx.session(bound_session.id)
                 await tx.update(current, bound_to=now.bound_to or now.parent_id)
-            await self._manager.budgets.leave(tx, now)
-            await self._manager.exchanges.leave(tx, now)
+            for follower in self._manager.followers:
+                await follower.leave(tx, now)
             await withdraw(tx, now.id, partial(_is_void_after_removal, caller))
             if unread is not None:
                 await tell_uncounted(tx, now, unread)
@@ -164,7 +159,8 @@ class Records:
                 if parent_id is not None:
                     self._manager.quota.check_reparent(tx, caller, now, parent_id)
                 after = await set_parent(tx, now, parent_id, tx.now, f"moved by {caller}")
-                await self._manager.budgets.follow_move(tx, now, after)
+                for follower in self._manager.followers:
+                    await follower.follow_move(tx, now, after)
                 after = tx.session(after.id)
                 if parent_id is not None:
                     after = await _give_to_user_of(tx, tx.session(parent_id), after)

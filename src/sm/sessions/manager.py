@@ -16,10 +16,10 @@ from sm.policy.access import Action, Principal, Relation, may, may_at_all
 from sm.policy.parking import RetryLimits
 from sm.providers.base import Provider
 from sm.sessions.tree import SessionTree
-from sm.state.budgets import Budgets
 from sm.state.endings import Endings
 from sm.state.exchanges import Exchanges
 from sm.state.faults import Faults
+from sm.state.followers import SessionFollower
 from sm.state.loss_causes import LossCause
 from sm.state.notices import Notices, withdraw
 from sm.state.pauses import Pauses
@@ -70,9 +70,9 @@ class Manager:
         self.notices = Notices(config)
         self.endings = Endings(config, self.notices, providers)
         self.pauses = Pauses(self.notices, providers)
-        self.budgets = Budgets(config, self.notices, self.pauses, providers)
         self.warnings = Warnings(config.warnings, self.notices, self.pauses, providers)
         self.exchanges = Exchanges(config.warnings.ping_pong, self.notices)
+        self.followers: list[SessionFollower] = [self.exchanges]
         self.quota = Quota(config.limits)
         self._config = config
         self.faults = Faults(

@@ -2,10 +2,9 @@
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Protocol
 
-from sm.core.budget_wording import budget_reason
 from sm.core.effects import EffectKind
 from sm.core.labels import name_to_type, short_label
 from sm.core.lifecycle import is_live
@@ -23,7 +22,7 @@ from sm.policy.pauses import Seen
 from sm.sessions.manager import Manager
 from sm.sessions.tree import SessionTree
 from sm.state.accounts import leave_to_account
-from sm.state.budget_holds import is_held_by_budget, stopped_error, stopping_budget
+from sm.state.part_holds import leave_to_hold, resume_refusal
 from sm.state.pauses import look_first
 from sm.store import Store, Transaction
 
@@ -134,9 +133,9 @@ class Pausing:
     ) -> PauseResult:
         """End the pause of a session, with `tree` also those of its descendants.
 
-        A session whose budget is spent, whose account is paused, or whose pause only others may end, stays paused, with
-        a warning. The operator may resume one while its account is paused. Raises IllegalState if none of them is
-        paused, and the error of the first one if none may go on.
+        A session with a hold, such as a spent budget, whose account is paused, or whose pause only others may end,
+        stays paused, with a warning. The operator may resume one while its account is paused. Raises
+        IllegalState if none of them is paused, and the error of the first one if none may go on.
         """
         session = self._manager.find(caller, reference, Action.PAUSE)
         kept: dict[str, SmError] = {}
@@ -149,9 +148,10 @@ class Pausing:
                     raise IllegalState(f"session {short_label(session)} is not paused", hint)
                 kept = self._of_others(tx, caller, members)
                 for member in members:
-                    if member.id not in kept and is_held_by_budget(tx, member):
-                        kept[member.id] = stopped_error(tx, member)
-                        await leave_to_budget(tx, member)
+                    refusal = None if member.id in kept else resume_refusal(tx, member)
+                    if refusal is not None:
+                        kept[member.id] = refusal
+                        await leave_to_hold(tx, member)
                     is_free = caller.session_id is None or member.id in kept
                     if not is_free and await leave_to_account(tx, member):
                         kept[member.id] = _paused_with_account(member)
@@ -233,9 +233,7 @@ class Pausing:
             session = tx.find(timer.subject)
             if not tx.timers.take(timer) or session is None or session.paused is None:
                 return None
-            if stopping_budget(session, tx.find, tx.mail.open) is not None:
-                await leave_to_budget(tx, session)
-            elif not await leave_to_account(tx, session):
+            if not await leave_to_hold(tx, session) and not await leave_to_account(tx, session):
                 await self._manager.pauses.resume(tx, session, SM_ITSELF)
         return None
 
@@ -266,18 +264,6 @@ class Pausing:
 
 def is_pausing(session: Session) -> bool:
     return session.paused is not None and session.paused.state is PauseState.PAUSING
-
-
-async def leave_to_budget(tx: Transaction, session: Session) -> None:
-    """Let an approval of the spent budget end the pause."""
-    budget = stopping_budget(session, tx.find, tx.mail.open)
-    if budget is not None and session.paused is not None:
-        reason = budget_reason(budget, tx.find(budget.id))
-        tx.timers.remove(session.id, TimerKind.RESUME)
-        pause = replace(
-            session.paused, by=SM_ITSELF, budget=budget.id, account=None, reason=reason, until=None
-        )
-        await tx.update(session, paused=pause)
 
 
 def _paused_with_account(session: Session) -> IllegalState:

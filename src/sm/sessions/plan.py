@@ -1,13 +1,12 @@
 """Plans a spawn: turns a request into a session and the command of its process. Does not write."""
 
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sm.config import AgentConfig, Config, is_model
 from sm.core.accounts import Account
-from sm.core.budget_wording import briefing_line
 from sm.core.items import ItemState
 from sm.core.lifecycle import is_live
 from sm.core.models import (
@@ -41,7 +40,6 @@ from sm.policy.restarts import restarts_of
 from sm.providers.base import TYPED_LINES_MAX, AgentPlan, PlanContext, Provider
 from sm.sandboxes.base import Sandbox
 from sm.sandboxes.home import homes
-from sm.sessions.budget_plan import NO_BUDGET, SpawnBudget, plan_budget, price_warnings
 from sm.sessions.container import (
     ImageVersion,
     ProgramCheck,
@@ -69,6 +67,7 @@ from sm.sessions.setup_checks import (
     runs_hooks,
     session_warnings,
 )
+from sm.sessions.spawn_parts import SpawnAddition, SpawnPart
 from sm.sessions.transcript_recovery import Recovery
 from sm.sessions.workdir import WorkDirectories, allowed_workspace, require_directory, worktree
 from sm.store import Store
@@ -97,7 +96,8 @@ class SpawnPlan:
     shell_limits: Mapping[str, int] = field(default_factory=dict)
     """To be remembered for callers without a shell; empty: nothing new."""
     no_park: bool = False
-    budget: SpawnBudget = NO_BUDGET
+    additions: Sequence[SpawnAddition] = ()
+    """Of the capabilities."""
     recovery: Recovery = field(default_factory=Recovery)
     """Of the conversation that a fork copies."""
 
@@ -150,6 +150,7 @@ class SpawnPlanner:
         self._now = now
         self._has_program = has_program
         self._home_of = homes(paths)
+        self.parts: list[SpawnPart] = []
 
     async def plan(
         self,
@@ -225,10 +226,9 @@ class SpawnPlanner:
             )
             session, warnings = replace(session, working_dir=shown[0]), (*warnings, *shown[1])
         grants = Grants() if runs else await self._grants(session, provider, base, types)
-        budget = plan_budget(self._config, self._store.budgets, session, request.budget, kind.agent.budget)
+        additions = [part.plan(session, request, kind.agent) for part in self.parts]
         context = await self._context(session, parent, base, provider, types, grants)
-        if budget.limits:
-            context = replace(context, budget=briefing_line(budget.limits))
+        context = replace(context, additions=_lines(addition.briefing for addition in additions))
         at_most = _at_most(caller, session, parent, parent_launch, kind)
         context = await self._limited(context, at_most, parent)
         plan = provider.plan(replace(request, prompt=prompt), context)
@@ -266,9 +266,9 @@ class SpawnPlanner:
         limits = await session_warnings(provider, launch, self._home_of(session))
         if session.effective_mode is TrustLevel.SANDBOXED:
             warnings = (*warnings, *denied_warnings(plan.environment))
-        unpriced = price_warnings(self._store.budgets, session, budget.limits, provider)
         warnings = (*warnings, *types.caller_warnings, *grants.warnings, *plan.warnings, *limits)
-        warnings = (*renamed, *warnings, *budget.warnings, *unpriced)
+        added_warnings = [w for a in additions for w in (*a.warnings, *a.planned_warnings(session, provider))]
+        warnings = (*renamed, *warnings, *added_warnings)
         is_shell = caller.kind is CallerKind.OPERATOR and not runs
         return SpawnPlan(
             session,
@@ -280,7 +280,7 @@ class SpawnPlanner:
             account,
             checked_limits(request.process_limits) if is_shell else {},
             request.no_park,
-            budget,
+            additions,
         )
 
     async def plan_restore(self, session: Session, *, is_decided: bool = False) -> RestorePlan:
@@ -378,23 +378,22 @@ class SpawnPlanner:
             )
             id = copied.id
         source = ConversationSource(id, copied=True)
-        # An ended parent is no parent of the fork, but its budget and those above it bind the fork too.
+        # An ended parent is no parent of the fork, but what binds the parent binds the fork too.
         is_same = parent is not None and parent.id == original.parent_id
         session = replace(session, bound_to=original.bound_to or (None if is_same else original.parent_id))
         forked, plan, version, warnings = await self._resumed(
             session, parent, launch, source, forked_by=caller
         )
         kind = provider.agent_config(original.agent_type)
-        of_type = None if kind is None else kind.budget
-        budget = plan_budget(self._config, self._store.budgets, session, None, of_type)
-        warnings = (*told, *warnings, *budget.warnings)
+        additions = [part.plan(session, None, kind) for part in self.parts]
+        warnings = (*told, *warnings, *(w for addition in additions for w in addition.warnings))
         session = replace(session, conversation=plan.conversation, program_version=version)
         recovery = Recovery()
         if provider.has_turns:
             recovery = await self._files.recovery(original, provider, forked, id, copied=True)
         if recovery.loss is not None:
             warnings = (*warnings, recovery.loss)
-        return SpawnPlan(session, forked, None, token, warnings, budget=budget, recovery=recovery)
+        return SpawnPlan(session, forked, None, token, warnings, additions=additions, recovery=recovery)
 
     async def _require_place(
         self, session: Session, workspace: Workspace | None, *, is_decided: bool = False
@@ -562,7 +561,6 @@ class SpawnPlanner:
         sandboxed = session.effective_mode is TrustLevel.SANDBOXED
         paths = self._paths.agent_paths(session.id, sandboxed=sandboxed)
         mcp_file = paths.mcp_file if grants.servers else None
-        budget = self._store.budgets.find(session.id)
         environment = without(inherited, provider.never_inherited)
         searched = self._environments.searched(environment)
         program = await program_facts(provider, searched, self._home_of(session))
@@ -578,7 +576,7 @@ class SpawnPlanner:
             agent_types={usable.name: usable.agent.description for usable in types.usable},
             granted=replace(grants.granted, mcp_file=mcp_file),
             place=place_sentences(session) if sandboxed else "",
-            budget="" if budget is None else briefing_line(budget.limits),
+            additions=_lines(part.briefing(session) for part in self.parts),
             program=program,
         )
 
@@ -751,3 +749,7 @@ def _defaults(config: Config) -> Capabilities:
     return Capabilities(
         *(None if names == "all" else names for names in (given.mcps, given.skills, given.agents))
     )
+
+
+def _lines(lines: Iterable[str]) -> tuple[str, ...]:
+    return tuple(filter(None, lines))

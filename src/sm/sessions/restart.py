@@ -25,8 +25,8 @@ from sm.sessions.manager import Manager
 from sm.sessions.plan import SpawnPlanner
 from sm.sessions.restore import refuse_foreign_process
 from sm.state.accounts import account_hold
-from sm.state.budget_holds import stopping_budget
 from sm.state.messages import send
+from sm.state.part_holds import hold_of
 from sm.store import Store, Transaction
 from sm.terminals.base import Lifecycle, Pane
 
@@ -53,7 +53,7 @@ class Restarter:
             async with self._store.transaction() as tx:
                 tx.timers.take(timer)
             return None
-        if session.paused is not None or self._is_out_of_budget(session):
+        if session.paused is not None or self._is_held(session):
             return _AGAIN_S
         try:
             pane = await self._pane(session)
@@ -77,7 +77,7 @@ class Restarter:
             if (
                 now is None
                 or now.paused is not None
-                or self._is_out_of_budget(now)
+                or self._is_held(now)
                 or tx.has_open(EffectKind.KILL, session.id)
             ):
                 return _AGAIN_S
@@ -87,9 +87,9 @@ class Restarter:
                     await tx.event(EventType.WARNING, now, tx.now, f"{subject(now)} - {warning}", {})
         return None
 
-    def _is_out_of_budget(self, session: Session) -> bool:
-        """True while a spent budget stops the session."""
-        return stopping_budget(session, self._store.sessions.get, self._store.mail.open) is not None
+    def _is_held(self, session: Session) -> bool:
+        """True while a hold, such as a spent budget, stops the session."""
+        return hold_of(session, self._store.sessions.get, self._store.mail.open) is not None
 
     async def _pane(self, session: Session) -> Pane | None:
         try:

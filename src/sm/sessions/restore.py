@@ -35,9 +35,9 @@ from sm.sessions.pause import check_not_paused
 from sm.sessions.plan import SpawnPlanner
 from sm.sessions.spawn import NOT_STARTED, START_WAIT_S, Spawner, as_payload
 from sm.sessions.tree import SessionTree
-from sm.state.budget_holds import check_within_budget
 from sm.state.losses import left_behind, was_lost
 from sm.state.messages import finish_unread, send
+from sm.state.part_holds import check_may_start
 from sm.state.sessions import move
 from sm.store import Store, Transaction
 from sm.terminals.base import Lifecycle, Pane
@@ -351,7 +351,7 @@ class Restorer:
         name = session.friendly_name
         if name is not None and any(s.friendly_name == name for s in others):
             raise NameTaken(f"name {name} is already used by a live session", f"sm kill {name}")
-        check_within_budget(tx, session)
+        check_may_start(tx, session)
         self._manager.quota.check_restore(tx, caller, session)
         return session
 
@@ -430,7 +430,7 @@ class Restorer:
         original = self._manager.find(caller, reference, Action.FORK)
         async with self._store.transaction(caller, key) as tx:
             if tx.replayed is None:
-                check_within_budget(tx, tx.session(original.id))
+                check_may_start(tx, tx.session(original.id))
         living = (a for a in ancestors(original, self._store.sessions.get) if a.exit is None)
         parent = next(living, None)
         planned = await self._planner.plan_fork(caller, original, parent, name)

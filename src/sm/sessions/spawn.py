@@ -41,8 +41,8 @@ from sm.sessions.pause import check_not_paused
 from sm.sessions.plan import SpawnPlan, SpawnPlanner
 from sm.sessions.workdir import allowed_workspace
 from sm.state.accounts import account_hold
-from sm.state.budget_holds import check_within_budget
 from sm.state.messages import send
+from sm.state.part_holds import check_may_start
 from sm.state.sessions import move
 from sm.store import Effect, Store, Transaction
 
@@ -196,7 +196,7 @@ class Spawner:
         # Not the time of planning: the rate limit compares creation times, and plans take different times.
         at = tx.now
         session = replace(session, created_at=at, status_at=at)
-        check_within_budget(tx, session)
+        check_may_start(tx, session)
         await self._manager.quota.check_spawn(tx, caller, session)
         if (why := account_hold(tx.mail.open, session, time.time())) is not None:
             if planned.no_park:
@@ -207,7 +207,8 @@ class Spawner:
         await tx.insert(session, planned.launch, planned.prompt)
         if planned.shell_limits:
             tx.put_shell_limits(planned.shell_limits)
-        planned.budget.insert(tx, session)
+        for addition in planned.additions:
+            addition.insert(tx, session)
         await tx.event(
             EventType.SPAWNED, session, at, spawn_event(session), {"agent_type": session.agent_type}
         )

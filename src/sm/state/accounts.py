@@ -116,7 +116,7 @@ async def leave_to_account(tx: Transaction, session: Session) -> bool:
         return False
     tx.timers.remove(session.id, TimerKind.RESUME)
     reason, by = paused_with(session.account or ""), OPERATOR.name
-    pause = replace(session.paused, by=by, reason=reason, until=None, budget=None, account=session.account)
+    pause = replace(session.paused, by=by, reason=reason, until=None, hold=None, account=session.account)
     await tx.update(session, paused=pause)
     return True
 

@@ -35,7 +35,7 @@ def is_cut_off(session: Session | None) -> bool:
 
 
 def is_planned(timer: Timer) -> bool:
-    return timer.kind is TimerKind.CUT_OFF and bool(timer.data.get("open"))
+    return timer.kind == TimerKind.CUT_OFF and bool(timer.data.get("open"))
 
 
 async def plan_restore(tx: Transaction, config: Config, session: Session) -> None:

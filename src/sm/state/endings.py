@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import Any
 
 from sm.config import Config
-from sm.core.budgets import DAILY
 from sm.core.effects import Effect, EffectKind
 from sm.core.labels import label, short_label
 from sm.core.lifecycle import is_live
@@ -295,8 +294,8 @@ async def _give_to_ancestor(
     tx: Transaction, child: Session, parent: Session, at: str, reason: str, *, is_lost: bool
 ) -> Session:
     """Move a child of an ended parent to an ancestor. `is_lost`: a restore of the parent takes the child back."""
-    # The end of a parent must not free its children from the budgets that bind the parent.
-    binds = any(budget.id != DAILY for budget in tx.budgets.binding(parent))
+    # The end of a parent must not free its children from what binds the parent, such as its budget.
+    binds = any(part.binds(parent) for part in tx.parts)
     bound_to = child.bound_to or (parent.id if binds else None)
     lost_parent = child.lost_parent or (parent.id if is_lost else None)
     heir = _running_ancestor(tx, parent)
@@ -328,11 +327,11 @@ async def set_parent(
     lost_parent: str | None = None,
 ) -> Session:
     """Give the session another parent; None: the operator. `bound_to`, `lost_parent`: as in Session."""
-    await tx.budgets.settle(child)
+    await tx.before_move(child)
     child = tx.session(child.id)
     after = await tx.update(child, parent_id=parent_id, bound_to=bound_to, lost_parent=lost_parent)
-    for budget in (*tx.budgets.binding(child), *tx.budgets.binding(after)):
-        tx.budgets.set_timer(budget)
+    for part in tx.parts:
+        part.after_move(child, after)
     parent = tx.find(parent_id)
     owner = "the operator" if parent is None else label(parent)
     await tx.event(

@@ -13,12 +13,13 @@ from sm.core.labels import label_of, short_label
 from sm.core.lifecycle import is_live
 from sm.core.messages import Message
 from sm.core.models import Caller, Session, ancestors
-from sm.core.requests import Request
+from sm.core.requests import Answer, Request
 from sm.core.states import MessageState, RequestKind, RequestState
 from sm.core.timers import Timer, TimerKind
 from sm.core.timestamps import later, span
 from sm.core.warnings import WarningKind
 from sm.errors import IllegalState
+from sm.state.followers import SessionFollower
 from sm.state.messages import finish
 from sm.state.notices import Notices
 from sm.state.requests import NewRequest, finish_request, open_request
@@ -29,7 +30,7 @@ _LOOK_BACK: Final = 50
 """Messages of others between those of a pair that are looked at."""
 
 
-class Exchanges:
+class Exchanges(SessionFollower):
     def __init__(self, settings: PingPong, notices: Notices) -> None:
         self._settings = settings
         self._notices = notices
@@ -81,13 +82,13 @@ class Exchanges:
         reason = f"waits {span(wait_s)}: {count} messages between the two without other work"
         return replace(message, held_until=until, reason=reason)
 
-    async def answer(self, tx: Transaction, caller: Caller, request: Request, *, approved: bool) -> None:
+    async def answer(self, tx: Transaction, caller: Caller, request: Request, answer: Answer) -> None:
         """Let the two go on, or let the held messages fail and refuse further ones."""
         exchange = await tx.exchanges.of_request(request.id)
         if exchange is None:
             return
         held = self._held(tx, exchange)
-        if approved:
+        if answer.approved:
             await self._close(tx, exchange, await self._newest(tx, exchange), f"{caller} let them go on")
             return
         tx.exchanges.put(replace(exchange, is_refused=True, request=request.id))

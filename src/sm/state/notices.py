@@ -9,7 +9,6 @@ from dataclasses import replace
 from typing import Any
 
 from sm.config import Config
-from sm.core.budgets import DAILY, Budget
 from sm.core.effects import EffectKind
 from sm.core.faults import Fault
 from sm.core.labels import short_label
@@ -204,8 +203,8 @@ class Notices:
         recipient, text = notice_recipient(tx, session), unclear_notice(session, words)
         occasion = f"unclear:{session.turn_ended_at}"
         if recipient is not None:
-            await self._add(tx, session, recipient, NoticeKind.IDLE, occasion, text, None)
-        await self._add(tx, session, None, NoticeKind.IDLE, f"{occasion}:operator", text, EventType.IDLE)
+            await self.add(tx, session, recipient, NoticeKind.IDLE, occasion, text, None)
+        await self.add(tx, session, None, NoticeKind.IDLE, f"{occasion}:operator", text, EventType.IDLE)
 
     async def add_for_warning(
         self, tx: Transaction, session: Session, warning: SessionWarning, *, act: str | None = None
@@ -217,21 +216,19 @@ class Notices:
         recipient, text = notice_recipient(tx, session), warning_notice(session, warning, act)
         occasion = warning_occasion(warning) if act is None else f"acted-on-{warning_occasion(warning)}"
         if recipient is not None:
-            await self._add(tx, session, recipient, NoticeKind.WARNING, occasion, text, None)
-        await self._add(
-            tx, session, None, NoticeKind.WARNING, f"{occasion}/operator", text, EventType.WARNING
-        )
+            await self.add(tx, session, recipient, NoticeKind.WARNING, occasion, text, None)
+        await self.add(tx, session, None, NoticeKind.WARNING, f"{occasion}/operator", text, EventType.WARNING)
 
     async def add_for_exchange(self, tx: Transaction, session: Session, warning: SessionWarning) -> None:
         """Report that the session only answers another one, to its parent or else to the operator."""
         recipient, text = notice_recipient(tx, session), warning_notice(session, warning)
         occasion = warning_occasion(warning)
-        await self._add(tx, session, recipient, NoticeKind.WARNING, occasion, text, EventType.WARNING)
+        await self.add(tx, session, recipient, NoticeKind.WARNING, occasion, text, EventType.WARNING)
 
     async def add_for_archive(self, tx: Transaction, session: Session, at_s: float, until: str) -> None:
         """Tell the operator that the only copy of a conversation will be deleted. `at_s`: the time of the archive."""
         text, occasion = archive_notice(session, until), f"archive:{at_s}"
-        await self._add(tx, session, None, NoticeKind.WARNING, occasion, text, EventType.WARNING)
+        await self.add(tx, session, None, NoticeKind.WARNING, occasion, text, EventType.WARNING)
 
     async def add_for_transcript(
         self, tx: Transaction, session: Session, occasion: str, trouble: str
@@ -244,20 +241,16 @@ class Notices:
             return False
         recipient, text = notice_recipient(tx, session), transcript_notice(session, trouble)
         if recipient is not None:
-            await self._add(tx, session, recipient, NoticeKind.WARNING, occasion, text, None)
-        await self._add(
-            tx, session, None, NoticeKind.WARNING, f"{occasion}/operator", text, EventType.WARNING
-        )
+            await self.add(tx, session, recipient, NoticeKind.WARNING, occasion, text, None)
+        await self.add(tx, session, None, NoticeKind.WARNING, f"{occasion}/operator", text, EventType.WARNING)
         return True
 
     async def add_for_spending(self, tx: Transaction, session: Session, paused_at: str, text: str) -> None:
         """Tell the parent and the operator, once for a pause, that a session spends after it was paused."""
         recipient, occasion = notice_recipient(tx, session), f"paused-spends:{paused_at}"
         if recipient is not None:
-            await self._add(tx, session, recipient, NoticeKind.WARNING, occasion, text, None)
-        await self._add(
-            tx, session, None, NoticeKind.WARNING, f"{occasion}/operator", text, EventType.WARNING
-        )
+            await self.add(tx, session, recipient, NoticeKind.WARNING, occasion, text, None)
+        await self.add(tx, session, None, NoticeKind.WARNING, f"{occasion}/operator", text, EventType.WARNING)
 
     def _reports_idle(self, tx: Transaction, session: Session, answer: str | None) -> bool:
         if session.paused is not None:  # the pause has ended its turn
@@ -314,7 +307,7 @@ class Notices:
             other = tx.find(recipient)
             if account is not None and other is not None and other.account == account:
                 continue  # it would read the notice after the reset, and could do nothing before
-            await self._add(tx, session, recipient, NoticeKind.FAULT, f"{occasion}/{recipient}", text, None)
+            await self.add(tx, session, recipient, NoticeKind.FAULT, f"{occasion}/{recipient}", text, None)
 
     async def add_for_restored(
         self, tx: Transaction, session: Session, by: str | None, why_not: str | None = None
@@ -332,7 +325,7 @@ class Notices:
         if parent is None or parent.exit is not None or not is_live(parent.status) or parent.id == by:
             return
         text = restored_notice(session, why_not, tx.find(session.lost_parent))
-        await self._add(tx, session, parent.id, NoticeKind.RESTORED, occasion, text, None)
+        await self.add(tx, session, parent.id, NoticeKind.RESTORED, occasion, text, None)
 
     async def add_for_left(self, tx: Transaction, session: Session) -> None:
         """Tell a parent that was restored alone that the session, which one loss ended with it, was not."""
@@ -340,7 +333,7 @@ class Notices:
         if parent is None or parent.exit is not None or not is_live(parent.status):
             return
         occasion = f"left:{session.runs}/{parent.id}:{parent.runs}"
-        await self._add(tx, session, parent.id, NoticeKind.RESTORED, occasion, left_notice(session), None)
+        await self.add(tx, session, parent.id, NoticeKind.RESTORED, occasion, left_notice(session), None)
 
     async def add_for_checkpoint(self, tx: Transaction, session: Session, checkpoint: Checkpoint) -> None:
         if self._settings.notify_parent_on_checkpoint and notice_recipient(tx, session) is not None:
@@ -360,27 +353,19 @@ class Notices:
         recipient = None if request.kind is RequestKind.SETUP else notice_recipient(tx, session)
         if request.kind is RequestKind.DIALOG and recipient is not None:
             # The parent may be an agent, which has no terminal to answer in.
-            await self._add(tx, session, recipient, NoticeKind.REQUEST, occasion, text, None)
+            await self.add(tx, session, recipient, NoticeKind.REQUEST, occasion, text, None)
             recipient, occasion = None, _for_the_operator(occasion)
-        await self._add(tx, session, recipient, NoticeKind.REQUEST, occasion, text, EventType.REQUEST)
+        await self.add(tx, session, recipient, NoticeKind.REQUEST, occasion, text, EventType.REQUEST)
 
     async def add_for_ignored_answer(self, tx: Transaction, session: Session, request: Request) -> None:
         """Report that a request is open again, to whoever can answer in the terminal."""
         text, occasion = ignored_answer_notice(session, request), ignored_answer_occasion(request)
         recipient = notice_recipient(tx, session)
         if recipient is not None:
-            await self._add(tx, session, recipient, NoticeKind.REQUEST, occasion, text, None)
-        await self._add(
+            await self.add(tx, session, recipient, NoticeKind.REQUEST, occasion, text, None)
+        await self.add(
             tx, session, None, NoticeKind.REQUEST, _for_the_operator(occasion), text, EventType.REQUEST
         )
-
-    async def add_for_budget(self, tx: Transaction, session: Session, budget: Budget, text: str) -> None:
-        """Tell the parent of `session` and the operator that most of a budget, or all of it, is spent."""
-        occasion = f"budget:{budget.id}:{budget.state}:{budget.state_at}"
-        recipient = None if budget.id == DAILY else notice_recipient(tx, session)
-        if recipient is not None:
-            await self._add(tx, session, recipient, NoticeKind.BUDGET, f"{occasion}/{recipient}", text, None)
-        await self._add(tx, session, None, NoticeKind.BUDGET, occasion, text, EventType.BUDGET)
 
     async def add_for_undelivered(self, tx: Transaction, session: Session, message: Message) -> None:
         """Notify the sender of `message` that `session` did not get it, or may not have.
@@ -429,7 +414,7 @@ class Notices:
         text = compaction_notice(session, command)
         for recipient in sorted({None, notice_recipient(tx, session)}, key=str):
             occasion = f"compaction:{command.id}/{recipient}"
-            await self._add(tx, session, recipient, NoticeKind.FAULT, occasion, text, EventType.IDLE)
+            await self.add(tx, session, recipient, NoticeKind.FAULT, occasion, text, EventType.IDLE)
 
     async def add_for_late_answer(
         self, tx: Transaction, session: Session, request: Request, answered_by: str
@@ -494,9 +479,9 @@ class Notices:
         text: str,
         event: EventType | None = None,
     ) -> None:
-        await self._add(tx, session, notice_recipient(tx, session), kind, occasion, text, event)
+        await self.add(tx, session, notice_recipient(tx, session), kind, occasion, text, event)
 
-    async def _add(
+    async def add(
         self,
         tx: Transaction,
         session: Session,
@@ -506,6 +491,11 @@ class Notices:
         text: str,
         event: EventType | None,
     ) -> None:
+        """Add a notice about a session, unless its recipient has one of the same occasion.
+
+        `recipient`: a session; None: the operator. `event`: the type of the event for the operator's programs; None:
+        they get none.
+        """
         notice = Notice(tx.mail.new_id("notices"), session.id, recipient, kind, occasion, text, tx.now)
         if not await tx.mail.add_notice(notice):
             return

@@ -32,6 +32,7 @@ from sm.core.wording import (
 from sm.policy.pauses import FROZEN_LOOK_S, LOOK_S, SOFT_LOOK_S, PauseStep, Seen, after_look
 from sm.policy.restarts import is_waiting
 from sm.providers.base import Provider
+from sm.state.followers import UsageFollower
 from sm.state.messages import send
 from sm.state.notices import Notices
 from sm.state.warning_rows import after_move as follow_warnings
@@ -45,7 +46,7 @@ _UNTIL_SEEN = ("its turn",)
 """The activity that spends before the first look at a session that works."""
 
 
-class Pauses:
+class Pauses(UsageFollower):
     def __init__(self, notices: Notices, providers: Mapping[str, Provider]) -> None:
         self._notices = notices
         self._providers = providers
@@ -60,17 +61,17 @@ class Pauses:
         until: str | None = None,
         within_s: float | None = None,
         soft: bool = False,
-        budget: str | None = None,
+        hold: str | None = None,
         account: str | None = None,
     ) -> Session:
         """Pause a live session, or change the pause of a paused one.
 
-        `budget`: the subject of the spent budget that pauses it. `account`: the account with which it is paused.
+        `hold`: the subject of the hold that pauses it (`Pause.hold`). `account`: the account with which it is paused.
         `within_s`: the seconds until `until`, if the pause has a duration and no end of the wall clock.
         """
         before = session.paused
         suspends = not self._providers[session.provider].has_turns
-        pause = Pause(tx.now, by, reason, until, soft, suspends=suspends, budget=budget, account=account)
+        pause = Pause(tx.now, by, reason, until, soft, suspends=suspends, hold=hold, account=account)
         is_order = before is None or (before.soft and not soft)
         if before is not None:
             kept = before if not is_order else replace(before, settled_at=None, held=None, ordered_at=tx.now)
@@ -80,7 +81,7 @@ class Pauses:
                 reason=reason,
                 until=until,
                 soft=soft and before.soft,
-                budget=budget,
+                hold=hold,
                 account=account,
                 suspends=suspends,
             )
@@ -151,7 +152,13 @@ class Pauses:
             look(tx, after, FROZEN_LOOK_S)
         return after
 
-    async def follow_usage(self, tx: Transaction, session: Session, usages: Sequence[Usage]) -> None:
+    async def follow_usage(
+        self,
+        tx: Transaction,
+        session: Session,
+        usages: Sequence[Usage],
+        stored: Mapping[str, Usage] | None = None,
+    ) -> None:
         """Follow usage that the transaction is about to store: a settled session that spends is stopped anew."""
         pause = session.paused
         if pause is None or pause.soft or not usages:

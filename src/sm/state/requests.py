@@ -4,8 +4,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from sm.core.budgets import DAILY
-from sm.core.lifecycle import is_live
 from sm.core.messages import SM_ITSELF
 from sm.core.models import Session
 from sm.core.requests import BY_RULE, BY_TERMINAL, Answer, Question, Request
@@ -227,10 +225,11 @@ def open_of(requests: Mapping[int, Request], session_id: str, kinds: Sequence[Re
 
 
 async def cancel_requests(tx: Transaction, session: Session, at: str, reason: str) -> None:
-    """Cancel every open request of a session whose process is gone, and those for budgets that stop nobody else."""
-    kinds = [kind for kind in RequestKind if kind is not RequestKind.BUDGET]
-    own = open_of(tx.mail.open.requests, session.id, kinds)
-    await _cancel(tx, session, [*own, *_needless_requests(tx, session)], at, reason)
+    """Cancel every open request of a session whose process is gone, and those that nobody else needs."""
+    outliving = frozenset[RequestKind]().union(*(part.outliving for part in tx.parts))
+    own = open_of(tx.mail.open.requests, session.id, [kind for kind in RequestKind if kind not in outliving])
+    needless = [request for part in tx.parts for request in part.needless_requests(session)]
+    await _cancel(tx, session, [*own, *needless], at, reason)
     for request in [r for r in tx.mail.open.requests.values() if r.session_id == session.id]:
         tx.mail.change_request(request, taken_at=at)  # answered, but no process can take the answer
 
@@ -252,17 +251,6 @@ async def _cancel(
     for request in requests:
         owner = tx.find(request.session_id) or session
         await finish_request(tx, owner, request, at, state=RequestState.CANCELLED, reason=reason, **no_answer)
-
-
-def _needless_requests(tx: Transaction, session: Session) -> list[Request]:
-    """The open requests for more of a budget that binds no live session without this one."""
-    found = []
-    for budget in tx.budgets.binding(session):
-        request = tx.mail.open.requests.get(budget.request or 0)
-        others = (s for s in tx.budgets.members(budget.id) if s.id != session.id and is_live(s.status))
-        if request is not None and request.open and budget.id != DAILY and next(others, None) is None:
-            found.append(request)
-    return found
 
 
 def send_outcome(tx: Transaction, request: Request, text: str) -> None:

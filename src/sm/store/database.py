@@ -13,7 +13,7 @@ import uuid
 from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Mapping
 from contextlib import asynccontextmanager, suppress
 from types import TracebackType
-from typing import Any, ParamSpec, Self, TypeVar
+from typing import Any, ParamSpec, Self, TypeVar, cast
 
 import aiosqlite
 
@@ -29,11 +29,11 @@ from sm.core.warnings import SessionWarning
 from sm.errors import InternalError, NotFound, SmError, StorageFull
 from sm.store.backup import write_backup
 from sm.store.batch import Changes, WriteTurn
-from sm.store.budgets import BudgetReads
 from sm.store.change_signal import ChangeSignal
 from sm.store.connection import connect, inspect, make_room, refusal, rows
 from sm.store.messages import MailReads
 from sm.store.migrations import migrate
+from sm.store.part import Part, known_parts
 from sm.store.records import RecordReads
 from sm.store.retention import prune
 from sm.store.rows import (
@@ -69,6 +69,7 @@ _LONGEST_PAUSE_S = 30.0
 
 P = ParamSpec("P")
 T = TypeVar("T")
+R = TypeVar("R")
 
 
 def _utc_now() -> str:
@@ -141,12 +142,8 @@ class Store:
         self.search = SearchReads(self._read)
         self.records = RecordReads(self._read)
         self.writable = WritablePathReads(self._read)
-        self.budgets = BudgetReads(
-            lambda: self.mail.open.budgets,
-            lambda session_id: self.index.sessions.get(session_id),
-            lambda: self.index.unfinished.values(),
-            lambda session: self.work.elapsed_s(session, self._now()),
-        )
+        self._parts = known_parts()
+        self._part_reads = {part: part.reads(self) for part in self._parts}
         self.sums = SumReads(self._read)
         self.telegram = TelegramReads(self._read)
         self.chat_preferences = PreferenceReads(self._read)
@@ -343,6 +340,7 @@ class Store:
             self.mail.numbers,
             self.work,
             self.runs,
+            self._parts,
         )
         turn.granted.set_result(tx)
         keep = await turn.handed_back
@@ -394,6 +392,14 @@ class Store:
                 self._by_token.pop(before.token_hash or "", None)
             if session.token_hash is not None:
                 self._by_token[session.token_hash] = session.id
+
+    def part(self, part: Part[R, Any]) -> R:
+        """Reads the tables of a capability."""
+        return cast(R, self._part_reads[part])
+
+    def elapsed_s(self, session: Session) -> float:
+        """Seconds of the session's work that is under way."""
+        return self.work.elapsed_s(session, self._now())
 
     def session_of_token(self, token_hash: str) -> Session | None:
         """The session, live or ended, that owns the token with this hash, as committed."""

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from sm.core.accounts import Account, Park
-from sm.core.budgets import Budget
 from sm.core.effects import Effect
 from sm.core.messages import Message, Notice
 from sm.core.pairing import Pairing, PairRequest
@@ -17,9 +16,9 @@ from sm.core.timers import Timer
 from sm.core.warnings import SessionWarning
 from sm.errors import NotFound
 from sm.store.connection import Read
+from sm.store.part import Parts, known_parts
 from sm.store.rows import (
     ACCOUNTS,
-    BUDGETS,
     MESSAGES,
     NOTICES,
     OUTBOX,
@@ -67,10 +66,10 @@ class Open:
     """In any state. A request that has expired is removed with the next one."""
     texts: Mapping[int, WatchedText] = field(default_factory=dict)
     """Texts from Telegram whose outcome is still to be told, by the number of their message."""
-    budgets: Mapping[str, Budget] = field(default_factory=dict)
-    """By the id of the session, or `core.budgets.DAILY`."""
     warnings: Mapping[str, tuple[SessionWarning, ...]] = field(default_factory=dict)
     """By session, oldest first."""
+    parts: Parts = field(default_factory=dict)
+    """The rows of capabilities. A part without rows has no entry."""
 
 
 class MailLookup:
@@ -316,8 +315,8 @@ class MailReads(MailLookup):
             {pairing.user: pairing for pairing in await self._all(PAIRINGS, "1 ORDER BY user")},
             _by_id(await self._all(PAIR_REQUESTS, "1 ORDER BY id")),
             _by_id(await self._all(TELEGRAM_TEXTS, "1 ORDER BY id")),
-            {budget.id: budget for budget in await self._all(BUDGETS, "1 ORDER BY id")},
             _by_session(await self._all(WARNINGS, "closed_at IS NULL ORDER BY id")),
+            {part: rows for part in known_parts() if (rows := await part.load(self._read))},
         )
         self.numbers = Counter(dict(await self._read("SELECT name, seq FROM sqlite_sequence", ())))
 

@@ -6,11 +6,10 @@ Decoding is tolerant: an unknown value never loses a row.
 import json
 import sqlite3
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, astuple, fields
+from dataclasses import asdict, fields
 from typing import Any, Generic, TypeVar
 
 from sm.core.accounts import Account, Park, ParkKind
-from sm.core.budgets import Amounts, Budget, BudgetState, Spent
 from sm.core.effects import Effect
 from sm.core.messages import SM_ITSELF, Message, Notice
 from sm.core.models import (
@@ -50,7 +49,7 @@ from sm.core.telegram import (
     WatchedText,
 )
 from sm.core.telegram_threads import ForumFacts, ProgressCard, Topic, TopicState
-from sm.core.timers import Timer, TimerKind
+from sm.core.timers import Timer
 from sm.core.warnings import SessionWarning, WarningKind
 
 T = TypeVar("T")
@@ -125,7 +124,7 @@ def _parsed(text: str) -> object:
         return None
 
 
-def _encoded_mapping(value: Mapping[str, Any] | None) -> str | None:
+def encoded_mapping(value: Mapping[str, Any] | None) -> str | None:
     return None if value is None else encode_json(dict(value))
 
 
@@ -158,6 +157,8 @@ def _pause(text: str | None) -> Pause | None:
     if text is None:
         return None
     given = decode_json(text)
+    if "budget" in given:  # its name until version 14
+        given["hold"] = given["budget"]
     known = {f.name: given[f.name] for f in fields(Pause) if f.name in given}
     spends = known.get("spends")
     known["spends"] = tuple(map(str, spends)) if isinstance(spends, list) else ()
@@ -243,7 +244,7 @@ SESSIONS = RowTable(
 WORKSPACES = RowTable(
     "workspaces",
     Workspace,
-    encode={"capabilities": lambda given: encode_json(asdict(given)), "sandbox": _encoded_mapping},
+    encode={"capabilities": lambda given: encode_json(asdict(given)), "sandbox": encoded_mapping},
     decode={
         "trust_level": lambda text: None if text is None else _trust(text),
         "capabilities": _capabilities,
@@ -257,7 +258,7 @@ REQUESTS = RowTable(
     "requests",
     Request,
     encode={
-        "arguments": _encoded_mapping,
+        "arguments": encoded_mapping,
         "questions": lambda questions: encode_json([asdict(question) for question in questions]),
         "answer": lambda answer: None if answer is None else encode_json(asdict(answer)),
     },
@@ -274,7 +275,7 @@ NOTICES = RowTable("notices", Notice, decode={"kind": NoticeKind})
 EVENTS = RowTable(
     "events",
     Event,
-    encode={"metadata": _encoded_mapping},
+    encode={"metadata": encoded_mapping},
     decode={"type": EventType, "metadata": decode_json},
 )
 CHECKPOINTS = RowTable(
@@ -282,33 +283,14 @@ CHECKPOINTS = RowTable(
     "(SELECT c.id, c.session_id, c.timestamp, c.message, iif(c.metadata = '', e.metadata, c.metadata) AS metadata"
     " FROM checkpoints c LEFT JOIN events e ON c.metadata = '' AND e.seq = c.id)",
     Checkpoint,
-    encode={"metadata": _encoded_mapping},
+    encode={"metadata": encoded_mapping},
     decode={"metadata": decode_json},
 )
 ACCOUNTS = RowTable("accounts", Account)
 PAIR_REQUESTS = RowTable("pair_requests", PairRequest, decode={"state": PairState})
 PAIRINGS = RowTable("pairings", Pairing, decode={"level": _level})
 PARKS = RowTable("parks", Park, decode={"kind": _park_kind})
-TIMERS = RowTable(
-    "timers", Timer, encode={"data": _encoded_mapping}, decode={"kind": TimerKind, "data": decode_json}
-)
-BUDGETS = RowTable(
-    "budgets",
-    Budget,
-    split={
-        "limits": ("limit_usd", "limit_tokens", "limit_minutes"),
-        "steps": ("step_usd", "step_tokens", "step_minutes"),
-        "spent": ("spent_usd", "spent_tokens", "spent_s", "unpriced_tokens"),
-    },
-    encode={"limits": astuple, "steps": astuple, "spent": astuple, "reports": _encoded_mapping},
-    decode={
-        "limits": Amounts,
-        "steps": Amounts,
-        "spent": Spent,
-        "state": BudgetState,
-        "reports": lambda text: {k: v for k, v in decode_json(text).items() if isinstance(v, int)},
-    },
-)
+TIMERS = RowTable("timers", Timer, encode={"data": encoded_mapping}, decode={"data": decode_json})
 WARNINGS = RowTable(
     "warnings",
     SessionWarning,
@@ -316,12 +298,12 @@ WARNINGS = RowTable(
     encode={"limit": lambda limit: (limit,)},
     decode={"kind": WarningKind, "limit": float, "told": bool},
 )
-OUTBOX = RowTable("outbox", Effect, encode={"payload": _encoded_mapping}, decode={"payload": decode_json})
+OUTBOX = RowTable("outbox", Effect, encode={"payload": encoded_mapping}, decode={"payload": decode_json})
 
 OUTGOING = RowTable(
     "telegram_outgoing",
     Outgoing,
-    encode={"parameters": _encoded_mapping},
+    encode={"parameters": encoded_mapping},
     decode={"parameters": decode_json, "state": _outgoing_state},
 )
 TELEGRAM_CHATS = RowTable("telegram_chats", TelegramChat)

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from sm.core.timers import Timer, TimerKind
+from sm.core.timers import Timer
 from sm.store.rows import TIMERS, insertion
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ class TimerWrites:
     def __init__(self, transaction: "Transaction") -> None:
         self._tx = transaction
 
-    def find(self, subject: str, kind: TimerKind) -> Timer | None:
+    def find(self, subject: str, kind: str) -> Timer | None:
         return self._tx.mail.open.timers.get((subject, kind))
 
     def set(self, timer: Timer) -> None:
@@ -32,7 +32,7 @@ class TimerWrites:
         self.remove(timer.subject, timer.kind)
         return True
 
-    def remove(self, subject: str, *kinds: TimerKind) -> None:
+    def remove(self, subject: str, *kinds: str) -> None:
         """Remove the subject's timers of these kinds; without `kinds`, all of them."""
         known = self._tx.mail.open.timers
         gone = {key for key in known if key[0] == subject and (not kinds or key[1] in kinds)}

@@ -3,9 +3,9 @@
 import asyncio
 import sqlite3
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import aiosqlite
 
@@ -18,12 +18,12 @@ from sm.core.statuses import Status
 from sm.core.work_time import track_work
 from sm.errors import IllegalState, InternalError, NotFound, SmError
 from sm.store.accounts import AccountWrites
-from sm.store.budgets import BudgetWrites
 from sm.store.connection import Script, Statement
 from sm.store.exchanges import ExchangeWrites
 from sm.store.idempotency import IdempotencyKey
 from sm.store.messages import MailWrites, Open
 from sm.store.pairings import PairingWrites
+from sm.store.part import Part, PartWrites
 from sm.store.rows import (
     EVENTS,
     OUTBOX,
@@ -48,6 +48,7 @@ from sm.store.warnings import WarningWrites
 from sm.store.work_clock import RunClock, WorkClock
 
 T = TypeVar("T")
+W = TypeVar("W", bound=PartWrites)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +83,7 @@ class Transaction:
         numbers: Counter[str],
         work: WorkClock,
         runs: RunClock,
+        parts: Sequence[Part[Any, Any]],
     ) -> None:
         self._db = db
         self._scope = scope
@@ -119,7 +121,7 @@ class Transaction:
         self.telegram_texts = TextWrites(self)
         self.pairings = PairingWrites(self)
         self.exchanges = ExchangeWrites(self)
-        self.budgets = BudgetWrites(self)
+        self._parts = {part: part.writes(self) for part in parts}
 
     async def recall(self, caller: Caller | None, key: RequestKey | None) -> None:
         """Set `replayed` for a request. Raises UsageError when the key belongs to another request of the caller."""
@@ -181,6 +183,20 @@ class Transaction:
             pass
         if self._begun:
             await self._db.executescript(Script([Statement(sql) for sql in self._scope.undo]))
+
+    @property
+    def parts(self) -> Iterable[PartWrites]:
+        """The tables of all capabilities."""
+        return self._parts.values()
+
+    async def before_move(self, session: Session) -> None:
+        """Prepare for another parent of the session, or for another one that binds it."""
+        for part in self.parts:
+            await part.before_move(session)
+
+    def part(self, part: Part[Any, W]) -> W:
+        """The tables of one capability."""
+        return cast(W, self._parts[part])
 
     def session(self, session_id: str) -> Session:
         """Raises NotFound."""
@@ -277,11 +293,12 @@ class Transaction:
         self.mail.forget(session.id)
         self.timers.remove(session.id)
         self.turn_ends.remove(session.id)
-        self.budgets.remove(session.id)
         self.warnings.forget(session.id)
         self.exchanges.forget(session.id)
         self.telegram.forget(session.id)
         self.chat_preferences.forget(session.id)
+        for part in self.parts:
+            part.forget(session.id)
         self.removed.add(session.id)
 
     async def apply(self, session: Session, decision: Decision, **changes: Any) -> Session:
@@ -322,7 +339,8 @@ class Transaction:
         self.sessions[after.id] = after
         self._work.follow(before, after)
         self._runs.follow(before, after)
-        self.budgets.follow(before, after)
+        for part in self.parts:
+            part.follow(before, after)
         return after
 
     def elapsed_s(self, session: Session) -> float:

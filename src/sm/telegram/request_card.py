@@ -11,11 +11,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from html import escape
 
-from sm.core.budget_lines import budget_facts
-from sm.core.exchange_lines import exchange_request
 from sm.core.labels import label, name_to_type
 from sm.core.models import Session
 from sm.core.quotation import argument_lines, question_lines, quotation
+from sm.core.request_words import words_of_kind
 from sm.core.requests import Question, Request
 from sm.core.states import RequestKind, TrustLevel
 from sm.core.telegram import CardDraft
@@ -39,8 +38,6 @@ _VERBS = {
     RequestKind.QUESTION: "asks",
     RequestKind.COMPLETION: "proposes its completion",
     RequestKind.SETUP: "waits in a first-start dialog",
-    RequestKind.BUDGET: "asks for more budget",
-    RequestKind.EXCHANGE: "only exchanges messages",
     RequestKind.DIALOG: "waits in a dialog",
 }
 _UNTOUCHED = CardDraft("", 0)
@@ -124,7 +121,8 @@ def finished_card(
 
 
 def _head(session: Session, request: Request, plan: str | None) -> str:
-    verb = _VERBS.get(request.kind, "asks")
+    words = words_of_kind(request.kind)
+    verb = _VERBS.get(request.kind, "asks") if words is None else words.verb
     if plan is not None:
         verb = "asks to approve its plan"
     elif request.kind is RequestKind.PERMISSION:
@@ -145,11 +143,8 @@ def _quoted_lines(request: Request, plan: str | None) -> Iterator[str]:
     if request.kind is RequestKind.PERMISSION:
         yield from argument_lines(request.arguments or {}, 1, None)
         return
-    if request.kind is RequestKind.BUDGET:
-        yield from budget_facts(request.arguments)
-        return
-    if request.kind is RequestKind.EXCHANGE:
-        yield exchange_request(request.arguments)
+    if (words := words_of_kind(request.kind)) is not None:
+        yield from words.facts(request.arguments)
         return
     for number in range(len(request.questions)):
         yield from _question_lines(request, number)

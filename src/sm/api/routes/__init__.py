@@ -1,11 +1,11 @@
 """Every route of the API, by the module that holds it."""
 
+from sm.api.operation_routes import capability_routes
 from sm.api.route import Route
 from sm.api.routes import (
     accounts,
     agents,
     archives,
-    budgets,
     daemon,
     digest,
     events,
@@ -31,7 +31,6 @@ ROUTES: dict[str, list[Route]] = {
     "digest": digest.routes,
     "agents": agents.routes,
     "accounts": accounts.routes,
-    "budgets": budgets.routes,
     "pairings": pairings.routes,
     "telegram": telegram.routes,
     "messages": messages.routes,
@@ -42,6 +41,7 @@ ROUTES: dict[str, list[Route]] = {
     "mcp": mcp.routes,
     "workspaces": workspaces.routes,
     "sandboxes": sandbox.routes,
+    **capability_routes(),
 }
 
 __all__ = ["ROUTES"]

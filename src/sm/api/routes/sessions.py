@@ -317,12 +317,15 @@ async def spawn(request: ApiRequest, body: SpawnBody, key: RequestKey | None) ->
     Answers when the process runs, or has run and ended; with `wait_s` when the agent is ready.
     """
     wanted = SpawnRequest(
-        **body.model_dump(exclude={"args", "cwd", "env", "environment", "process_limits", "wait_s"}),
+        **body.model_dump(
+            exclude={"args", "budget", "cwd", "env", "environment", "process_limits", "wait_s"}
+        ),
         extra_args=tuple(body.args or ()),
         current_dir=body.cwd,
         env=body.env or {},
         environment=body.environment or {},
         process_limits=body.process_limits or {},
+        additions={"budget": body.budget},
     )
     sessions = request.services.sessions
     return request.views.started(

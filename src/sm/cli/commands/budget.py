@@ -25,10 +25,10 @@ import shlex
 
 import click
 
+from sm.capabilities.budgets.text import amounts_text, spent_words
 from sm.cli.call import Call, json_option
 from sm.cli.options import running_sessions
 from sm.client.http import session_path
-from sm.core.budget_lines import amounts_text, spent_words
 from sm.core.lines import JsonObject, line
 from sm.errors import UsageError
 

@@ -41,13 +41,8 @@ async def _progress(call: ToolCall, session: Session, lines: int) -> Result:
     may_read = call.services.sessions.may_read(call.caller, session)
     shown = await call.services.monitor.progress(session, _CHECKPOINTS, may_read=may_read)
     shown["last_output"] = shown["last_output"][len(shown["last_output"]) - lines :] if lines else None
-    budget = call.services.budgets.status(session.id) if may_read else None
-    if budget is not None:
-        shown["budget"] = {
-            "limits": dict(budget.budget.limits.items()),
-            "left": dict(budget.left.items()),
-            "state": budget.budget.state,
-        }
+    if may_read:
+        shown |= {field.name: field.brief(session.id) for field in call.services.fields}
     if session.id != call.caller.session_id:
         for name in ("current_activity", "completion_message"):
             shown[name] = words(shown[name], session)

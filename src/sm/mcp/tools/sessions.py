@@ -67,7 +67,7 @@ async def create_session(call: ToolCall) -> Result:
         preset=values.get("preset"),
         lifecycle=values.get("lifecycle"),
         working_dir=values.get("working_dir"),
-        budget=values.get("budget"),
+        additions={"budget": values.get("budget")},
         restart=values.get("restart"),
     )
     started = await _spawn(call, wanted)

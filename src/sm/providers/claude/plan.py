@@ -345,7 +345,7 @@ class ClaudeProvider(Provider):
             start.agent.prompt,
             self._template,
             place=start.place,
-            budget=start.budget,
+            additions=start.additions,
             has_tools=start.granted.own_server,
         )
         abilities = abilities_of(start.program)

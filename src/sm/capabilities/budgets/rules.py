@@ -5,8 +5,9 @@ from collections.abc import Iterable
 from dataclasses import replace
 from enum import StrEnum
 
-from sm.core.budget_lines import amount_text
-from sm.core.budgets import Amounts, Budget, BudgetState, Spent
+from sm.capabilities.budgets.model import Amounts, Budget, Spent
+from sm.capabilities.budgets.text import amount_text
+from sm.wire_types.budget import BudgetState
 
 _ROUNDING = 1e-9
 

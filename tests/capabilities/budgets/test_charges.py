@@ -6,22 +6,24 @@ from pathlib import Path
 
 import pytest
 
+from sm.capabilities.budgets.model import DAILY, Amounts, Budget, Spent
+from sm.capabilities.budgets.settings import BudgetSettings
+from sm.capabilities.budgets.state.charges import Budgets
+from sm.capabilities.budgets.state.spending import added_spending
+from sm.capabilities.budgets.tables import PART
 from sm.config import Config
-from sm.config.budgets import BudgetSettings
-from sm.core.budgets import DAILY, Amounts, Budget, BudgetState, Spent
 from sm.core.models import Exit, Session
 from sm.core.states import RequestKind
 from sm.core.statuses import Status
 from sm.core.usage import Usage
 from sm.errors import IllegalState
 from sm.providers import PROVIDERS
-from sm.state.budget_holds import budget_hold, check_within_budget, stopping_budget
-from sm.state.budgets import Budgets
 from sm.state.notices import Notices
+from sm.state.part_holds import check_may_start, held_reason, hold_of
 from sm.state.pauses import Pauses
 from sm.state.requests import NewRequest, open_request
-from sm.state.spending import added_spending
 from sm.store import Open, Store
+from sm.wire_types.budget import BudgetState
 from tests.samples import LAUNCH, session
 
 
@@ -62,7 +64,7 @@ OK, GRACE, STOPPED, TOLD = BudgetState.OK, BudgetState.GRACE, BudgetState.STOPPE
 
 def opened(*states: tuple[str, BudgetState]) -> Open:
     budgets = [Budget(id, Amounts(usd=1), state=state, reports={LOW.id: 7}) for id, state in states]
-    return Open(budgets={budget.id: budget for budget in budgets})
+    return Open(parts={PART: {budget.id: budget for budget in budgets}})
 
 
 @pytest.mark.parametrize(
@@ -79,8 +81,8 @@ def opened(*states: tuple[str, BudgetState]) -> Open:
 def test_nearest_spent_budget_stops_a_session(
     session: Session, states: list[tuple[str, BudgetState]], stops: str | None
 ) -> None:
-    budget = stopping_budget(session, SESSIONS.get, opened(*states))
-    assert (budget and budget.id) == stops
+    hold = hold_of(session, SESSIONS.get, opened(*states))
+    assert (hold and hold.subject) == stops
 
 
 @pytest.mark.parametrize(
@@ -96,8 +98,8 @@ def test_nearest_spent_budget_stops_a_session(
 def test_message_waits_for_a_spent_budget_unless_it_is_the_order_to_report(
     session: Session, message_id: int | None, reason: str | None
 ) -> None:
-    assert budget_hold(session, SESSIONS.get, opened((TOP.id, GRACE)), message_id) == reason
-    assert budget_hold(session, SESSIONS.get, opened((TOP.id, OK)), message_id) is None
+    assert held_reason(session, SESSIONS.get, opened((TOP.id, GRACE)), message_id) == reason
+    assert held_reason(session, SESSIONS.get, opened((TOP.id, OK)), message_id) is None
 
 
 async def test_no_agent_starts_below_a_spent_budget(tmp_path: Path) -> None:
@@ -105,48 +107,52 @@ async def test_no_agent_starts_below_a_spent_budget(tmp_path: Path) -> None:
     async with await Store.open(str(tmp_path / "sm.db")) as store, store.transaction() as tx:
         for each in SESSIONS.values():
             await tx.insert(each, LAUNCH, None)
-        tx.budgets.put(replace(budget, state=OK))
-        check_within_budget(tx, LOW)
-        tx.budgets.put(budget)
+        tx.part(PART).put(replace(budget, state=OK))
+        check_may_start(tx, LOW)
+        tx.part(PART).put(budget)
         with pytest.raises(IllegalState, match="budget of aaaa0001 reached: no agent can start") as refused:
-            check_within_budget(tx, LOW)
+            check_may_start(tx, LOW)
         assert refused.value.hint == "sm budget aaaa0001 --add usd=2"
         asked = NewRequest(RequestKind.BUDGET)
         request = await open_request(tx, Notices(Config()), TOP, asked, tx.now, None)
-        tx.budgets.put(replace(budget, request=request.id))
+        tx.part(PART).put(replace(budget, request=request.id))
         with pytest.raises(IllegalState) as refused:
-            check_within_budget(tx, LOW)
+            check_may_start(tx, LOW)
         assert refused.value.hint == f"sm approve {request.name}"
 
 
 async def test_session_that_moves_while_others_report_is_told_to_report_once(tmp_path: Path) -> None:
     config = Config()
-    budgets = Budgets(config, Notices(config), Pauses(Notices(config), {}), {})
     async with await Store.open(str(tmp_path / "sm.db")) as store, store.transaction() as tx:
+        budgets = Budgets(
+            BudgetSettings(), store.part(PART), Notices(config), Pauses(Notices(config), {}), {}
+        )
         for each in SESSIONS.values():
             await tx.insert(replace(each, status=Status.RUNNING), LAUNCH, None)
-        tx.budgets.put(Budget(TOP.id, Amounts(usd=1), state=GRACE))
+        tx.part(PART).put(Budget(TOP.id, Amounts(usd=1), state=GRACE))
         for _ in range(2):
             await budgets.follow_move(tx, replace(LOW, parent_id=None), tx.session(LOW.id))
         (message,) = tx.mail.open.messages.values()
-        budget = tx.budgets.find(TOP.id)
+        budget = tx.part(PART).find(TOP.id)
         assert budget is not None and budget.reports == {LOW.id: message.id}
         assert tx.session(LOW.id).paused is None
 
 
 async def test_budget_of_the_day_counts_removed_sessions(tmp_path: Path) -> None:
-    config = Config(budgets=BudgetSettings(daily_usd=5.0))
+    config = Config()
+    settings = BudgetSettings(daily_usd=5.0)
     providers = {name: make(config) for name, make in PROVIDERS.items()}
-    budgets = Budgets(config, Notices(config), Pauses(Notices(config), providers), providers)
     ended = replace(TOP, provider="claude", status=Status.KILLED, exit=Exit(0, None))
     async with await Store.open(str(tmp_path / "sm.db")) as store:
+        notices = Notices(config)
+        budgets = Budgets(settings, store.part(PART), notices, Pauses(notices, providers), providers)
         async with store.transaction() as tx:
             await tx.insert(ended, LAUNCH, None)
             tx.measures.add_usage(ended.id, [Usage("a", "claude-haiku-4-5", tx.now, output=200_000)])
             await tx.remove(tx.session(ended.id))
         async with store.transaction() as tx:
             await budgets.begin_day(tx)
-            day = tx.budgets.find(DAILY)
+            day = tx.part(PART).find(DAILY)
             assert day is not None and day.spent.usd == pytest.approx(1)
 
 
@@ -154,9 +160,12 @@ async def test_reported_budget_binds_after_a_change_of_the_configuration(tmp_pat
     spent = Budget(TOP.id, Amounts(usd=1), spent=Spent(usd=2), state=TOLD)
     async with await Store.open(str(tmp_path / "sm.db")) as store, store.transaction() as tx:
         await tx.insert(TOP, LAUNCH, None)
-        tx.budgets.put(spent)
+        tx.part(PART).put(spent)
         for on_limit, state in ("notice", TOLD), ("kill", STOPPED), ("kill", STOPPED):
-            config = Config(budgets=BudgetSettings.model_validate({"on_limit": on_limit, "grace_s": 0}))
-            await Budgets(config, Notices(config), Pauses(Notices(config), {}), {}).bind_told(tx)
-            budget = tx.budgets.find(TOP.id)
+            config = Config()
+            settings = BudgetSettings.model_validate({"on_limit": on_limit, "grace_s": 0})
+            await Budgets(
+                settings, store.part(PART), Notices(config), Pauses(Notices(config), {}), {}
+            ).bind_told(tx)
+            budget = tx.part(PART).find(TOP.id)
             assert budget is not None and budget.state is state

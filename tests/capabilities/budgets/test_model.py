@@ -4,13 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from sm.core.budget_lines import amount_text, amounts_text, amounts_to_type, floor_text, spent_words
-from sm.core.budget_wording import limit_text
-from sm.core.budgets import (
+from sm.capabilities.budgets.model import (
     DAILY,
     Amounts,
     Budget,
-    BudgetState,
     InvalidAmounts,
     Spent,
     above,
@@ -19,7 +16,10 @@ from sm.core.budgets import (
     parse_amounts,
     parse_change,
 )
+from sm.capabilities.budgets.text import amount_text, amounts_text, amounts_to_type, floor_text, spent_words
+from sm.capabilities.budgets.text.sentences import limit_text
 from sm.core.models import Session
+from sm.wire_types.budget import BudgetState
 from tests.samples import session
 
 

@@ -4,8 +4,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from sm.config import Config
-from sm.core.budget_wording import (
+from sm.capabilities.budgets.model import DAILY, Amounts, Budget, BudgetTimer, Spent
+from sm.capabilities.budgets.rules import (
+    BudgetStep,
+    as_much_again,
+    is_far_spent,
+    is_spent,
+    next_step,
+    only_lowers,
+)
+from sm.capabilities.budgets.settings import BudgetSettings
+from sm.capabilities.budgets.state.spending import added_spending, priced
+from sm.capabilities.budgets.tables import PART, BudgetReads
+from sm.capabilities.budgets.text.sentences import (
     ADDED,
     budget_reason,
     ended_text,
@@ -15,80 +26,83 @@ from sm.core.budget_wording import (
     request_arguments,
     soft_text,
 )
-from sm.core.budgets import DAILY, Amounts, Budget, BudgetState, Spent
 from sm.core.effects import EffectKind
 from sm.core.labels import short_label
 from sm.core.lifecycle import is_live
 from sm.core.local_days import day_after, day_start, local_day
 from sm.core.messages import SM_ITSELF
 from sm.core.models import Session, ancestors
-from sm.core.states import EventType, MessageState, RequestKind, RequestState
+from sm.core.states import EventType, MessageState, NoticeKind, RequestKind, RequestState
 from sm.core.statuses import Status
-from sm.core.timers import Timer, TimerKind
+from sm.core.timers import Timer
 from sm.core.timestamps import later
 from sm.core.usage import Usage
-from sm.policy.budgets import BudgetStep, as_much_again, is_far_spent, is_spent, next_step, only_lowers
 from sm.providers.base import Provider
 from sm.state.accounts import leave_to_account
-from sm.state.budget_holds import open_request_of
+from sm.state.followers import SessionFollower, UsageFollower
 from sm.state.messages import send
-from sm.state.notices import Notices
+from sm.state.notices import Notices, notice_recipient
 from sm.state.pauses import Pauses, end_by_kill
 from sm.state.requests import NewRequest, finish_request, open_of, open_request
-from sm.state.spending import added_spending, priced
 from sm.store import Transaction
+from sm.wire_types.budget import BudgetState
 
 _AT_WORK = frozenset({Status.RUNNING, Status.WAITING_INPUT})
 
 
-class Budgets:
+class Budgets(SessionFollower, UsageFollower):
+    """Charges the budgets, and stops the sessions of those that are spent."""
+
     def __init__(
-        self, config: Config, notices: Notices, pauses: Pauses, providers: Mapping[str, Provider]
+        self,
+        settings: BudgetSettings,
+        reads: BudgetReads,
+        notices: Notices,
+        pauses: Pauses,
+        providers: Mapping[str, Provider],
     ) -> None:
-        self._settings = config.budgets
+        self._reads = reads
+        self._settings = settings
         self._notices = notices
         self._pauses = pauses
         self._providers = providers
 
     # Charges
 
-    async def add_usage(
+    def needs_stored(self, session_id: str) -> bool:
+        return bool(self._reads.binding_id(session_id))
+
+    async def follow_usage(
         self,
         tx: Transaction,
-        session_id: str,
+        session: Session,
         usages: Sequence[Usage],
         stored: Mapping[str, Usage] | None = None,
     ) -> None:
-        """Charge usage that the transaction is about to store: for each message, the difference to the stored one.
-
-        `stored`: the stored usage of these messages, by id; None: read it.
-        """
-        session = tx.find(session_id)
-        if session is not None:
-            await self._pauses.follow_usage(tx, session, usages)
-        if session is None or not usages or not (bound := tx.budgets.binding(session)):
+        """Charge usage that the transaction is about to store: for each message, the difference to the stored one."""
+        if not usages or not (bound := tx.part(PART).binding(session)):
             return
         if stored is None:
             ids = {used.message_id for used in usages}
-            stored = await tx.measured.usage_of_messages(session_id, ids)
+            stored = await tx.measured.usage_of_messages(session.id, ids)
         spent = added_spending(stored, usages, self._providers[session.provider].cost_usd)
-        for budget in tx.budgets.charge(bound, spent):
-            if self._next_step(budget, tx.budgets.spent_now(budget)) is not BudgetStep.NONE:
+        for budget in tx.part(PART).charge(bound, spent):
+            if self._next_step(budget, tx.part(PART).spent_now(budget)) is not BudgetStep.NONE:
                 await self.check(tx, budget.id, session)
 
     async def check(self, tx: Transaction, subject: str, by: Session | None = None) -> None:
         """Carry out the next step for a budget. `by`: the session that has spent."""
-        budget = tx.budgets.find(subject)
+        budget = tx.part(PART).find(subject)
         if budget is None:
             return
-        spent = tx.budgets.spent_now(budget)
+        spent = tx.part(PART).spent_now(budget)
         match self._next_step(budget, spent):
             case BudgetStep.SOFT:
                 await self._warn(tx, budget, spent, by)
             case BudgetStep.LIMIT:
                 await self._reach(tx, budget, spent, by)
             case BudgetStep.HARD:
-                tx.timers.remove(budget.id, TimerKind.BUDGET_STOP)
+                tx.timers.remove(budget.id, BudgetTimer.STOP)
                 await self.stop(tx, budget, by)
             case BudgetStep.NONE:
                 pass
@@ -118,7 +132,7 @@ class Budgets:
             return
         grace_s = self._settings.grace_s
         after = self._move(tx, budget, BudgetState.GRACE, reports={})
-        at_work = self._ask_for_report(tx, after, tx.budgets.members(budget.id))
+        at_work = self._ask_for_report(tx, after, tx.part(PART).members(budget.id))
         if owner is not None:
             on_limit = self._settings.on_limit
             text = limit_text(after, spent, owner, on_limit, at_work=bool(at_work))
@@ -126,22 +140,22 @@ class Budgets:
         is_far_spent_now = is_far_spent(after.limits, spent, self._settings.hard_percent)
         if at_work and grace_s > 0 and not is_far_spent_now:
             due_at = later(tx.now, grace_s)
-            tx.timers.set(Timer(budget.id, TimerKind.BUDGET_STOP, due_at, grace_s))
+            tx.timers.set(Timer(budget.id, BudgetTimer.STOP, due_at, grace_s))
         else:
-            await self.stop(tx, tx.budgets.find(budget.id) or after, by)
+            await self.stop(tx, tx.part(PART).find(budget.id) or after, by)
 
     def _ask_for_report(
         self, tx: Transaction, budget: Budget, members: Iterable[Session]
     ) -> Mapping[str, int]:
         """Ask those at work to report what they have, each once. Return the messages, by session."""
-        now = tx.budgets.find(budget.id) or budget
+        now = tx.part(PART).find(budget.id) or budget
         text = report_text(budget, self._settings.grace_s)
         at_work = [
             s for s in members if s.status in _AT_WORK and not _is_stopped(s) and s.id not in now.reports
         ]
         asked = {s.id: send(tx, s.id, SM_ITSELF, text) for s in sorted(at_work, key=lambda s: s.id)}
         if asked:
-            tx.budgets.put(replace(now, reports={**now.reports, **asked}))
+            tx.part(PART).put(replace(now, reports={**now.reports, **asked}))
         return asked
 
     async def stop(self, tx: Transaction, budget: Budget, by: Session | None = None) -> None:
@@ -154,7 +168,7 @@ class Budgets:
                 )
         owner = self._owner(tx, budget, by)
         after = self._move(tx, budget, BudgetState.STOPPED)
-        for member in sorted(tx.budgets.members(budget.id), key=lambda s: (s.created_at, s.id)):
+        for member in sorted(tx.part(PART).members(budget.id), key=lambda s: (s.created_at, s.id)):
             await self._stop_member(tx, budget, member)
         if owner is not None and self._settings.on_limit == "ask":
             await self._ask(tx, after.id, owner)
@@ -164,14 +178,14 @@ class Budgets:
 
         Also closes the request for a budget that binds no live session any more.
         """
-        left = {budget.id for budget in tx.budgets.binding(before)}
-        left -= {budget.id for budget in tx.budgets.binding(after)}
+        left = {budget.id for budget in tx.part(PART).binding(before)}
+        left -= {budget.id for budget in tx.part(PART).binding(after)}
         for subject in sorted(left):
-            budget = tx.budgets.find(subject)
-            if budget is not None and not any(is_live(s.status) for s in tx.budgets.members(subject)):
+            budget = tx.part(PART).find(subject)
+            if budget is not None and not any(is_live(s.status) for s in tx.part(PART).members(subject)):
                 await self._cancel_request(tx, budget, f"{short_label(after)} was moved")
-        for member in sorted(tx.budgets.members(after.id), key=lambda s: (s.created_at, s.id)):
-            for budget in tx.budgets.binding(member):
+        for member in sorted(tx.part(PART).members(after.id), key=lambda s: (s.created_at, s.id)):
+            for budget in tx.part(PART).binding(member):
                 if budget.state is BudgetState.STOPPED:
                     await self._stop_member(tx, budget, member)
                 elif budget.state is BudgetState.GRACE:
@@ -180,7 +194,7 @@ class Budgets:
     async def leave(self, tx: Transaction, session: Session) -> None:
         """Close the requests for more at a session that is about to be removed, or open them at another session."""
         for request in open_of(tx.mail.open.requests, session.id, [RequestKind.BUDGET]):
-            budget = tx.budgets.find(str((request.arguments or {}).get("budget")))
+            budget = tx.part(PART).find(str((request.arguments or {}).get("budget")))
             reason = f"session {short_label(session)} was removed"
             await finish_request(tx, session, request, tx.now, state=RequestState.CANCELLED, reason=reason)
             if budget is None or budget.id == session.id or budget.request != request.id:
@@ -202,28 +216,28 @@ class Budgets:
         before = session.paused
         if before is not None:  # a soft pause of a person only stops now, and does not end with an approval
             await self._pauses.pause(
-                tx, session, by=before.by, reason=before.reason, until=before.until, budget=before.budget
+                tx, session, by=before.by, reason=before.reason, until=before.until, hold=before.hold
             )
             return
         reason = budget_reason(budget, tx.find(budget.id))
-        await self._pauses.pause(tx, session, by=SM_ITSELF, reason=reason, budget=budget.id)
+        await self._pauses.pause(tx, session, by=SM_ITSELF, reason=reason, hold=budget.id)
 
     async def _ask(self, tx: Transaction, subject: str, owner: Session) -> None:
-        budget = tx.budgets.find(subject)  # the pauses have charged it
+        budget = tx.part(PART).find(subject)  # the pauses have charged it
         if budget is None:
             return
-        spent = tx.budgets.spent_now(budget)
+        spent = tx.part(PART).spent_now(budget)
         more = as_much_again(budget, spent)
         asked = NewRequest(
             RequestKind.BUDGET, arguments=request_arguments(budget, spent, more, tx.find(budget.id))
         )
         request = await open_request(tx, self._notices, owner, asked, tx.now, None)
-        tx.budgets.put(replace(budget, request=request.id))
+        tx.part(PART).put(replace(budget, request=request.id))
 
     def _move(self, tx: Transaction, budget: Budget, state: BudgetState, **changes: Any) -> Budget:
-        now = tx.budgets.find(budget.id) or budget
+        now = tx.part(PART).find(budget.id) or budget
         after = replace(now, state=state, state_at=tx.now, **changes)
-        tx.budgets.put(after)
+        tx.part(PART).put(after)
         return after
 
     def _owner(self, tx: Transaction, budget: Budget, by: Session | None) -> Session | None:
@@ -232,7 +246,7 @@ class Budgets:
             return tx.find(budget.id)
         if by is None:
             members = sorted(
-                tx.budgets.members(DAILY), key=lambda s: (s.working_since is None, s.created_at, s.id)
+                tx.part(PART).members(DAILY), key=lambda s: (s.working_since is None, s.created_at, s.id)
             )
             by = next(iter(members), None)
         return None if by is None else next(reversed([by, *ancestors(by, tx.find)]))
@@ -240,7 +254,12 @@ class Budgets:
     async def _tell(self, tx: Transaction, budget: Budget, spent: Spent, owner: Session, text: str) -> None:
         """Write the event of the budget's state, and notices for the parent and the operator."""
         await self._record(tx, budget, spent, owner, text)
-        await self._notices.add_for_budget(tx, owner, budget, text)
+        occasion = f"budget:{budget.id}:{budget.state}:{budget.state_at}"
+        recipient = None if budget.id == DAILY else notice_recipient(tx, owner)
+        if recipient is not None:
+            kind = NoticeKind.BUDGET
+            await self._notices.add(tx, owner, recipient, kind, f"{occasion}/{recipient}", text, None)
+        await self._notices.add(tx, owner, None, NoticeKind.BUDGET, occasion, text, EventType.BUDGET)
 
     async def _record(
         self,
@@ -266,17 +285,17 @@ class Budgets:
         self, tx: Transaction, budget: Budget, limits: Amounts, by: str, *, steps: Amounts | None = None
     ) -> Budget:
         """Give a budget other limits. If they exceed the spending, its sessions go on; else it binds immediately."""
-        now = tx.budgets.find(budget.id) or budget
+        now = tx.part(PART).find(budget.id) or budget
         after = replace(now, limits=limits, steps=limits if steps is None else steps)
-        spent = tx.budgets.spent_now(after)
+        spent = tx.part(PART).spent_now(after)
         owner = self._owner(tx, after, None)
         if after == now:
             return now
         if now.stops and is_spent(limits, spent):
-            tx.budgets.put(after)
+            tx.part(PART).put(after)
             if owner is not None:
                 await self._record(tx, after, spent, owner, raised_text(after, spent, owner, by))
-            request = open_request_of(tx, now)
+            request = tx.part(PART).open_request(now)
             if request is not None:
                 more = as_much_again(after, spent)
                 arguments = request_arguments(after, spent, more, tx.find(budget.id))
@@ -287,28 +306,28 @@ class Budgets:
             keeps = not now.stops and only_lowers(now.limits, limits)
             state = now.state if keeps else BudgetState.OK
             after = replace(after, state=state, state_at=tx.now, request=None, reports={})
-            tx.budgets.put(after)
+            tx.part(PART).put(after)
             if owner is not None:
                 await self._record(tx, after, spent, owner, raised_text(after, spent, owner, by))
             if now.stops:
                 await self._release(tx, now, by)
             await self.check(tx, after.id, owner)
-        return tx.budgets.find(after.id) or after
+        return tx.part(PART).find(after.id) or after
 
     async def bind_told(self, tx: Transaction) -> None:
         """Let budgets bind that were only reported as spent, if `on_limit` has changed since."""
         if self._settings.on_limit == "notice":
             return
-        for budget in list(tx.mail.open.budgets.values()):
+        for budget in list(tx.part(PART).rows.values()):
             if budget.state is BudgetState.TOLD:
-                tx.budgets.put(replace(budget, state=BudgetState.SOFT, state_at=tx.now))
+                tx.part(PART).put(replace(budget, state=BudgetState.SOFT, state_at=tx.now))
                 await self.check(tx, budget.id)
 
     async def begin_day(self, tx: Transaction) -> None:
         """Begin the budget of the local day, if there is to be one and the day is new. Its sessions go on."""
-        limit, budget, day = self._settings.daily_usd, tx.budgets.find(DAILY), local_day(tx.now)
+        limit, budget, day = self._settings.daily_usd, tx.part(PART).find(DAILY), local_day(tx.now)
         if limit is None:
-            tx.timers.remove(DAILY, TimerKind.BUDGET_DAY)
+            tx.timers.remove(DAILY, BudgetTimer.DAY)
             if budget is not None:
                 await self.end(tx, budget, SM_ITSELF)
             return
@@ -321,14 +340,14 @@ class Budgets:
             )
             if budget is not None:
                 await self._cancel_request(tx, budget, _changed_by(SM_ITSELF))
-            tx.budgets.put(fresh)
+            tx.part(PART).put(fresh)
             if budget is not None and budget.stops:
                 await self._release(tx, budget, SM_ITSELF)
             await self.check(tx, DAILY)
         elif budget.steps != limits:  # the configuration has changed
             await self.change(tx, budget, limits, SM_ITSELF)
-        timer = Timer(DAILY, TimerKind.BUDGET_DAY, day_start(day_after(day)))
-        if tx.timers.find(DAILY, TimerKind.BUDGET_DAY) != timer:
+        timer = Timer(DAILY, BudgetTimer.DAY, day_start(day_after(day)))
+        if tx.timers.find(DAILY, BudgetTimer.DAY) != timer:
             tx.timers.set(timer)
 
     async def _spent_since(self, tx: Transaction, at: str) -> Spent:
@@ -344,9 +363,9 @@ class Budgets:
 
     async def end(self, tx: Transaction, budget: Budget, by: str) -> None:
         """Remove a budget. Its sessions go on."""
-        owner, spent = self._owner(tx, budget, None), tx.budgets.spent_now(budget)
+        owner, spent = self._owner(tx, budget, None), tx.part(PART).spent_now(budget)
         await self._cancel_request(tx, budget, _changed_by(by))
-        tx.budgets.remove(budget.id)
+        tx.part(PART).remove(budget.id)
         if owner is not None:
             await self._record(tx, budget, spent, owner, ended_text(budget, spent, owner, by), is_over=True)
         if budget.stops:
@@ -354,7 +373,7 @@ class Budgets:
 
     async def _cancel_request(self, tx: Transaction, budget: Budget, reason: str) -> bool:
         """Cancel the open request for more; False: there is none."""
-        request = open_request_of(tx, budget)
+        request = tx.part(PART).open_request(budget)
         session = None if request is None else tx.find(request.session_id)
         if request is None or session is None:
             return False
@@ -363,16 +382,16 @@ class Budgets:
 
     async def _release(self, tx: Transaction, budget: Budget, by: str) -> None:
         """Resume the sessions that the budget has paused, unless another one stops them too."""
-        tx.timers.remove(budget.id, TimerKind.BUDGET_STOP)
+        tx.timers.remove(budget.id, BudgetTimer.STOP)
         for session in sorted(tx.unfinished_sessions(), key=lambda s: (s.created_at, s.id)):
-            is_held = session.paused is not None and session.paused.budget == budget.id
+            is_held = session.paused is not None and session.paused.hold == budget.id
             if not is_held and session.id not in budget.reports:
                 continue
-            other = next((b for b in tx.budgets.binding(session) if b.stops and b.id != budget.id), None)
+            other = next((b for b in tx.part(PART).binding(session) if b.stops and b.id != budget.id), None)
             if other is not None:
                 if session.paused is not None and is_held and other.state is BudgetState.STOPPED:
                     reason = budget_reason(other, tx.find(other.id))
-                    await tx.update(session, paused=replace(session.paused, budget=other.id, reason=reason))
+                    await tx.update(session, paused=replace(session.paused, hold=other.id, reason=reason))
                 elif is_held:
                     await self._resume(tx, session, by)
                 continue

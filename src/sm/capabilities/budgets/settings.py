@@ -1,11 +1,11 @@
-"""The section of config.yaml about budgets."""
+"""The settings of budgets: their section of config.yaml, and their key of agent types."""
 
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
-from sm.config.section import Section
-from sm.core.budgets import InvalidAmounts, parse_amounts
+from sm.capabilities.budgets.model import InvalidAmounts, parse_amounts
+from sm.section import Section
 
 
 def _amounts(value: str) -> str:
@@ -39,3 +39,21 @@ class BudgetSettings(Section):
     on_limit: Literal["ask", "pause", "kill", "notice"] = "ask"
     """The step when a budget is spent. ask: pause its sessions, and open a request for more. pause: only pause them.
     kill: end them. notice: only report that it is spent."""
+
+
+class BudgetsSection(Section):
+    """What budgets add to config.yaml."""
+
+    budgets: BudgetSettings = BudgetSettings()
+    """Limits for what agents spend."""
+
+
+class AgentBudget(Section):
+    """What budgets add to agent types and commands."""
+
+    budget: BudgetText | None = None
+    """The budget of each of its sessions and all sessions below it, such as usd=5,tokens=2M,minutes=90. null: that of
+    budgets.default."""
+
+
+CONFIG, AGENT = BudgetsSection, AgentBudget

@@ -6,15 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from sm.config import Config
-from sm.config.budgets import BudgetSettings
-from sm.core.budgets import DAILY, Amounts, Budget, Spent
-from sm.core.models import Session
+from sm.capabilities.budgets.listeners import SpawnBudget, SpawnBudgets, price_warnings
+from sm.capabilities.budgets.model import DAILY, Amounts, Budget, Spent
+from sm.capabilities.budgets.operations.amounts import check_left
+from sm.capabilities.budgets.settings import BudgetSettings
+from sm.capabilities.budgets.tables import PART, BudgetReads
+from sm.config import AgentConfig
+from sm.core.models import Session, SpawnRequest
 from sm.errors import UsageError
 from sm.providers.command import CommandProvider
-from sm.sessions.budget_plan import NO_BUDGET, SpawnBudget, check_left, plan_budget, price_warnings
 from sm.store import Store
-from sm.store.budgets import BudgetReads
 from tests.samples import LAUNCH, session
 
 TOP, LOW = session("aaaa0001"), session("aaaa0002", parent="aaaa0001")
@@ -28,8 +29,9 @@ def reads(budgets: Mapping[str, Amounts]) -> BudgetReads:
 def plan(
     budgets: Mapping[str, Amounts], named: str | None, of_type: str | None, default: str | None
 ) -> SpawnBudget:
-    config = Config(budgets=BudgetSettings(default=default, soft_percent=70))
-    return plan_budget(config, reads(budgets), LOW, named, of_type)
+    planner = SpawnBudgets(BudgetSettings(default=default, soft_percent=70), reads(budgets))
+    wanted = SpawnRequest(LOW.agent_type, additions={"budget": named})
+    return planner.plan(LOW, wanted, AgentConfig.model_validate({"budget": of_type}))
 
 
 @pytest.mark.parametrize(
@@ -55,7 +57,7 @@ def test_spawn_overrides_the_agent_type_which_overrides_the_default(
 ) -> None:
     planned = plan(above, named, of_type, default)
     assert (planned.limits, planned.named, planned.warnings) == (limits, named is not None, ())
-    assert planned is NO_BUDGET if not limits else planned.soft_percent == 70
+    assert planned.soft_percent == (70 if limits else 80)
 
 
 @pytest.mark.parametrize(
@@ -116,9 +118,9 @@ def test_limit_of_dollars_warns_of_a_model_without_a_price(
 @pytest.mark.parametrize(
     ("budget", "stored"),
     [
-        (NO_BUDGET, None),
-        (SpawnBudget(Amounts(usd=1), named=True), Amounts(usd=1)),
-        (SpawnBudget(Amounts(9, 5)), Amounts(2, 5)),
+        (SpawnBudget(reads({})), None),
+        (SpawnBudget(reads({}), Amounts(usd=1), named=True), Amounts(usd=1)),
+        (SpawnBudget(reads({}), Amounts(9, 5)), Amounts(2, 5)),
     ],
 )
 async def test_inserted_budget_is_at_most_what_is_left(
@@ -127,8 +129,10 @@ async def test_inserted_budget_is_at_most_what_is_left(
     async with await Store.open(str(tmp_path / "sm.db")) as store, store.transaction() as tx:
         for each in (TOP, LOW):
             await tx.insert(each, LAUNCH, None)
-        tx.budgets.put(Budget(TOP.id, Amounts(usd=3), spent=Spent(usd=1)))
+        tx.part(PART).put(Budget(TOP.id, Amounts(usd=3), spent=Spent(usd=1)))
         budget.insert(tx, LOW)
-        assert tx.budgets.find(LOW.id) == (stored and Budget(LOW.id, stored, steps=stored, state_at=tx.now))
+        assert tx.part(PART).find(LOW.id) == (
+            stored and Budget(LOW.id, stored, steps=stored, state_at=tx.now)
+        )
         with pytest.raises(UsageError, match="--budget: usd=9 is more than"):
-            SpawnBudget(Amounts(usd=9), named=True).insert(tx, LOW)
+            SpawnBudget(reads({}), Amounts(usd=9), named=True).insert(tx, LOW)

@@ -6,15 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from sm.core.budgets import DAILY, Amounts, Budget, BudgetState, Spent
+from sm.capabilities.budgets.model import DAILY, Amounts, Budget, BudgetTimer, Spent
+from sm.capabilities.budgets.tables import PART
 from sm.core.lifecycle import decide
 from sm.core.models import Session, Signal
 from sm.core.states import SignalKind
 from sm.core.statuses import Status
-from sm.core.timers import Timer, TimerKind
+from sm.core.timers import Timer
 from sm.core.timestamps import later
 from sm.errors import IllegalState
 from sm.store import Store, Transaction
+from sm.wire_types.budget import BudgetState
 from tests.samples import LAUNCH, session
 
 START = "2026-11-22T10:00:00.000Z"
@@ -71,17 +73,17 @@ async def move(store: Store, session_id: str, kind: SignalKind) -> None:
 async def put(store: Store, *budgets: Budget) -> None:
     async with store.transaction() as tx:
         for budget in budgets:
-            tx.budgets.put(budget)
+            tx.part(PART).put(budget)
 
 
 def spent(store: Store, subject: str) -> Spent:
-    budget = store.budgets.find(subject)
+    budget = store.part(PART).find(subject)
     assert budget is not None
-    return store.budgets.spent_now(budget)
+    return store.part(PART).spent_now(budget)
 
 
 def due_s(store: Store, subject: str) -> float | None:
-    timer = store.mail.open.timers.get((subject, TimerKind.BUDGET))
+    timer = store.mail.open.timers.get((subject, BudgetTimer.MINUTES))
     return None if timer is None else timer.within_s
 
 
@@ -91,7 +93,7 @@ MINUTES = Amounts(minutes=100)
 async def test_charge_reaches_every_budget_above_and_no_other(store: Store) -> None:
     await put(store, *(Budget(name, Amounts(usd=5)) for name in ("top", "low", DAILY)))
     async with store.transaction() as tx:
-        charged = tx.budgets.charge(tx.budgets.binding(tx.session("middle")), Spent(1.5, 10))
+        charged = tx.part(PART).charge(tx.part(PART).binding(tx.session("middle")), Spent(1.5, 10))
     assert [budget.id for budget in charged] == ["top", DAILY]
     assert [spent(store, name).usd for name in ("top", "low", DAILY)] == [1.5, 0, 1.5]
 
@@ -100,7 +102,7 @@ async def test_charge_of_a_failed_transaction_is_undone(store: Store, path: str,
     await put(store, Budget("top", Amounts(usd=5)))
 
     async def fail(tx: Transaction) -> None:
-        tx.budgets.charge(tx.budgets.binding(tx.session("low")), Spent(1))
+        tx.part(PART).charge(tx.part(PART).binding(tx.session("low")), Spent(1))
         raise IllegalState("no")
 
     with pytest.raises(IllegalState):
@@ -126,21 +128,21 @@ async def test_budget_is_the_same_after_a_restart(store: Store, path: str, clock
     )
     await put(store, full, Budget("low", Amounts(usd=1)))
     async with await Store.open(path, clocks.now) as again:
-        assert again.mail.open.budgets == store.mail.open.budgets
-        assert again.budgets.find("top") == full
+        assert PART.rows_of(again.mail.open) == PART.rows_of(store.mail.open)
+        assert again.part(PART).find("top") == full
 
 
 async def test_charges_are_the_same_after_a_restart(store: Store, path: str, clocks: Clocks) -> None:
     await put(store, *(Budget(name, Amounts(usd=5)) for name in ("top", "middle", "low")))
     for spending in (Spent(1.5, 10, 30.0, 7), Spent(0.25, 5, 0.5, 1)):
         async with store.transaction() as tx:
-            tx.budgets.charge(tx.budgets.binding(tx.session("middle")), spending)
+            tx.part(PART).charge(tx.part(PART).binding(tx.session("middle")), spending)
     await move(store, "low", SignalKind.BUSY)
     clocks.pass_time(60)
     await move(store, "low", SignalKind.WENT_IDLE)
     assert spent(store, "middle") == Spent(1.75, 15, 90.5, 8)
     async with await Store.open(path, clocks.now) as again:
-        assert again.mail.open.budgets == store.mail.open.budgets
+        assert PART.rows_of(again.mail.open) == PART.rows_of(store.mail.open)
 
 
 async def test_ended_budget_and_its_timers_are_gone_after_a_restart(
@@ -150,12 +152,12 @@ async def test_ended_budget_and_its_timers_are_gone_after_a_restart(
     await move(store, "low", SignalKind.BUSY)
     assert due_s(store, "top") is not None
     async with store.transaction() as tx:
-        tx.timers.set(Timer("top", TimerKind.BUDGET_STOP, START))
-        tx.budgets.remove("top")
-        tx.budgets.remove("middle")  # it has none
+        tx.timers.set(Timer("top", BudgetTimer.STOP, START))
+        tx.part(PART).remove("top")
+        tx.part(PART).remove("middle")  # it has none
     async with await Store.open(path, clocks.now) as again:
         for opened in (store, again):
-            assert set(opened.mail.open.budgets) == {"low"}
+            assert set(PART.rows_of(opened.mail.open)) == {"low"}
             assert {t.subject for t in opened.mail.open.timers.values()} == {"low"}
 
 
@@ -167,7 +169,7 @@ async def test_budgets_above_leave_the_least_and_one_that_only_tells_leaves_all(
         Budget("low", Amounts(usd=2)),
         Budget(DAILY, Amounts(usd=8)),
     )
-    assert store.budgets.left_above(store.sessions["low"]) == Amounts(usd=7, tokens=50)
+    assert store.part(PART).left_above(store.sessions["low"]) == Amounts(usd=7, tokens=50)
 
 
 async def test_minutes_of_all_sessions_at_work_are_spent(store: Store, clocks: Clocks) -> None:
@@ -229,7 +231,7 @@ async def test_work_before_a_move_counts_for_the_parent_before(store: Store, clo
     await move(store, "low", SignalKind.BUSY)
     clocks.pass_time(60)
     async with store.transaction() as tx:
-        await tx.budgets.settle(tx.session("low"))
+        await tx.part(PART).before_move(tx.session("low"))
         await tx.update(tx.session("low"), parent_id="top")
     clocks.pass_time(60)
     assert spent(store, "middle").seconds == 60
@@ -246,12 +248,12 @@ async def test_removed_session_has_no_budget_and_no_timers(store: Store) -> None
     await move(store, "low", SignalKind.CRASHED)
     async with store.transaction() as tx:
         await tx.remove(tx.session("low"))
-    assert store.mail.open.budgets == {}
+    assert PART.rows_of(store.mail.open) == {}
     assert due_s(store, "low") is None
 
 
 def is_bound(store: Store, low: Session) -> bool:
-    return any(budget.id == "middle" for budget in store.budgets.binding(low))
+    return any(budget.id == "middle" for budget in store.part(PART).binding(low))
 
 
 async def test_adopted_session_stays_bound_after_a_restart(store: Store, path: str, clocks: Clocks) -> None:

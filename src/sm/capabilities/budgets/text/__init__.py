@@ -4,6 +4,8 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from sm.core.request_words import RequestWords
+
 _UNITS = ("usd", "tokens", "minutes")
 _DIGITS = {"usd": 6, "tokens": 0, "minutes": 2}
 _ROUNDING = 1e-6
@@ -85,3 +87,16 @@ def _rounded(unit: str, amount: float) -> str:
         return f"{round(amount)}"
     digits = 4 if unit == "usd" else 1 if amount >= 1 else 2
     return f"{amount:.{digits}f}".rstrip("0").rstrip(".")
+
+
+def _notice(who: str, name: str, arguments: object) -> str:
+    return (
+        f"{who} {budget_request(arguments)}; answer with: sm approve {name}, or for another amount: sm approve {name} "
+        f"'{amounts_to_type(arguments)}', or: sm deny {name}"
+    )
+
+
+REQUESTS = {
+    "budget": RequestWords("asks for more budget", budget_request, budget_facts, _notice, amounts_to_type)
+}
+"""The words of the kinds of requests that budgets open."""

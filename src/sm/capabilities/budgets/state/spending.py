@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from sm.core.budgets import Spent
+from sm.capabilities.budgets.model import Spent
 from sm.core.usage import Usage
 
 

@@ -4,11 +4,12 @@ import math
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
+from enum import StrEnum
 from typing import Any, Self
 
-from sm.core.budget_lines import amount_text
+from sm.capabilities.budgets.text import amount_text
 from sm.core.models import Session
-from sm.core.statuses import Tolerant
+from sm.wire_types.budget import BudgetState
 
 DAILY = "daily"
 """The subject of the budget of the whole instance for a local day. No session has this id."""
@@ -98,18 +99,15 @@ class Spent:
         return self.seconds / 60 if unit == "minutes" else float(getattr(self, unit))
 
 
-class BudgetState(Tolerant):
-    """The values are stored in the database, so they never change."""
+class BudgetTimer(StrEnum):
+    """The kinds of timers. They are stored in the database, so they never change."""
 
-    OK = "ok"
-    SOFT = "soft"
-    """Most of the budget is spent, and everybody concerned has been told."""
-    GRACE = "grace"
-    """The budget is spent: no turn begins, and agents at work report what they have."""
-    STOPPED = "stopped"
-    """The budget is spent, and its sessions are paused or killed."""
-    TOLD = "told"
-    """The budget is spent, and everybody concerned has been told. It binds nobody (`on_limit: notice`)."""
+    MINUTES = "budget"
+    """The work under way may have used up the minutes of a budget (the subject), or most of them."""
+    STOP = "budget_stop"
+    """The time is over in which the agents of a spent budget report what they have."""
+    DAY = "budget_day"
+    """The local day of the daily budget is over."""
 
 
 @dataclass(frozen=True)  # without slots, for `replaced`
@@ -229,3 +227,17 @@ def left_of(budget: Budget, spent: Spent) -> Amounts:
     for unit, limit in budget.limits.items():
         left = left.with_amount(unit, max(0.0, limit - spent.get(unit)))
     return left
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetStatus:
+    """A budget with what was spent until now."""
+
+    budget: Budget
+    spent: Spent
+    unstopped: int = 0
+    """Sessions of a stopped budget that were not seen to have stopped yet."""
+
+    @property
+    def left(self) -> Amounts:
+        return left_of(self.budget, self.spent)

@@ -2,8 +2,8 @@
 
 import pytest
 
-from sm.core.budgets import Amounts, Budget, BudgetState, Spent
-from sm.policy.budgets import (
+from sm.capabilities.budgets.model import Amounts, Budget, Spent
+from sm.capabilities.budgets.rules import (
     BudgetStep,
     as_much_again,
     exceeds,
@@ -18,6 +18,7 @@ from sm.policy.budgets import (
     share,
     still_spent,
 )
+from sm.wire_types.budget import BudgetState
 
 LIMITS = Amounts(10, 1000, 10)
 NONE, SOFT, LIMIT = BudgetStep.NONE, BudgetStep.SOFT, BudgetStep.LIMIT

@@ -1,0 +1,1 @@
+"""Budgets: limits for what a session and all sessions below it may spend."""

@@ -1,0 +1,33 @@
+"""Builds budgets, and registers their parts at the kernel."""
+
+from sm.capabilities.budgets import operations
+from sm.capabilities.budgets.listeners import BudgetField, BudgetTimers, SpawnBudgets
+from sm.capabilities.budgets.model import BudgetTimer
+from sm.capabilities.budgets.operations.budgeting import Budgeting
+from sm.capabilities.budgets.settings import BudgetsSection
+from sm.capabilities.budgets.state.charges import Budgets
+from sm.capabilities.budgets.tables import PART
+from sm.core.states import RequestKind
+from sm.kernel import Kernel
+
+
+def setup(kernel: Kernel) -> None:
+    settings = kernel.config.with_keys(BudgetsSection).budgets
+    store, manager = kernel.store, kernel.manager
+    budgets = Budgets(settings, store.part(PART), manager.notices, manager.pauses, kernel.providers)
+    budgeting = Budgeting(settings, store, manager, budgets)
+    timers = BudgetTimers(settings, store, budgets)
+    manager.followers.append(budgets)
+    kernel.usage.followers.append(budgets)
+    kernel.requests.answerers[RequestKind.BUDGET] = budgeting.answer
+    kernel.planner.parts.append(SpawnBudgets(settings, store.part(PART)))
+    kernel.fields.append(BudgetField(budgeting))
+    kernel.timers[BudgetTimer.MINUTES] = timers.minutes_due
+    kernel.timers[BudgetTimer.STOP] = timers.grace_over
+    kernel.timers[BudgetTimer.DAY] = timers.day_over
+    kernel.use_cases[operations.SHOW] = budgeting.show
+    kernel.use_cases[operations.CHANGE] = budgeting.change
+    kernel.use_cases[operations.SHOW_DAY] = budgeting.show_day
+    kernel.use_cases[operations.CHANGE_DAY] = budgeting.change_day
+    kernel.at_start.append(timers.begin)
+    kernel.on_config.append(timers.follow_settings)

@@ -1,0 +1,50 @@
+"""The words of kinds of requests that ask for no tool, plan or text of an agent."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from sm.core.capability_parts import capability_parts
+from sm.core.exchange_lines import exchange_request
+from sm.core.lines import line
+
+
+@dataclass(frozen=True, slots=True)
+class RequestWords:
+    """How every view words the requests of one kind. The functions take the arguments of a request."""
+
+    verb: str
+    """The predicate of a sentence about the session that asks."""
+    asks: Callable[[object], str]
+    """The whole predicate, with what it asks for."""
+    facts: Callable[[object], Sequence[str]]
+    """The facts of the request, one in each line."""
+    notice: Callable[[str, str, object], str]
+    """An entry of a notice, from the session's label, the request's name and the arguments. Ends with a command."""
+    amounts: Callable[[object], str] = lambda arguments: ""
+    """What a person may type to approve another amount; empty: nothing."""
+
+
+def _exchange_notice(who: str, name: str, arguments: object) -> str:
+    return (
+        f"{who}: {exchange_request(arguments)}; let them go on with: sm approve {name}, "
+        f"or stop them with: sm deny {name}"
+    )
+
+
+_OWN = {
+    "exchange": RequestWords(
+        "only exchanges messages",
+        exchange_request,
+        lambda arguments: [line(exchange_request(arguments))],
+        _exchange_notice,
+    )
+}
+
+
+def words_of_kind(kind: str) -> RequestWords | None:
+    """The words of a kind of requests; None: its requests have a text, or ask for a tool."""
+    own = _OWN.get(kind)
+    if own is not None:
+        return own
+    found = (part.REQUESTS.get(kind) for part in capability_parts("text") if hasattr(part, "REQUESTS"))
+    return next(filter(None, found), None)

@@ -1,0 +1,31 @@
+"""Declarations of operations, from which the doors of sm are made. Standard library alone."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Operation:
+    """Something that callers can do or see. A capability declares its operations, and binds each to its use case."""
+
+    name: str
+    """The operationId in docs/openapi.json in snake case, unique among the operations of its tag."""
+    summary: str
+    """One sentence: the first of the documentation of its route."""
+    method: str
+    """GET for an operation that changes nothing, else POST."""
+    path: str
+    """The path of its route. Its one parameter, if it has one, names the target."""
+    result: Any
+    """The class of its result in `wire_types`."""
+    arguments: type[Any] | None = None
+    """A dataclass with the arguments beside the target; None: it takes none."""
+    agents: bool = True
+    """False: only the operator's socket has its route."""
+    command: str = ""
+    """The command of `sm` that does it, without `sm`; empty: none."""
+    audit: str = ""
+    """The action of a refusal in the audit log; empty: the name."""
+    fields: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Additions to the JSON schema of arguments, by name."""

@@ -1,0 +1,27 @@
+"""The fields that capabilities add to what every door shows of a session."""
+
+from typing import Any
+
+from sm.core.models import Session
+
+
+class SessionField:
+    """A field of the JSON of a session, for callers who may read it. Without a value it is null."""
+
+    name: str
+
+    def is_set(self, session_id: str) -> bool:
+        """True if the session has a value. It may change without the session, so its JSON is not cached."""
+        return False
+
+    def value(self, session_id: str) -> Any:
+        """The value in the API; None: the session has none."""
+        return None
+
+    def brief(self, session_id: str) -> Any:
+        """The value for agents, who pay for each word; None: the session has none."""
+        return None
+
+    def spending(self, session: Session) -> str | None:
+        """Words for the spending of the session in the digest; None: nothing to tell."""
+        return None

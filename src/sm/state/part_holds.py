@@ -1,0 +1,61 @@
+"""Holds of capabilities, such as a spent budget: what they keep a session from, and what they leave to it."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from sm.core.messages import SM_ITSELF
+from sm.core.models import Session
+from sm.core.timers import TimerKind
+from sm.errors import IllegalState
+from sm.store import Open, Transaction
+from sm.store.part import Find, Hold, Part, PartWrites
+
+
+def hold_of(session: Session, find: Find, open: Open) -> Hold | None:
+    """The hold that lets the session start no turn and no agent; None: there is none."""
+    return next((hold for _, hold in _holds(session, find, open)), None)
+
+
+def held_reason(session: Session, find: Find, open: Open, message_id: int | None) -> str | None:
+    """Why a message waits for a hold of the session to end; None: it does not."""
+    hold = hold_of(session, find, open)
+    if hold is None or (message_id is not None and message_id == hold.passes):
+        return None
+    return hold.reason
+
+
+def check_may_start(tx: Transaction, session: Session) -> None:
+    """Raise IllegalState if a hold stops the session from starting an agent or from being started."""
+    for part, hold in _holds(session, tx.find, tx.mail.open):
+        raise tx.part(part).start_refusal(hold)
+
+
+def resume_refusal(tx: Transaction, session: Session) -> IllegalState | None:
+    """The error for a paused session that a hold keeps from going on; None: it may go on."""
+    for part, hold in _holds(session, tx.find, tx.mail.open):
+        if session.paused is not None and hold.keeps_paused:
+            return tx.part(part).resume_refusal(session, hold)
+    return None
+
+
+async def leave_to_hold(tx: Transaction, session: Session) -> bool:
+    """Let the end of its hold end the session's pause. False: nothing holds the session."""
+    hold = hold_of(session, tx.find, tx.mail.open)
+    if hold is None:
+        return False
+    if session.paused is not None:
+        tx.timers.remove(session.id, TimerKind.RESUME)
+        pause = replace(
+            session.paused, by=SM_ITSELF, hold=hold.subject, account=None, reason=hold.reason, until=None
+        )
+        await tx.update(session, paused=pause)
+    return True
+
+
+def _holds(session: Session, find: Find, open: Open) -> Iterator[tuple[Part[Any, PartWrites], Hold]]:
+    part: Part[Any, PartWrites]
+    for part, rows in open.parts.items():
+        hold = part.hold(session, find, rows)
+        if hold is not None:
+            yield part, hold

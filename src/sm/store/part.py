@@ -1,0 +1,138 @@
+"""Tables of capabilities: what the store asks of them, and the rules that the kernel asks for their rows."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+
+from sm.core.capability_parts import capability_parts
+from sm.core.models import Session
+from sm.core.replacement import replaced
+from sm.core.requests import Request
+from sm.core.states import RequestKind
+from sm.errors import IllegalState
+from sm.store.connection import Read
+
+if TYPE_CHECKING:
+    from sm.store.database import Store
+    from sm.store.messages import Open
+    from sm.store.transaction import Transaction
+
+Find = Callable[[str], Session | None]
+"""Finds a session by its id."""
+Rows = Any
+"""The copy of a part's rows in memory. It is never changed in place."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """The reason for which a session begins no turn, and no agent starts below it."""
+
+    subject: str
+    """The part's name for what holds it."""
+    reason: str
+    """A few words: `budget of engineer-login reached`."""
+    passes: int | None = None
+    """The number of a message that the agent gets all the same."""
+    keeps_paused: bool = False
+    """Nobody can end the session's pause."""
+
+
+class PartWrites:
+    """Changes the rows of a part in a transaction.
+
+    The transaction calls the other methods when it changes sessions; here they do nothing.
+    """
+
+    def __init__(self, part: "Part[Any, Any]", transaction: "Transaction") -> None:
+        self._part = part
+        self._tx = transaction
+
+    @property
+    def outliving(self) -> frozenset[RequestKind]:
+        """As `Part.outliving`."""
+        return self._part.outliving
+
+    @property
+    def rows(self) -> Rows:
+        """The rows as of the transaction."""
+        return self._part.rows_of(self._tx.mail.open)
+
+    def keep(self, rows: Rows) -> None:
+        """Replace the copy of the rows in memory."""
+        opened = self._tx.mail.open
+        parts = {part: kept for part, kept in opened.parts.items() if part is not self._part}
+        self._tx.mail.open = replaced(opened, parts={**parts, self._part: rows} if rows else parts)
+
+    def follow(self, before: Session, after: Session) -> None:
+        """Follow a change of a session."""
+
+    def forget(self, session_id: str) -> None:
+        """Erase the rows of a session that is removed."""
+
+    def binds(self, session: Session) -> bool:
+        """True if a limit of the session must go on to bind its children when it ends (`Session.bound_to`)."""
+        return False
+
+    async def before_move(self, session: Session) -> None:
+        """Prepare for another parent of the session, or for another one that binds it."""
+
+    def after_move(self, before: Session, after: Session) -> None:
+        """Follow the move of a session to another parent."""
+
+    def check_removal(self, session: Session) -> None:
+        """Raise IllegalState if the session cannot be removed."""
+
+    def needless_requests(self, session: Session) -> Sequence[Request]:
+        """The open requests of `Part.outliving` kinds that ask for nothing once the process of the session is gone."""
+        return ()
+
+    def start_refusal(self, hold: Hold) -> IllegalState:
+        """The error for an agent that a hold of this part keeps from starting."""
+        return IllegalState(f"{hold.reason}: no agent can start")
+
+    def resume_refusal(self, session: Session, hold: Hold) -> IllegalState:
+        """The error for a paused session that a hold of this part keeps from going on."""
+        return IllegalState(f"{hold.reason}: the session cannot go on")
+
+
+R = TypeVar("R")
+W = TypeVar("W", bound=PartWrites)
+
+
+class Part(Generic[R, W]):
+    """The tables of a capability. Its module `tables` has one as PART."""
+
+    outliving: ClassVar[frozenset[RequestKind]] = frozenset()
+    """Kinds of requests that the end of their session's process does not cancel."""
+    empty: ClassVar[Rows] = MappingProxyType({})
+    """The copy in memory of a table without rows."""
+
+    def rows_of(self, open: "Open") -> Rows:
+        """The copy of the rows in memory."""
+        return open.parts.get(self, self.empty)
+
+    async def load(self, read: Read) -> Rows:
+        """Read the copy of the rows at the start of the daemon."""
+        raise NotImplementedError
+
+    def reads(self, store: "Store") -> R:
+        """Reads of the rows as committed."""
+        raise NotImplementedError
+
+    def writes(self, transaction: "Transaction") -> W:
+        """Changes of the rows in a transaction."""
+        raise NotImplementedError
+
+    def hold(self, session: Session, find: Find, rows: Rows) -> Hold | None:
+        """What holds back the turns of the session, and the starts of agents below it; None: this part does not."""
+        return None
+
+
+def known_parts() -> tuple[Part[Any, PartWrites], ...]:
+    """The tables of all capabilities."""
+    return tuple(module.PART for module in capability_parts("tables"))
+
+
+Parts = Mapping[Any, Rows]
+"""The rows by `Part`."""

@@ -1,0 +1,5 @@
+"""Fixtures of the store."""
+
+from tests.store.conftest import path, store
+
+__all__ = ["path", "store"]
