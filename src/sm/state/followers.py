@@ -1,4 +1,4 @@
-"""What follows from changes and from the usage of sessions, for parts of the daemon that register."""
+"""Followers of changes and of the usage of sessions, which register for them."""
 
 from collections.abc import Mapping, Sequence
 

@@ -33,7 +33,7 @@ from sm.store.change_signal import ChangeSignal
 from sm.store.connection import connect, inspect, make_room, refusal, rows
 from sm.store.messages import MailReads
 from sm.store.migrations import migrate
-from sm.store.part import Part, known_parts
+from sm.store.part import TablePart, known_parts
 from sm.store.records import RecordReads
 from sm.store.retention import prune
 from sm.store.rows import (
@@ -393,7 +393,7 @@ class Store:
             if session.token_hash is not None:
                 self._by_token[session.token_hash] = session.id
 
-    def part(self, part: Part[R, Any]) -> R:
+    def part(self, part: TablePart[R, Any]) -> R:
         """Reads the tables of a capability."""
         return cast(R, self._part_reads[part])
 
