@@ -112,16 +112,17 @@ async def test_new_database_keeps_the_lost_files_and_their_backups_in_a_director
     assert await sessions(paths) == []
 
 
-async def test_new_database_replaces_a_damaged_one_and_refuses_to_replace_an_intact_or_newer_one(
+async def test_new_database_replaces_a_damaged_one_and_refuses_to_replace_an_intact_one_or_another_version(
     paths: InstancePaths,
 ) -> None:
     await write(paths, "aaaa1111")
     with pytest.raises(IllegalState, match="is intact"):
         await open_database(paths, new=True)
-    with closing(sqlite3.connect(paths.database)) as db:
-        db.execute("PRAGMA user_version = 99")
-    with pytest.raises(DatabaseRefused, match="has version 99"):
-        await open_database(paths, new=True)
+    for version in (99, 9):
+        with closing(sqlite3.connect(paths.database)) as db:
+            db.execute(f"PRAGMA user_version = {version}")
+        with pytest.raises(DatabaseRefused, match=f"has version {version}"):
+            await open_database(paths, new=True)
     Path(paths.database).write_bytes(b"no database" * 1000)
     async with await open_database(paths, new=True) as store:
         assert list(store.sessions) == []

@@ -14,7 +14,7 @@ from sm.errors import AlreadyRunning, DatabaseRefused, IllegalState, NotFound
 from sm.linux.processes import pids_with_variable
 from sm.paths import InstancePaths
 from sm.store import Store
-from sm.store.backup import best_backup, count_sessions, is_blank, is_newer, restore, set_aside
+from sm.store.backup import best_backup, count_sessions, is_blank, is_of_unknown_version, restore, set_aside
 from sm.store.connection import backups, inspect, lost
 
 
@@ -62,7 +62,7 @@ async def _clear(path: str) -> None:
         try:
             await inspect(path)
         except DatabaseRefused:
-            if is_newer(path):
+            if is_of_unknown_version(path):
                 raise
         else:
             raise IllegalState(f"database {path} is intact: --new is only for a lost one", "sm daemon start")

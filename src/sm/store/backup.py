@@ -19,7 +19,7 @@ from urllib.parse import quote
 
 from sm.store.compression import SUFFIX, compress, copy_file, uncompressed
 from sm.store.connection import backups, refusal
-from sm.store.migrations import MIGRATIONS
+from sm.store.migrations import is_known
 
 log = logging.getLogger(__name__)
 
@@ -49,11 +49,11 @@ def is_blank(path: str) -> bool:
         return False
 
 
-def is_newer(path: str) -> bool:
-    """True for a database that a newer sm wrote."""
+def is_of_unknown_version(path: str) -> bool:
+    """True for a database that a newer sm wrote, or an sm whose databases this one no longer reads."""
     try:
         with closing(_open(path, "ro")) as db:
-            return int(db.execute("PRAGMA user_version").fetchone()[0]) > len(MIGRATIONS)
+            return not is_known(int(db.execute("PRAGMA user_version").fetchone()[0]))
     except sqlite3.Error:
         return False
 

@@ -11,7 +11,7 @@ from urllib.parse import quote
 import aiosqlite
 
 from sm.errors import DatabaseRefused, InternalError, StorageFull
-from sm.store.migrations import refuse_newer, version_of
+from sm.store.migrations import refuse_unknown, version_of
 
 Read = Callable[[str, tuple[Any, ...]], Awaitable[list[Any]]]
 """Executes a query with parameters, and returns its rows (sqlite3.Row)."""
@@ -85,7 +85,7 @@ async def inspect(path: str) -> None:
     try:
         db = await aiosqlite.connect(f"file:{quote(path)}?mode=ro", uri=True, isolation_level=None)
         try:
-            refuse_newer(await version_of(db), path)
+            refuse_unknown(await version_of(db), path)
             whole = size <= _CHECK_WHOLE_UP_TO_BYTES
             result = await rows(
                 db, "PRAGMA quick_check(1)" if whole else "SELECT count(*) FROM sqlite_schema"
