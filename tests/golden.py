@@ -1,6 +1,6 @@
-"""Writes `tests/data/v13.db`, a database of the current schema version: `python -m tests.golden`.
+"""Writes `tests/data/v14.db`, a database of the current schema version: `python -m tests.golden`.
 
-Run only until version 13 is released. After that the file never changes, so that later versions prove they can read it.
+Run only until version 14 is released. After that the file never changes, so that later versions prove they can read it.
 """
 
 import asyncio
@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from sm.core.accounts import Account, Park, ParkKind
+from sm.core.budgets import Amounts, Budget, BudgetState, Spent
 from sm.core.messages import Message
 from sm.core.models import Capabilities, Exit, Process, Session, Workspace
 from sm.core.observation import Activity, Observation, Source
@@ -195,6 +196,17 @@ CARD = ProgressCard("aaaa1111", CHAT.chat_id, 78, "<b>engineer-lögin</b>")
 FORUM = ForumFacts(CHAT.chat_id, is_forum=True, can_manage=False, owners=(4711,), is_told=True)
 PAIRED: Session = replace(session("aaaa3333"), created_by="telegram:4711", paired_user="telegram:4711")
 PAIRING = Pairing("telegram:4711", "Ädä", BridgeLevel.DIRECT, "web", AT, "operator")
+BUDGET = Budget(
+    "aaaa1111",
+    Amounts(usd=5.5, tokens=2_000_000),
+    90,
+    Amounts(usd=0.5),
+    Spent(1.25, 3000, 60.5, 7),
+    BudgetState.SOFT,
+    AT,
+    request=1,
+    reports={"aaaa2222": 1},
+)
 PAIR_REQUEST = PairRequest(1, "telegram:4712", "Böb", PairState.DENIED, AT, AT)
 
 
@@ -235,10 +247,11 @@ async def write(path: str) -> None:
         tx.measures.tools(RUNNING.id, TOOLS)
         tx.measures.facts(RUNNING.id, FACTS)
         tx.turn_ends.keep(REPORTED_END)
+        tx.budgets.put(BUDGET)
 
 
 def main() -> None:
-    target = Path(__file__).parent / "data" / "v13.db"
+    target = Path(__file__).parent / "data" / "v14.db"
     with tempfile.TemporaryDirectory() as directory:
         path = os.path.join(directory, "sm.db")
         asyncio.run(write(path))

@@ -757,7 +757,7 @@ def version(path: str) -> int:
         return int(other.execute("PRAGMA user_version").fetchone()[0])
 
 
-async def test_database_of_version_10_is_migrated_after_backups(path: str) -> None:
+async def test_database_of_version_10_is_migrated_after_a_backup(path: str) -> None:
     shutil.copy(GOLDEN / "v10.db", path)
     async with await Store.open(path) as store:
         assert store.sessions["aaaa1111"] == golden.RUNNING
@@ -767,7 +767,7 @@ async def test_database_of_version_10_is_migrated_after_backups(path: str) -> No
         assert await store.mail.request(2) == golden.RULED
         assert store.mail.open.timers == {timer.key: timer for timer in golden.TIMERS}
     assert version(path) == max(MIGRATIONS)
-    assert sorted(backups(path)) == [f"{path}.v{n}.backup" for n in range(10, max(MIGRATIONS))]
+    assert backups(path) == [f"{path}.v10.backup"]
     assert version(f"{path}.v10.backup") == 10
     with closing(sqlite3.connect(f"{path}.v10.backup")) as other, other:
         assert other.execute("SELECT id, status FROM sessions ORDER BY id").fetchall() == [

@@ -10,7 +10,7 @@ import logging
 import os
 import time
 import uuid
-from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from types import TracebackType
 from typing import Any, ParamSpec, Self, TypeVar, cast
@@ -32,8 +32,8 @@ from sm.store.batch import Changes, WriteTurn
 from sm.store.change_signal import ChangeSignal
 from sm.store.connection import connect, inspect, make_room, refusal, rows
 from sm.store.messages import MailReads
-from sm.store.migrations import migrate
-from sm.store.part import TablePart, known_parts
+from sm.store.migrations import Schema, migrate
+from sm.store.part import TablePart, known_parts, known_schemas
 from sm.store.records import RecordReads
 from sm.store.retention import prune
 from sm.store.rows import (
@@ -156,14 +156,19 @@ class Store:
 
     @classmethod
     async def open(
-        cls, path: str, now: Callable[[], str] = _utc_now, steady: Callable[[], float] | None = None
+        cls,
+        path: str,
+        now: Callable[[], str] = _utc_now,
+        steady: Callable[[], float] | None = None,
+        schemas: Sequence[Schema] | None = None,
     ) -> "Store":
         """Open, check and migrate the database. `now` gives the time of transactions; `steady`: as in WorkClock.
 
-        Raises StorageFull, and DatabaseRefused for a database that is damaged or of a newer version (neither is
-        changed).
+        `schemas`: the tables of capabilities; None: of all. Raises StorageFull, and DatabaseRefused for a database that is damaged or
+        of another version (neither is changed).
         """
-        await inspect(path)
+        schemas = known_schemas() if schemas is None else schemas
+        await inspect(path, schemas)
         writer = await connect(path)
         try:
             await writer.execute_fetchall("PRAGMA journal_mode = WAL")
@@ -172,7 +177,7 @@ class Store:
             await writer.execute("PRAGMA secure_delete = ON")  # overwrite the content that `sm rm` removes
             # A timer checkpoints the log, so that no commit has to wait for a checkpoint.
             await writer.execute_fetchall("PRAGMA wal_autocheckpoint = 0")
-            await migrate(writer, path)
+            await migrate(writer, path, schemas)
             reader = await connect(path)
         except aiosqlite.Error as error:
             await writer.close()

@@ -1,11 +1,15 @@
 """Brings a database to the newest version, in numbered steps. Never edit a released step.
 
 A new database begins with the tables of version 10. `scripts/upgrade-database` brings an older database to version 10.
+The tables of a capability are a `Schema`, with a version and steps of its own.
 """
 
 import logging
 import os
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
+from itertools import chain
 
 import aiosqlite
 
@@ -13,6 +17,8 @@ from sm.errors import DatabaseRefused
 from sm.store.tables import TABLES
 
 log = logging.getLogger(__name__)
+
+_NEWER_SM = "install the version of sm that wrote the database, or a newer one"
 
 _V11_EXCHANGES: tuple[str, ...] = (
     # What sm did about two sessions that only answer each other; first < second.
@@ -89,58 +95,105 @@ _V12: tuple[str, ...] = (
 
 _V13: tuple[str, ...] = ("ALTER TABLE sessions ADD COLUMN program_version TEXT",)
 
-MIGRATIONS: dict[int, tuple[str, ...]] = {10: TABLES, 11: _V11, 12: _V12, 13: _V13}
+_V14: tuple[str, ...] = (
+    "CREATE TABLE schemas (name TEXT PRIMARY KEY, version INTEGER NOT NULL) WITHOUT ROWID",
+    # The tables of capabilities that the numbered steps made until now.
+    """INSERT INTO schemas (name, version)
+        SELECT 'budgets', 1 WHERE EXISTS (SELECT 1 FROM sqlite_schema WHERE name = 'budgets')""",
+)
+
+MIGRATIONS: dict[int, tuple[str, ...]] = {10: TABLES, 11: _V11, 12: _V12, 13: _V13, 14: _V14}
 """The statements that make each version (`PRAGMA user_version`) from the one before, and the first from nothing."""
 _OLDEST, _NEWEST = min(MIGRATIONS), max(MIGRATIONS)
 
 
-async def version_of(db: aiosqlite.Connection) -> int:
-    async with db.execute("PRAGMA user_version") as cursor:
-        row = await cursor.fetchone()
-    return int(row[0]) if row else 0
+class UnknownVersion(DatabaseRefused):
+    """The database is intact, and of a version that this sm does not read."""
 
 
-def is_known(version: int) -> bool:
-    """True for a version that `migrate` takes. A new database has version 0."""
-    return version == 0 or _OLDEST <= version <= _NEWEST
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """The tables of a capability, whose version each database records. Never edit what is released: add a step.
+
+    `tables`: the statements of version 1. `steps`: those of each later version.
+    """
+
+    name: str
+    tables: tuple[str, ...]
+    steps: tuple[tuple[str, ...], ...] = ()
+
+    @property
+    def version(self) -> int:
+        return 1 + len(self.steps)
+
+    def statements(self, version: int) -> Iterator[str]:
+        """Yield those that bring the tables from `version` to the newest one. 0: the database does not have them."""
+        if version < self.version:
+            yield from chain.from_iterable((self.tables, *self.steps)[version:])
+            yield f"INSERT OR REPLACE INTO schemas (name, version) VALUES ('{self.name}', {self.version})"  # noqa: S608 - a constant name
 
 
-def refuse_unknown(version: int, path: str) -> None:
-    """Raise DatabaseRefused for a database that a newer sm wrote, or one that is too old."""
-    if version > _NEWEST:
-        raise DatabaseRefused(
-            f"database {path} has version {version}, this sm supports up to {_NEWEST}; the file was not changed",
-            "install the version of sm that wrote the database, or a newer one",
-        )
-    if not is_known(version):
-        raise DatabaseRefused(
+async def check_versions(
+    db: aiosqlite.Connection, path: str, schemas: Iterable[Schema]
+) -> tuple[int, dict[str, int]]:
+    """Read the versions of the database (0: new) and of each schema in it. Raises UnknownVersion."""
+    ((version,),) = await db.execute_fetchall("PRAGMA user_version")
+    if 0 < version < _OLDEST:
+        raise UnknownVersion(
             f"database {path} has version {version}, this sm supports {_OLDEST} and newer; the file was not changed",
             f"in a clone of sm: scripts/upgrade-database {path}",
         )
+    if version > _NEWEST:
+        raise UnknownVersion(
+            f"database {path} has version {version}, this sm supports up to {_NEWEST}; the file was not changed",
+            _NEWER_SM,
+        )
+    recorded = await _recorded(db)
+    for schema in schemas:
+        if recorded.get(schema.name, 0) > schema.version:
+            raise UnknownVersion(
+                f"database {path} has version {recorded[schema.name]} of its {schema.name}, "
+                f"this sm supports up to {schema.version}; the file was not changed",
+                _NEWER_SM,
+            )
+    return version, recorded
 
 
-async def migrate(db: aiosqlite.Connection, path: str) -> None:
-    """Migrate the database to the newest version, each step in a transaction, after a backup.
+async def migrate(db: aiosqlite.Connection, path: str, schemas: Sequence[Schema] = ()) -> None:
+    """Bring the database and the tables of each schema to their newest versions: in one transaction, after a backup."""
+    version, recorded = await check_versions(db, path, schemas)
+    if version == _NEWEST and all(recorded.get(schema.name) == schema.version for schema in schemas):
+        return
+    if version > 0:  # a new database needs no backup
+        backup = f"{path}.v{version}.backup"
+        with suppress(FileNotFoundError):  # left by a failed attempt
+            os.unlink(backup)
+        await db.execute("VACUUM INTO ?", (backup,))
+    await db.execute("BEGIN IMMEDIATE")
+    try:
+        for number, statements in MIGRATIONS.items():
+            if number > version:
+                await _execute(db, statements)
+        recorded = await _recorded(db)
+        for schema in schemas:
+            await _execute(db, schema.statements(recorded.get(schema.name, 0)))
+        await db.execute(f"PRAGMA user_version = {_NEWEST}")
+    except BaseException:
+        await db.execute("ROLLBACK")
+        raise
+    await db.execute("COMMIT")
+    log.info("migrated the database from version %d to %d", version, _NEWEST)
 
-    After a crash between two steps, the next start continues with the second step.
-    """
-    before = await version_of(db)
-    refuse_unknown(before, path)
-    for version, statements in MIGRATIONS.items():
-        if version <= before:
-            continue
-        if before > 0:  # a new database needs no backup
-            backup = f"{path}.v{version - 1}.backup"
-            with suppress(FileNotFoundError):  # left by a failed attempt at this step
-                os.unlink(backup)
-            await db.execute("VACUUM INTO ?", (backup,))
-        await db.execute("BEGIN IMMEDIATE")
-        try:
-            for statement in statements:
-                await db.execute(statement)
-            await db.execute(f"PRAGMA user_version = {version}")
-        except BaseException:
-            await db.execute("ROLLBACK")
-            raise
-        await db.execute("COMMIT")
-        log.info("migrated the database to version %d", version)
+
+async def _recorded(db: aiosqlite.Connection) -> dict[str, int]:
+    """Read the versions of the schemas in the database."""
+    if not await db.execute_fetchall("SELECT 1 FROM sqlite_schema WHERE name = 'schemas'"):
+        return {}
+    return {
+        name: int(version) for name, version in await db.execute_fetchall("SELECT name, version FROM schemas")
+    }
+
+
+async def _execute(db: aiosqlite.Connection, statements: Iterable[str]) -> None:
+    for statement in statements:
+        await db.execute(statement)

@@ -12,6 +12,7 @@ from sm.core.requests import Request
 from sm.core.states import RequestKind
 from sm.errors import IllegalState
 from sm.store.connection import Read
+from sm.store.migrations import Schema
 
 if TYPE_CHECKING:
     from sm.store.database import Store
@@ -105,6 +106,8 @@ class TablePart(Generic[R, W]):
 
     outliving: ClassVar[frozenset[RequestKind]] = frozenset()
     """Kinds of requests that the end of their session's process does not cancel."""
+    schema: ClassVar[Schema | None] = None
+    """Its tables; None: those of the kernel's migrations."""
     empty: ClassVar[Rows] = MappingProxyType({})
     """The copy in memory of a table without rows."""
 
@@ -132,6 +135,11 @@ class TablePart(Generic[R, W]):
 def known_parts() -> tuple[TablePart[Any, PartWrites], ...]:
     """The tables of all capabilities."""
     return tuple(module.PART for module in capability_parts("tables"))
+
+
+def known_schemas() -> tuple[Schema, ...]:
+    """The schemas of all capabilities that have their own."""
+    return tuple(part.schema for part in known_parts() if part.schema is not None)
 
 
 Parts = Mapping[Any, Rows]

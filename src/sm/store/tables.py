@@ -264,28 +264,6 @@ _SUMS = (
     ) WITHOUT ROWID""",
 )
 
-_BUDGETS = (
-    """CREATE TABLE budgets (
-        id TEXT PRIMARY KEY,
-        limit_usd REAL,
-        limit_tokens INTEGER,
-        limit_minutes REAL,
-        soft_percent INTEGER NOT NULL,
-        step_usd REAL,
-        step_tokens INTEGER,
-        step_minutes REAL,
-        spent_usd REAL NOT NULL,
-        spent_tokens INTEGER NOT NULL,
-        spent_s REAL NOT NULL,
-        unpriced_tokens INTEGER NOT NULL,
-        state TEXT NOT NULL,
-        state_at TEXT NOT NULL,
-        request INTEGER,
-        reports TEXT NOT NULL,
-        day TEXT
-    ) WITHOUT ROWID""",
-)
-
 _WARNINGS = (
     # Episodes of warnings about sessions. An open one has no `closed_at`.
     """CREATE TABLE warnings (
@@ -551,7 +529,6 @@ TABLES: tuple[str, ...] = (
     *_REQUESTS,
     *_USAGE,
     *_SUMS,
-    *_BUDGETS,
     *_WARNINGS,
     *_ACCOUNTS,
     *_PAIRINGS,

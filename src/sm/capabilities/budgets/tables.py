@@ -24,12 +24,36 @@ from sm.core.states import RequestKind
 from sm.core.timers import Timer
 from sm.core.timestamps import later
 from sm.errors import IllegalState
-from sm.store import Store, Transaction
+from sm.store import Schema, Store, Transaction
 from sm.store.connection import Read
 from sm.store.part import Find, PartWrites, TablePart, WorkHold
 from sm.store.rows import RowTable, decode_json, encoded_mapping, insertion
 from sm.wire_types.budget import BudgetState
 
+_SCHEMA = Schema(
+    "budgets",
+    (
+        """CREATE TABLE budgets (
+            id TEXT PRIMARY KEY,
+            limit_usd REAL,
+            limit_tokens INTEGER,
+            limit_minutes REAL,
+            soft_percent INTEGER NOT NULL,
+            step_usd REAL,
+            step_tokens INTEGER,
+            step_minutes REAL,
+            spent_usd REAL NOT NULL,
+            spent_tokens INTEGER NOT NULL,
+            spent_s REAL NOT NULL,
+            unpriced_tokens INTEGER NOT NULL,
+            state TEXT NOT NULL,
+            state_at TEXT NOT NULL,
+            request INTEGER,
+            reports TEXT NOT NULL,
+            day TEXT
+        ) WITHOUT ROWID""",
+    ),
+)
 BUDGETS = RowTable(
     "budgets",
     Budget,
@@ -237,6 +261,7 @@ class BudgetWrites(BudgetReads, PartWrites):
 class BudgetTable(TablePart[BudgetReads, BudgetWrites]):
     """The table of budgets, by the id of the session or `model.DAILY`."""
 
+    schema = _SCHEMA
     outliving = frozenset({RequestKind.BUDGET})
 
     async def load(self, read: Read) -> Mapping[str, Budget]:
