@@ -11,8 +11,9 @@ from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
+from sm.capabilities.budgets.model import Amounts, Budget, Spent
+from sm.capabilities.budgets.tables import PART
 from sm.core.accounts import Account, Park, ParkKind
-from sm.core.budgets import Amounts, Budget, BudgetState, Spent
 from sm.core.messages import Message
 from sm.core.models import Capabilities, Exit, Process, Session, Workspace
 from sm.core.observation import Activity, Observation, Source
@@ -38,6 +39,7 @@ from sm.core.turn_ends import ReportedEnd
 from sm.core.turns import TurnWork
 from sm.core.usage import FilePosition, ToolUse, Usage
 from sm.store import Store
+from sm.wire_types.budget import BudgetState
 from tests.samples import AT, LAUNCH, session
 
 REPORTED_END = ReportedEnd(
@@ -247,7 +249,7 @@ async def write(path: str) -> None:
         tx.measures.tools(RUNNING.id, TOOLS)
         tx.measures.facts(RUNNING.id, FACTS)
         tx.turn_ends.keep(REPORTED_END)
-        tx.budgets.put(BUDGET)
+        tx.part(PART).put(BUDGET)
 
 
 def main() -> None:

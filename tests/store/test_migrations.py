@@ -11,10 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from sm.capabilities.budgets.tables import PART
 from sm.errors import DatabaseRefused
 from sm.store import Schema, Store, backups
-from sm.store.part import known_schemas
 from sm.store.migrations import MIGRATIONS
+from sm.store.part import known_schemas
 from tests import golden
 
 pytestmark = pytest.mark.usefixtures("migrated_databases")
@@ -180,11 +181,11 @@ async def test_budgets_of_an_older_database_stay(path: str, version: int) -> Non
         db.execute(f"INSERT INTO budgets VALUES ({', '.join('?' * len(row))})", row)  # noqa: S608 - marks
         db.commit()
     async with await Store.open(path) as store:
-        assert store.mail.open.budgets == {golden.BUDGET.id: golden.BUDGET}
+        assert PART.rows_of(store.mail.open) == {golden.BUDGET.id: golden.BUDGET}
 
 
 async def test_database_of_version_14_still_opens(path: str) -> None:
     shutil.copy(DATA / "v14.db", path)
     async with await Store.open(path) as store:
-        assert store.mail.open.budgets == {golden.BUDGET.id: golden.BUDGET}
+        assert PART.rows_of(store.mail.open) == {golden.BUDGET.id: golden.BUDGET}
     assert backups(path) == []

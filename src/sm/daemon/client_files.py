@@ -16,7 +16,10 @@ from importlib.util import find_spec
 
 from sm.paths import INSIDE_CLIENT, INSIDE_HOME, InstancePaths
 
-_PARTS = ("__init__.py", "errors.py", "paths.py", "wire.py", "cli", "client", "core", "linux")
+_PARTS = (
+    *("__init__.py", "errors.py", "operations.py", "paths.py", "wire.py"),
+    *("capabilities", "cli", "client", "core", "linux", "wire_types"),
+)
 """The parts of the package `sm` that the commands of agents import. The others need compiled modules."""
 _LIBRARIES = ("click", "rich")
 _KEPT = 2

@@ -20,7 +20,6 @@ from sm.store.migrations import UnknownVersion
 from sm.store.part import known_schemas
 
 
-
 @dataclass(frozen=True, slots=True)
 class Restored:
     """The result of `restore_backup`. `replaced`: the directory of the files that were the database before."""

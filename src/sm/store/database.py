@@ -33,7 +33,7 @@ from sm.store.change_signal import ChangeSignal
 from sm.store.connection import connect, inspect, make_room, refusal, rows
 from sm.store.messages import MailReads
 from sm.store.migrations import Schema, migrate
-from sm.store.part import TablePart, known_parts, known_schemas
+from sm.store.part import PartWrites, TablePart, known_parts, known_schemas
 from sm.store.records import RecordReads
 from sm.store.retention import prune
 from sm.store.rows import (
@@ -109,6 +109,7 @@ class Store:
         reader: aiosqlite.Connection,
         now: Callable[[], str],
         steady: Callable[[], float] | None,
+        parts: Sequence[TablePart[Any, PartWrites]],
     ) -> None:
         self._path = path
         self._now = now
@@ -142,7 +143,7 @@ class Store:
         self.search = SearchReads(self._read)
         self.records = RecordReads(self._read)
         self.writable = WritablePathReads(self._read)
-        self._parts = known_parts()
+        self._parts = parts
         self._part_reads = {part: part.reads(self) for part in self._parts}
         self.sums = SumReads(self._read)
         self.telegram = TelegramReads(self._read)
@@ -164,8 +165,8 @@ class Store:
     ) -> "Store":
         """Open, check and migrate the database. `now` gives the time of transactions; `steady`: as in WorkClock.
 
-        `schemas`: the tables of capabilities; None: of all. Raises StorageFull, and DatabaseRefused for a database that is damaged or
-        of another version (neither is changed).
+        `schemas`: the tables of capabilities; None: of all. Raises StorageFull, and DatabaseRefused for a database that
+        is damaged or of another version (neither is changed).
         """
         schemas = known_schemas() if schemas is None else schemas
         await inspect(path, schemas)
@@ -185,7 +186,8 @@ class Store:
         except BaseException:
             await writer.close()
             raise
-        store = cls(path, writer, reader, now, steady)
+        parts = [part for part in known_parts() if part.schema is None or part.schema in schemas]
+        store = cls(path, writer, reader, now, steady, parts)
         await store._load()
         await asyncio.to_thread(make_room, path + "-wal")
         return store
@@ -219,7 +221,7 @@ class Store:
         key = (await self._read("SELECT value FROM meta WHERE name = 'account_key'"))[0][0]
         self.account_key = bytes.fromhex(key)
         await self._load_met()
-        await self.mail.load()
+        await self.mail.load(self._parts)
         for clock in (self.work, self.runs):
             clock.load(self.index.unfinished.values())
 

@@ -16,7 +16,7 @@ from sm.core.timers import Timer
 from sm.core.warnings import SessionWarning
 from sm.errors import NotFound
 from sm.store.connection import Read
-from sm.store.part import Parts, known_parts
+from sm.store.part import Parts, PartWrites, TablePart
 from sm.store.rows import (
     ACCOUNTS,
     MESSAGES,
@@ -294,7 +294,7 @@ class MailReads(MailLookup):
                     self._queued.setdefault(message.session_id, []).append(message)
         return self._queued
 
-    async def load(self) -> None:
+    async def load(self, parts: Iterable[TablePart[Any, PartWrites]]) -> None:
         """Read the unfinished work at the start of the daemon."""
         self.open = Open(
             _by_id(await self._all(MESSAGES, "state IN ('queued', 'delivering') ORDER BY id")),
@@ -316,7 +316,7 @@ class MailReads(MailLookup):
             _by_id(await self._all(PAIR_REQUESTS, "1 ORDER BY id")),
             _by_id(await self._all(TELEGRAM_TEXTS, "1 ORDER BY id")),
             _by_session(await self._all(WARNINGS, "closed_at IS NULL ORDER BY id")),
-            {part: rows for part in known_parts() if (rows := await part.load(self._read))},
+            {part: rows for part in parts if (rows := await part.load(self._read))},
         )
         self.numbers = Counter(dict(await self._read("SELECT name, seq FROM sqlite_sequence", ())))
 
