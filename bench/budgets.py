@@ -14,7 +14,7 @@ from sm.core.budgets import Amounts, Budget
 from sm.core.models import Launch, Session
 from sm.core.statuses import Status
 from sm.core.usage import FilePosition, Usage
-from sm.providers import PROVIDERS
+from sm.providers import make_providers
 from sm.state.budgets import Budgets
 from sm.state.notices import Notices
 from sm.state.pauses import Pauses
@@ -34,7 +34,7 @@ def measure(effort: Effort) -> Iterator[Row]:
 
 async def _measured(path: str, times: int) -> Pairs:
     config = Config()
-    providers = {name: make(config) for name, make in PROVIDERS.items()}
+    providers = make_providers(config)
     notices = Notices(config)
     budgets, numbers = Budgets(config, notices, Pauses(notices, providers), providers), itertools.count()
     ours, floor = list[float](), list[float]()

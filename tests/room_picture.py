@@ -21,7 +21,7 @@ BANDS: Mapping[str, tuple[str, ...]] = {
     "Drivers": ("notifiers", "providers", "sandboxes", "terminals"),
     "Foundation": ("config", "linux", "policy", "feed", "client", "board", "core"),
 }
-LEAVES = {"errors", "paths", "wire"}
+LEAVES = {"errors", "paths", "registry", "wire"}
 """Modules that any room may import: only the table shows them, not the picture."""
 
 

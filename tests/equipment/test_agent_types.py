@@ -19,7 +19,7 @@ from sm.equipment.agreements import Agreements
 from sm.equipment.directories import Directory, definition_items
 from sm.errors import ConfigError, ExternalError, NotPermitted, UnknownAgentType
 from sm.paths import InstancePaths
-from sm.providers import PROVIDERS
+from sm.providers import make_providers
 from tests import samples
 from tests.waits import NEVER_S
 
@@ -43,7 +43,7 @@ class World:
         self.types = AgentTypes(
             loaded,
             InstancePaths(str(self.sm / "config.yaml"), str(self.sm / "state")),
-            {name: make(loaded) for name, make in PROVIDERS.items()},
+            make_providers(loaded),
             Agreements(str(path / "agreements.json")),
         )
 

@@ -24,8 +24,8 @@ from sm.equipment.mcp import project_servers, server_items
 from sm.equipment.skills import SkillSearch
 from sm.errors import UsageError
 from sm.policy.environment import DENIED_IN_SANDBOX
-from sm.providers.claude import ClaudeProvider
-from sm.providers.command import CommandProvider
+from sm.providers.claude.plan import ClaudeProvider
+from sm.providers.command.provider import CommandProvider
 from sm.sandboxes.home import ContainerHome
 from tests import samples
 from tests.instance import until

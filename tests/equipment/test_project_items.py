@@ -14,8 +14,8 @@ from sm.core.items import ItemKind, ProjectItem
 from sm.equipment.agreements import Agreements
 from sm.equipment.project_items import ProjectItems, ProjectListing
 from sm.errors import IllegalState, StorageFull
-from sm.providers.claude import ClaudeProvider
-from sm.providers.command import CommandProvider
+from sm.providers.claude.plan import ClaudeProvider
+from sm.providers.command.provider import CommandProvider
 
 
 class Project:

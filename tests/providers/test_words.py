@@ -16,13 +16,7 @@ CLAUDE_ROOM = SOURCE / "providers" / "claude"
 ANY = {"any"}
 """Every word is allowed."""
 ALLOWED: dict[str, tuple[str, set[str]]] = {
-    "providers/__init__.py": (
-        "the registry",
-        {
-            *("claude", "_claude", "_claude_check", "ClaudeCheck", "CLAUDE_CONFIG_DIR"),
-            *("sm.providers.claude", "sm.providers.claude.check.contracts"),
-        },
-    ),
+    "registry.py": ("the registry", {"claude", "sm.providers.claude"}),
     "config/__init__.py": ("exports the section", {"Claude"}),
     "config/model.py": ("the section `claude` and what it may hold", ANY),
     "config/fields.py": ("the kinds of fields of the section, with examples", {"Bash", "claude"}),
@@ -39,10 +33,8 @@ ALLOWED: dict[str, tuple[str, set[str]]] = {
     "policy/mounts.py": ("refuses to mount the directory of claude's user", {".claude"}),
     "policy/rules.py": ("`auto_allow` and `auto_deny` of the section are about claude's tools", ANY),
     "policy/shell.py": ("as rules.py", ANY),
-    "wire.py": ("a member of the messages of its MCP client", {"claudecode"}),
     "api/answers/agents.py": ("documents what stands on the wire", {"claude"}),
     "api/answers/sessions.py": ("documents what stands on the wire", {"claude"}),
-    "api/routes/agents.py": ("a parameter on the wire", {"claude_config_dir", "CLAUDE_CONFIG_DIR"}),
     "api/answers/sandbox.py": ("documents what stands on the wire", {"claude"}),
     "api/routes/sandbox.py": ("documents what stands on the wire", {"claude"}),
     "cli/commands/sandbox.py": ("the programs that an image can have", {"claude"}),
@@ -53,11 +45,6 @@ ALLOWED: dict[str, tuple[str, set[str]]] = {
     ),
     "cli/__init__.py": ("the help of `sm trust`", {"claude"}),
     "cli/commands/spawn.py": ("the help of --preset names a key of the section", {"claude.presets"}),
-    "cli/mcp/client_config.py": (
-        "the clients of `sm mcp --print-config`",
-        {".claude.json", "_claude", "claude"},
-    ),
-    "cli/hook/formats.py": ("registers `sm hook claude`", {"claude", "PermissionRequest"}),
     "core/request_lines.py": ("a request on the wire does not say that it is a plan", {"ExitPlanMode"}),
 }
 """By module: the reason, and the allowed words."""

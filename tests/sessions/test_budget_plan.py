@@ -11,7 +11,7 @@ from sm.config.budgets import BudgetSettings
 from sm.core.budgets import DAILY, Amounts, Budget, Spent
 from sm.core.models import Session
 from sm.errors import UsageError
-from sm.providers.command import CommandProvider
+from sm.providers.command.provider import CommandProvider
 from sm.sessions.budget_plan import NO_BUDGET, SpawnBudget, check_left, plan_budget, price_warnings
 from sm.store import Store
 from sm.store.budgets import BudgetReads

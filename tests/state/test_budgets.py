@@ -14,7 +14,7 @@ from sm.core.states import RequestKind
 from sm.core.statuses import Status
 from sm.core.usage import Usage
 from sm.errors import IllegalState
-from sm.providers import PROVIDERS
+from sm.providers import make_providers
 from sm.state.budget_holds import budget_hold, check_within_budget, stopping_budget
 from sm.state.budgets import Budgets
 from sm.state.notices import Notices
@@ -136,7 +136,7 @@ async def test_session_that_moves_while_others_report_is_told_to_report_once(tmp
 
 async def test_budget_of_the_day_counts_removed_sessions(tmp_path: Path) -> None:
     config = Config(budgets=BudgetSettings(daily_usd=5.0))
-    providers = {name: make(config) for name, make in PROVIDERS.items()}
+    providers = make_providers(config)
     budgets = Budgets(config, Notices(config), Pauses(Notices(config), providers), providers)
     ended = replace(TOP, provider="claude", status=Status.KILLED, exit=Exit(0, None))
     async with await Store.open(str(tmp_path / "sm.db")) as store:

@@ -14,14 +14,13 @@ from sm.core.states import SignalKind
 from sm.core.statuses import Status
 from sm.errors import IllegalState, UsageError
 from sm.mcp.tools import TOOLS
-from sm.providers import PROVIDERS
+from sm.providers import make_providers
 from sm.providers.base import AgentPlan, Fork, GrantedCapabilities, InputMethod, PlanContext, ProgramFacts
-from sm.providers.claude import ClaudeProvider
 from sm.providers.claude.abilities import own_environment
 from sm.providers.claude.briefing import TEMPLATE, briefing
 from sm.providers.claude.hooks import EVENTS
 from sm.providers.claude.permissions import canonical, mode_of, mode_word_in, ranks
-from sm.providers.claude.plan import as_text
+from sm.providers.claude.plan import ClaudeProvider, as_text
 from sm.providers.claude.resume import resume_environment
 from sm.providers.claude.settings import UNASKED, UNASKED_TOOLS
 from sm.providers.claude.trouble import INSTALL
@@ -541,7 +540,7 @@ def test_adopts_recognizes_an_interactive_claude_by_its_command_line(argv: str, 
 
 
 def test_registry_creates_the_claude_provider_from_the_configuration() -> None:
-    claude = PROVIDERS["claude"](Config())
+    claude = make_providers(Config())["claude"]
     assert claude.name == "claude"
     assert claude.has_turns
     assert set(claude.agent_types) == {"Engineer", "Architect", "Explore", "general-purpose", "Coordinator"}

@@ -467,7 +467,7 @@ def _packages() -> Iterator[Check]:
 
 def _agent_clis(instance: Instance) -> Iterator[Check]:
     from sm.config import load
-    from sm.providers import CHECKS, PROVIDERS
+    from sm.providers import checked_providers, make_providers
 
     try:
         config = load(instance.paths.config).config
@@ -478,14 +478,13 @@ def _agent_clis(instance: Instance) -> Iterator[Check]:
     except UsageError as error:
         yield Check(False, error.message, error.hint, needed=False)
         directory = "/"
-    for name, make in PROVIDERS.items():
-        provider = make(config)
+    for name, provider in make_providers(config).items():
         if provider.setup is not None:
             # Agents find a kept version of their CLI (sm provider) before the one on the PATH.
             environ = {**os.environ, "PATH": f"{instance.paths.bin}:{os.environ.get('PATH', os.defpath)}"}
             for check in provider.setup.checks(environ, directory):
                 yield Check(check.ok, check.what, check.todo, needed=False)
-        if name in CHECKS:
+        if name in checked_providers():
             yield from _contracts(instance, name)
 
 

@@ -1,0 +1,104 @@
+"""The facts of agent CLIs and of engines of containers that other rooms need: files, variables, words.
+
+Each package of the registry has them in its module `program`.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from sm import registry
+
+
+@dataclass(frozen=True, slots=True)
+class McpLaunch:
+    """The way in which an MCP client starts `sm mcp`."""
+
+    command: Sequence[str]
+    variables: Sequence[str]
+    """The variables that the process reads, for clients that give their servers only variables that they know."""
+    starts_s: int
+    """The time limit for the start."""
+    call_s: int
+    """The time limit for a call of a tool."""
+
+
+@dataclass(frozen=True, slots=True)
+class McpClient:
+    """The configuration of the server `sm` in an MCP client. `place`: the file that it belongs to."""
+
+    place: str
+    config: Callable[[McpLaunch], Mapping[str, object] | str]
+    """Returns the text with a line break at its end, or the value that is written as JSON."""
+
+
+@dataclass(frozen=True, slots=True)
+class ImageRecipe:
+    """An agent CLI that `sm sandbox build` can install."""
+
+    argument: str
+    """The argument of the Dockerfile that gets its version."""
+    tested: str = ""
+    """The version that an image gets unless another one is named. Empty: the newest."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentProgram:
+    """The facts of one agent CLI, by which its provider and its program in images are named."""
+
+    name: str
+    location_variables: tuple[str, ...] = ()
+    """Variables that locate the files of its user."""
+    inherited_variables: tuple[str, ...] = ()
+    """Variables that a session gets from the caller's environment by default."""
+    container_variables: Mapping[str, str] = field(default_factory=dict)
+    """Variables that a person's shell and its login get in a container."""
+    reserved_variables: frozenset[str] = frozenset()
+    """Variables that a container never gets from the caller, because `sm` sets them."""
+    home_secrets: tuple[str, ...] = ()
+    """Files and directories with credentials, below the home directory of its user."""
+    executed_files: tuple[str, ...] = ()
+    """Files of a project from which it runs programs or takes permissions on this machine."""
+    login: tuple[str, ...] = ()
+    """The command that logs in. Empty: it has no login in a container."""
+    image: ImageRecipe | None = None
+    """None: images do not have it."""
+    mcp_client: McpClient | None = None
+    """None: it is no MCP client."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineProgram:
+    """The facts of one kind of engine."""
+
+    title: str
+    """Its name for people."""
+    url_pattern: str
+    """A regular expression for the values of `sandbox.engine` that name such an engine."""
+    variable_prefix: str
+    """The beginning of the variables that locate it, which the daemon inherits."""
+    host_name: str
+    """The name of this machine in a container with `host_access`."""
+    cgroup_prefix: str
+    """The text before the id of a container in the name of its cgroup."""
+    sockets: tuple[str, ...] = ()
+    """The names of its sockets, which no container may see."""
+    data: tuple[str, ...] = ()
+    """Its directories on this machine, which no container may see."""
+    home_secrets: tuple[str, ...] = ()
+    """As in `AgentProgram`."""
+
+
+def agent_programs() -> tuple[AgentProgram, ...]:
+    """The agent CLIs of the registry, in its order, without providers that start any program."""
+    parts = (registry.part(package, "program") for package in registry.PROVIDERS.values())
+    return tuple(part.PROGRAM for part in parts if part is not None)
+
+
+def location_variables() -> tuple[str, ...]:
+    """Environment variables that locate the user files of agent CLIs."""
+    return ("HOME", *(name for program in agent_programs() for name in program.location_variables))
+
+
+def engine_programs() -> tuple[EngineProgram, ...]:
+    """The engines of the registry, in its order."""
+    return tuple(registry.part(package, "program").PROGRAM for package in registry.ENGINES.values())
