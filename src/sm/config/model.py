@@ -39,6 +39,7 @@ from sm.config.telegram import TelegramSection
 from sm.config.warnings import WarningsSection
 from sm.config.web import WebSection
 from sm.core.models import IDENTITY
+from sm.core.programs import agent_programs
 from sm.core.states import TrustLevel
 
 SET_BY_SM = frozenset({*IDENTITY, "SM_PROMPT_FILE"})
@@ -426,14 +427,9 @@ class SessionSettings(Section):
     """Working directory without --working-dir. inherit: the caller's directory. specify:
     a spawn without --working-dir fails."""
     inherit_environment_vars: tuple[Variable, ...] = (
-        "SSH_AUTH_SOCK",
-        "PATH",
-        "ANTHROPIC_API_KEY",
-        "ANTHROPIC_BASE_URL",
-        "CLAUDE_CONFIG_DIR",
-        "OPENAI_API_KEY",
-        "HTTPS_PROXY",
-        "NO_PROXY",
+        *("SSH_AUTH_SOCK", "PATH"),
+        *(name for program in agent_programs() for name in program.inherited_variables),
+        *("HTTPS_PROXY", "NO_PROXY"),
     )
     """Variables that a session gets from the caller's environment, in addition to HOME, USER, LOGNAME, SHELL, LANG,
     LC_* and TZ."""

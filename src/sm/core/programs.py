@@ -3,6 +3,7 @@
 Each package of the registry has them in its module `program`.
 """
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -33,10 +34,12 @@ class McpClient:
 
 @dataclass(frozen=True, slots=True)
 class ImageRecipe:
-    """An agent CLI that `sm sandbox build` can install."""
+    """An agent CLI that `sm sandbox build` can install from npm."""
 
-    argument: str
-    """The argument of the Dockerfile that gets its version."""
+    package: str
+    """The package of npm, whose packages for each platform hold the program."""
+    file: str
+    """The program in that package, as a pattern of the shell."""
     tested: str = ""
     """The version that an image gets unless another one is named. Empty: the newest."""
 
@@ -94,6 +97,16 @@ def agent_programs() -> tuple[AgentProgram, ...]:
     return tuple(part.PROGRAM for part in parts if part is not None)
 
 
+def image_agents() -> dict[str, ImageRecipe]:
+    """The agent CLIs that an image can have, by name."""
+    return {known.name: known.image for known in agent_programs() if known.image is not None}
+
+
+def logins() -> dict[str, tuple[str, ...]]:
+    """The command by which each agent CLI logs in, by its name."""
+    return {known.name: known.login for known in agent_programs() if known.login}
+
+
 def location_variables() -> tuple[str, ...]:
     """Environment variables that locate the user files of agent CLIs."""
     return ("HOME", *(name for program in agent_programs() for name in program.location_variables))
@@ -101,4 +114,11 @@ def location_variables() -> tuple[str, ...]:
 
 def engine_programs() -> tuple[EngineProgram, ...]:
     """The engines of the registry, in its order."""
-    return tuple(registry.part(package, "program").PROGRAM for package in registry.ENGINES.values())
+    return tuple(registry.load(f"{package}.program").PROGRAM for package in registry.ENGINES.values())
+
+
+def engine_of(url: str | None) -> EngineProgram:
+    """The engine that `sandbox.engine` names. Any other value means the first one of the registry."""
+    engines = engine_programs()
+    named = (engine for engine in engines if url is not None and re.fullmatch(engine.url_pattern, url))
+    return next(named, engines[0])

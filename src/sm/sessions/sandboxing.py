@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from sm.config import SandboxSection
 from sm.core.lifecycle import is_live
 from sm.core.models import Caller, Session, Workspace
+from sm.core.programs import agent_programs, logins
 from sm.core.states import TrustLevel
 from sm.errors import IllegalState, NotFound, SandboxUnavailable, SmError, UsageError
 from sm.linux.cgroups import CgroupUsage, cgroup_of
@@ -29,8 +30,6 @@ from sm.store import Store
 
 DEFAULT = "default"
 """The name of the container for sessions without a workspace."""
-LOGINS: Mapping[str, tuple[str, ...]] = {"claude": ("claude", "auth", "login"), "codex": ("codex", "login")}
-"""The command by which each agent CLI logs in."""
 _HOME_FILES_MAX = 500_000
 
 
@@ -121,7 +120,7 @@ class Sandboxing:
         settings: Callable[[Workspace | None], SandboxSection],
         home_files: Callable[[str], Mapping[str, str]],
     ) -> None:
-        """`home_files`: the files that an agent CLI of LOGINS needs in a new home, by their paths in the container."""
+        """`home_files`: the files that an agent CLI needs in a new home, by their paths in the container."""
         self._store = store
         self._manager = manager
         self._kills = kills
@@ -244,8 +243,9 @@ class Sandboxing:
         SandboxUnavailable, StorageFull, AgentStartFailed.
         """
         key = self._key(caller, name)
-        if login is not None and login not in LOGINS:
-            raise UsageError(f"unknown agent {login[:40]!r}", f"use one of: {', '.join(LOGINS)}")
+        commands = logins()
+        if login is not None and login not in commands:
+            raise UsageError(f"unknown agent {login[:40]!r}", f"use one of: {', '.join(commands)}")
         if login is None and all(record.key != key for record in await self._containers.list()):
             raise IllegalState(
                 f"{_owner(key)} has no container yet",
@@ -266,13 +266,17 @@ class Sandboxing:
         directory = INSIDE_HOME if workspace is None or login is not None else workspace.directory
         variables = (
             *("TERM", f"HOME={INSIDE_HOME}", f"NODE_EXTRA_CA_CERTS={INSIDE_CA_FILE}"),
-            *("CLAUDE_CODE_SANDBOXED=1", "DISABLE_AUTOUPDATER=1"),
+            *(
+                f"{name}={value}"
+                for agent in agent_programs()
+                for name, value in agent.container_variables.items()
+            ),
         )
         return [
             *("docker", "-H", self._engine.url, "exec", "-it"),
             *(word for variable in variables for word in ("-e", variable)),
             *("--user", f"{container.uid}:{container.gid}", "--workdir", directory, container.id),
-            *(LOGINS[login] if login is not None else ("bash",)),
+            *(commands[login] if login is not None else ("bash",)),
         ]
 
     async def _end_sessions(self, caller: Caller, key: str | None, *, force: bool) -> None:

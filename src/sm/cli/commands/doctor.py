@@ -35,6 +35,7 @@ from sm.cli.instance import Instance
 from sm.cli.options import current_directory
 from sm.client.http import Client, DaemonAway, workspace_path
 from sm.core.lines import line, plural
+from sm.core.programs import engine_of
 from sm.errors import ExternalError, NotPermitted, SmError, UsageError
 from sm.paths import SOCKET_PATH_MAX_BYTES, InstancePaths
 
@@ -394,7 +395,7 @@ def _sandbox(client: Client) -> Iterator[Check]:
     cgroup, storage, user = engine["cgroup_version"], engine["storage_driver"], os.geteuid()
     yield Check(
         True,
-        f"sandboxes: Docker {engine['version']} at {engine['url']}, used as user id {user}, "
+        f"sandboxes: {engine_of(engine['url']).title} {engine['version']} at {engine['url']}, used as user id {user}, "
         f"cgroup v{cgroup}, storage {storage}",
     )
     if not engine["seccomp"]:

@@ -18,6 +18,6 @@ PROGRAM = AgentProgram(
     home_secrets=(".claude",),
     executed_files=(".claude/settings.json", ".claude/settings.local.json", ".mcp.json"),
     login=("claude", "auth", "login"),
-    image=ImageRecipe("CLAUDE", tested="2.1.332"),
+    image=ImageRecipe("@anthropic-ai/claude-code", "package/claude", tested="2.1.332"),
     mcp_client=McpClient(".mcp.json in the project, or ~/.claude.json for all projects", _mcp_config),
 )

@@ -24,6 +24,6 @@ PROGRAM = AgentProgram(
     inherited_variables=("OPENAI_API_KEY",),
     home_secrets=(".codex",),
     login=("codex", "login"),
-    image=ImageRecipe("CODEX"),
+    image=ImageRecipe("@openai/codex", "package/vendor/*/bin/codex"),
     mcp_client=McpClient("~/.codex/config.toml", _mcp_config),
 )
