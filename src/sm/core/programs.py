@@ -73,6 +73,8 @@ class AgentProgram:
 class EngineProgram:
     """The facts of one kind of engine."""
 
+    name: str
+    """Its name in the registry."""
     title: str
     """Its name for people."""
     url_pattern: str

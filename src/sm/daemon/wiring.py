@@ -379,8 +379,6 @@ class DaemonParts:
                 manager,
                 kills,
                 self.sandboxing.engine,
-                self.sandboxing.images,
-                self.sandboxing.containers,
                 paths,
                 partial(sandbox_for, config),
                 lambda agent: (

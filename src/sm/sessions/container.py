@@ -21,7 +21,7 @@ from sm.errors import InvalidPath, ProgramMissing
 from sm.linux.file_threads import FileThreads
 from sm.paths import INSIDE_SCRATCH
 from sm.policy.mounts import system_refusal
-from sm.sandboxes.docker.build import missing_program_hint
+from sm.sandboxes.images import missing_program_hint
 from sm.sessions.workdir import require_directory
 
 ProgramCheck = Callable[[Workspace | None, str], Awaitable[bool | None]]

@@ -15,13 +15,10 @@ from sm.errors import IllegalState, NotFound, SandboxUnavailable, SmError, Usage
 from sm.linux.cgroups import CgroupUsage, cgroup_of
 from sm.paths import INSIDE_CA_FILE, INSIDE_HOME, InstancePaths
 from sm.policy.access import Action
-from sm.sandboxes.docker.build import BuildRequest, agents_of, arguments_of
-from sm.sandboxes.docker.container import Container, ContainerRecord
-from sm.sandboxes.docker.containers import ContainerEventKind, Containers
-from sm.sandboxes.docker.engine import Engine, EngineFacts
-from sm.sandboxes.docker.image import ImageBuild, ImageFacts, Images
-from sm.sandboxes.docker.spec import build_spec
+from sm.sandboxes.containers import Container, ContainerEventKind, ContainerRecord
+from sm.sandboxes.engine import ContainerEngine, EngineFacts
 from sm.sandboxes.home import ContainerHome
+from sm.sandboxes.images import BuildRequest, ImageBuild, ImageFacts, agents_of, arguments_of
 from sm.sessions.home_files import write_missing
 from sm.sessions.kill import Kills
 from sm.sessions.manager import Manager
@@ -113,9 +110,7 @@ class Sandboxing:
         store: Store,
         manager: Manager,
         kills: Kills,
-        engine: Engine,
-        images: Images,
-        containers: Containers,
+        engine: ContainerEngine,
         paths: InstancePaths,
         settings: Callable[[Workspace | None], SandboxSection],
         home_files: Callable[[str], Mapping[str, str]],
@@ -124,15 +119,15 @@ class Sandboxing:
         self._store = store
         self._manager = manager
         self._kills = kills
-        self._engine = engine
-        self._images = images
-        self._containers = containers
+        self._engine = engine.link
+        self._images = engine.images
+        self._containers = engine.containers
         self._paths = paths
         self._settings = settings
         self._home_files = home_files
         self._ooms = _OomTimes(manager.now)
-        containers.listen(self._ooms.on_event)
-        images.listen(containers.image_changed)
+        engine.containers.listen(self._ooms.on_event)
+        engine.images.listen(engine.containers.image_changed)
 
     # ------------------------------------------------------------------------------------------------- image
 
@@ -167,7 +162,7 @@ class Sandboxing:
             image = await self._images.find(self._images.name)
             records = await self._containers.list(all_instances=True)
             shown = await asyncio.gather(
-                *(self._container(record, facts) for record in records if self._is_ours(record))
+                *(self._container(record) for record in records if self._is_ours(record))
             )
         except SandboxUnavailable as error:
             return SandboxStatus(EngineStatus(self._engine.url, error), self._images.name)
@@ -180,25 +175,15 @@ class Sandboxing:
     def _is_ours(self, record: ContainerRecord) -> bool:
         return record.labels.get("instance") == self._store.instance
 
-    async def _container(self, record: ContainerRecord, facts: EngineFacts) -> ContainerStatus:
+    async def _container(self, record: ContainerRecord) -> ContainerStatus:
         key = record.key
         problem = self._containers.problem(key)
         is_current = True
         try:
             workspace = self._workspace(key)
-            settings = self._settings(workspace)
-            spec = await asyncio.to_thread(
-                build_spec,
-                workspace,
-                settings,
-                self._paths,
-                self._store.instance,
-                nofile_max=facts.nofile_max,
-            )
-            image = await self._images.find(settings.image)
-            is_current = record.labels.get("config") == spec.hash and (
-                image is None or image.id == record.image
-            )
+            is_current = await self._containers.is_current(record, workspace)
+            image = await self._images.find(self._settings(workspace).image)
+            is_current = is_current and (image is None or image.id == record.image)
         except SmError as error:
             problem = problem or error.message
         running = record.running()
@@ -272,12 +257,8 @@ class Sandboxing:
                 for name, value in agent.container_variables.items()
             ),
         )
-        return [
-            *("docker", "-H", self._engine.url, "exec", "-it"),
-            *(word for variable in variables for word in ("-e", variable)),
-            *("--user", f"{container.uid}:{container.gid}", "--workdir", directory, container.id),
-            *(commands[login] if login is not None else ("bash",)),
-        ]
+        argv = commands[login] if login is not None else ("bash",)
+        return self._engine.enter_command(container, directory, variables, argv)
 
     async def _end_sessions(self, caller: Caller, key: str | None, *, force: bool) -> None:
         sessions = self._sessions(key)

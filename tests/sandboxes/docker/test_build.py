@@ -9,17 +9,14 @@ from sm.core.programs import image_agents
 from sm.errors import SandboxUnavailable, UsageError
 from sm.paths import INSIDE_CA_FILE
 from sm.sandboxes.docker.build import (
-    BuildLine,
     BuildReader,
-    BuildRequest,
-    agents_of,
-    arguments_of,
     build_arguments,
     bundle_of,
     context_of,
     dockerfile_text,
     last_lines,
 )
+from sm.sandboxes.images import BuildLine, BuildRequest, agents_of, arguments_of
 from tests import claude_cli
 
 TESTED = image_agents()["claude"].tested

@@ -15,9 +15,9 @@ from sm.config import SandboxSection
 from sm.core.programs import image_agents
 from sm.errors import IllegalState, SandboxUnavailable
 from sm.sandboxes.docker import build as build_module
-from sm.sandboxes.docker.build import BuildRequest
 from sm.sandboxes.docker.engine import Engine
-from sm.sandboxes.docker.image import ImageFacts, Images
+from sm.sandboxes.docker.image import Images
+from sm.sandboxes.images import BuildRequest, ImageFacts
 from tests.engine import NO_ENGINE
 from tests.engine_images import WITH_CLAUDE, build_with_claude, finished
 from tests.waits import NEVER_S

@@ -22,7 +22,7 @@ from sm.api.query import Query, WaitQuery
 from sm.api.route import RouteTable
 from sm.core.programs import image_agents, logins
 from sm.errors import UsageError
-from sm.sandboxes.docker.image import ImageBuild
+from sm.sandboxes.images import ImageBuild
 from sm.sessions.sandboxing import PruneScope
 
 _PATHS_MAX = 1000

@@ -4,18 +4,14 @@ import io
 import os
 import re
 import tarfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from sm import __version__
 from sm.core.programs import image_agents
-from sm.errors import SandboxUnavailable, UsageError
+from sm.errors import SandboxUnavailable
+from sm.sandboxes.images import NODE, BuildLine, BuildRequest
 
-_NODE = "node"
-"""Brings npm; it has no choice of version."""
-ARGUMENTS = ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY", "NPM_CONFIG_REGISTRY")
-"""The variables of the caller's shell that a build gets, in capitals or not. The image keeps none of them."""
 _BUNDLES = (
     "/etc/ssl/certs/ca-certificates.crt",  # Debian, Arch, Alpine
     "/etc/pki/tls/certs/ca-bundle.crt",  # Fedora
@@ -23,7 +19,6 @@ _BUNDLES = (
 )
 _STEP_MAX = 120
 _BUNDLE_MAX_BYTES = 16 * 1024 * 1024
-_AGENT = re.compile(r"([a-z]+)(?:@([A-Za-z0-9][A-Za-z0-9.+-]{0,63}))?")
 _FOLDER = os.path.dirname(os.path.abspath(__file__))
 _DOCKERFILES = (
     f"{_FOLDER}/Dockerfile.sandbox",  # an installed package
@@ -41,59 +36,6 @@ _STEP = re.compile(r"Step (\d+)/(\d+) : (.*)", re.DOTALL)
 _FAILED = re.compile(r"The command '.*' returned a non-zero code: (\d+)")
 _NOISE = re.compile(r"---> |Removing intermediate container |Successfully (built|tagged) ")
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f]")
-
-
-@dataclass(frozen=True, slots=True)
-class BuildRequest:
-    """The wishes for a build. `agents`: names with versions, as from `agents_of`. `arguments`: as in ARGUMENTS."""
-
-    agents: tuple[str, ...]
-    no_cache: bool
-    pull: bool
-    arguments: Mapping[str, str]
-
-
-@dataclass(frozen=True, slots=True)
-class BuildLine:
-    """A line of a build. `is_step`: the line begins a step; otherwise it is output of the step before."""
-
-    text: str
-    is_step: bool
-
-
-def agents_of(names: Iterable[str]) -> tuple[str, ...]:
-    """The agents to install, in a fixed order, with their versions: `claude@2.1.197`, `node`. Raises UsageError."""
-    found: dict[str, str] = {}
-    recipes = image_agents()
-    for name in names:
-        match = _AGENT.fullmatch(name)
-        if match is None or match[1] not in (*recipes, _NODE) or (match[1] == _NODE and match[2]):
-            choices = (f"{agent}, {agent}@VERSION" for agent in recipes)
-            raise UsageError(f"the image cannot have {name!r}", f"choose from {', '.join(choices)}, {_NODE}")
-        if found.setdefault(match[1], match[2] or "") != (match[2] or ""):
-            raise UsageError(f"{match[1]} is given twice with different versions")
-    tested = {name: recipe.tested for name, recipe in recipes.items()}
-    versions = {name: version or tested.get(name, "") for name, version in found.items()}
-    return tuple(
-        f"{name}@{versions[name]}" if versions[name] else name
-        for name in (*recipes, _NODE)
-        if name in versions
-    )
-
-
-def missing_program_hint(program: str) -> str:
-    """The hint for an agent whose program the image does not have. `program`: its name or path."""
-    name = os.path.basename(program)
-    if name in (*image_agents(), _NODE):
-        return f"sm sandbox build --with {name}"
-    return "sandbox.image names an image with other programs: sm config edit"
-
-
-def arguments_of(environment: Mapping[str, str]) -> dict[str, str]:
-    """The build arguments in an environment. A name in capitals has precedence."""
-    pairs = {name.upper(): value for name, value in environment.items() if not name.isupper()}
-    pairs |= {name: value for name, value in environment.items() if name.isupper()}
-    return {name: pairs[name] for name in ARGUMENTS if pairs.get(name)}
 
 
 def bundle_of(ca_file: str | None) -> bytes:
@@ -148,7 +90,7 @@ def build_arguments(request: BuildRequest, uid: int, gid: int) -> dict[str, str]
     return {
         **request.arguments,
         "NPM": "npm" if any(agents.values()) else "",
-        "NODE": "nodejs npm" if _NODE in versions else "",
+        "NODE": "nodejs npm" if NODE in versions else "",
         **agents,
         "AGENTS": " ".join(request.agents),
         "UID": str(uid),

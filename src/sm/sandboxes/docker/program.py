@@ -3,6 +3,7 @@
 from sm.core.programs import EngineProgram
 
 PROGRAM = EngineProgram(
+    name="docker",
     title="Docker",
     url_pattern=r"unix:///[^\0\s]+",
     variable_prefix="DOCKER_",
