@@ -17,11 +17,7 @@ ANY = {"any"}
 """Every word is allowed."""
 ALLOWED: dict[str, tuple[str, set[str]]] = {
     "registry.py": ("the registry", {"claude", "sm.providers.claude"}),
-    "config/__init__.py": ("exports the section", {"Claude"}),
-    "config/model.py": ("the section `claude` and what it may hold", ANY),
     "config/fields.py": ("the kinds of fields of the section, with examples", {"Bash", "claude"}),
-    "config/loading.py": ("finds mistakes in the section, and its files", {"claude", "claude.toml"}),
-    "config/example.py": ("shows the section", {"claude-sonnet"}),
     "config/definitions.py": (
         "its messages name a key of the section and give a tool as an example",
         {"claude.agent_configs", "Bash"},

@@ -30,8 +30,8 @@ def check_of(name: str) -> "ProgramCheck":
     """Return the contracts of a provider. Raises UsageError for a provider without contracts."""
     from sm.providers import checked_providers, make_check
 
-    if name not in (known := checked_providers()):
-        raise UsageError(f"there are no contracts with {name[:40]!r}", f"one of: {', '.join(known)}")
+    if name not in (checks := checked_providers()):
+        raise UsageError(f"there are no contracts with {name[:40]!r}", f"one of: {', '.join(checks)}")
     return make_check(name)
 
 

@@ -10,8 +10,8 @@ from itertools import pairwise
 import yaml
 from pydantic import BaseModel
 
-from sm.config.model import Command, Config, ModelPrices
-from sm.config.section import Section
+from sm.config.model import Command, Config
+from sm.config.section import ProviderSection, Section
 from sm.core.states import TrustLevel
 
 _HEAD = """\
@@ -25,7 +25,6 @@ _HEAD = """\
 """
 _EXAMPLES: Mapping[str, tuple[str, BaseModel]] = {
     "commands": ("Reviewer", Command(command=("python3", "review.py"), env={"REVIEW_DEPTH": "2"})),
-    "prices": ("claude-sonnet", ModelPrices(input=3, output=15)),
 }
 """Commented examples for keys that hold sections with user-defined names, empty by default."""
 
@@ -48,7 +47,10 @@ def descriptions(section: type[BaseModel]) -> Mapping[str, str]:
     for base in reversed(section.__mro__):
         if not issubclass(base, Section) or base is Section:
             continue
-        definition = ast.parse(inspect.getsource(base)).body[0]
+        try:
+            definition = ast.parse(inspect.getsource(base)).body[0]
+        except OSError:  # `with_sections` made it
+            continue
         assert isinstance(definition, ast.ClassDef)
         for key, below in pairwise(definition.body):
             if isinstance(key, ast.AnnAssign) and isinstance(key.target, ast.Name):
@@ -57,12 +59,16 @@ def descriptions(section: type[BaseModel]) -> Mapping[str, str]:
                         found[key.target.id] = inspect.cleandoc(text)
                     case _:
                         pass
+    for name, field in section.model_fields.items():
+        if isinstance(field.default, ProviderSection):
+            found[name] = inspect.cleandoc(type(field.default).__doc__ or "")
     return found
 
 
 def _example_of(section: BaseModel, depth: int, *, described: bool = True) -> Iterator[str]:
     """`described`: all keys with their descriptions; otherwise only keys that differ from their defaults."""
     space = "  " * depth
+    examples = {**_EXAMPLES, **(section.examples if isinstance(section, ProviderSection) else {})}
     described_keys = descriptions(type(section)) if described else {}
     for name, field in type(section).model_fields.items():
         value = getattr(section, name)
@@ -82,8 +88,8 @@ def _example_of(section: BaseModel, depth: int, *, described: bool = True) -> It
             yield from _named_sections(value, depth + 1)
         else:
             yield from _entry(name, value, space)
-        if name in _EXAMPLES:
-            key, example = _EXAMPLES[name]
+        if name in examples:
+            key, example = examples[name]
             yield f"{space}# for example:"
             yield from (f"{space}# {line}" for line in (f"{name}:", *_named_sections({key: example}, 1)))
         if depth == 0:

@@ -1,6 +1,12 @@
-"""The base of every section of config.yaml."""
+"""The base of every section of config.yaml, and of the sections of providers."""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, ClassVar
 
 from pydantic import BaseModel, ConfigDict, model_validator
+
+if TYPE_CHECKING:
+    from sm.config.agents import AgentConfig
 
 
 class Section(BaseModel):
@@ -13,3 +19,26 @@ class Section(BaseModel):
     def _empty_section(cls, data: object) -> object:
         """Give an empty section (`tmux:` without content) its defaults."""
         return {} if data is None else data
+
+
+class ProviderSection(Section):
+    """The section of a provider, by the name of the provider. Its docstring describes it in the example.
+
+    It has the keys `agent_configs` (its agent types by name) and `env` (variables of its agents).
+    """
+
+    beside: ClassVar[Mapping[str, str]] = {}
+    """Keys that name a file, with the path of the file that null means, relative to config.yaml: if it is there."""
+    examples: ClassVar[Mapping[str, tuple[str, Section]]] = {}
+    """Commented examples for keys that hold sections with user-defined names, empty by default."""
+
+    if TYPE_CHECKING:  # else each would come before the other keys of the section
+        agent_configs: dict[str, AgentConfig]
+        env: dict[str, str]
+
+    def files(self) -> Iterator[tuple[str, str, Callable[[str], object]]]:
+        """Each key that names a file that must be valid: its name, the path, and the function that reads the file.
+
+        The function raises ConfigError.
+        """
+        yield from ()

@@ -104,7 +104,7 @@ def image_agents() -> dict[str, ImageRecipe]:
     return {known.name: known.image for known in agent_programs() if known.image is not None}
 
 
-def logins() -> dict[str, tuple[str, ...]]:
+def login_commands() -> dict[str, tuple[str, ...]]:
     """The command by which each agent CLI logs in, by its name."""
     return {known.name: known.login for known in agent_programs() if known.login}
 

@@ -12,7 +12,6 @@ from sm import __version__
 from sm.core.programs import image_agents
 from sm.errors import SmError, UsageError
 
-BUILD_COMMAND = "sm sandbox build"
 NODE = "node"
 """Brings npm; it has no choice of version."""
 ARGUMENTS = ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY", "NPM_CONFIG_REGISTRY")
@@ -63,7 +62,7 @@ def missing_program_hint(program: str) -> str:
     """The hint for an agent whose program the image does not have. `program`: its name or path."""
     name = os.path.basename(program)
     if name in (*image_agents(), NODE):
-        return f"{BUILD_COMMAND} --with {name}"
+        return f"sm sandbox build --with {name}"
     return "sandbox.image names an image with other programs: sm config edit"
 
 
@@ -102,7 +101,7 @@ class ImageFacts:
             return ()
         return (
             f"the image {self.name} is of sm {self.version}, this is sm {__version__}: "
-            f"to build it again, type {BUILD_COMMAND}",
+            f"to build it again, type sm sandbox build",
         )
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from sm.config import SandboxSection
 from sm.core.lifecycle import is_live
 from sm.core.models import Caller, Session, Workspace
-from sm.core.programs import agent_programs, logins
+from sm.core.programs import agent_programs, login_commands
 from sm.core.states import TrustLevel
 from sm.errors import IllegalState, NotFound, SandboxUnavailable, SmError, UsageError
 from sm.linux.cgroups import CgroupUsage, cgroup_of
@@ -228,9 +228,9 @@ class Sandboxing:
         SandboxUnavailable, StorageFull, AgentStartFailed.
         """
         key = self._key(caller, name)
-        commands = logins()
-        if login is not None and login not in commands:
-            raise UsageError(f"unknown agent {login[:40]!r}", f"use one of: {', '.join(commands)}")
+        logins = login_commands()
+        if login is not None and login not in logins:
+            raise UsageError(f"unknown agent {login[:40]!r}", f"use one of: {', '.join(logins)}")
         if login is None and all(record.key != key for record in await self._containers.list()):
             raise IllegalState(
                 f"{_owner(key)} has no container yet",
@@ -257,7 +257,7 @@ class Sandboxing:
                 for name, value in agent.container_variables.items()
             ),
         )
-        argv = commands[login] if login is not None else ("bash",)
+        argv = logins[login] if login is not None else ("bash",)
         return self._engine.enter_command(container, directory, variables, argv)
 
     async def _end_sessions(self, caller: Caller, key: str | None, *, force: bool) -> None:

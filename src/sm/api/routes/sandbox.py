@@ -20,7 +20,7 @@ from sm.api.context import ApiRequest
 from sm.api.fields import Present, count, doc
 from sm.api.query import Query, WaitQuery
 from sm.api.route import RouteTable
-from sm.core.programs import image_agents, logins
+from sm.core.programs import image_agents, login_commands
 from sm.errors import UsageError
 from sm.sandboxes.images import ImageBuild
 from sm.sessions.sandboxing import PruneScope
@@ -52,7 +52,9 @@ class ForceBody(Body):
 class EnterBody(Body):
     login: Annotated[
         str | None,
-        doc(f"{' or '.join(f'`{name}`' for name in logins())}: the login of this agent. Null: a shell."),
+        doc(
+            f"{' or '.join(f'`{name}`' for name in login_commands())}: the login of this agent. Null: a shell."
+        ),
     ] = None
 
 

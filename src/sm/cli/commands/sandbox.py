@@ -22,7 +22,7 @@ from sm.cli.selection import ask, yes_option
 from sm.client.http import percent_encode
 from sm.core.columns import cut
 from sm.core.lines import JsonObject, line
-from sm.core.programs import image_agents, logins
+from sm.core.programs import image_agents, login_commands
 from sm.errors import ExternalError, NotFound, UsageError
 
 _WAIT_S = 20
@@ -209,7 +209,9 @@ def shell(name: str) -> None:
 
 @command.command()
 @_name
-@click.argument("agent", required=False, default=next(iter(logins())), type=click.Choice([*logins()]))
+@click.argument(
+    "agent", required=False, default=next(iter(login_commands())), type=click.Choice([*login_commands()])
+)
 def login(name: str, agent: str) -> None:
     """Log in to an agent CLI in a container.
 

@@ -17,16 +17,17 @@ def make_provider(config: "Config") -> "Provider":
     """
     import os
 
-    from sm.config import read_briefing
     from sm.providers.claude.briefing import TEMPLATE
     from sm.providers.claude.dialect import use
     from sm.providers.claude.plan import ClaudeProvider
+    from sm.providers.claude.section import ClaudeSection, read_briefing
 
-    path = config.claude.briefing
-    use(config.claude.dialect)
+    section = config.section(ClaudeSection)
+    path = section.briefing
+    use(section.dialect)
     return ClaudeProvider(
-        config.claude,
-        config.claude_agents,
+        section,
+        config.agent_types_of(section),
         is_root=os.geteuid() == 0,
         inherited=config.sessions.inherit_environment_vars,
         template=TEMPLATE if path is None else read_briefing(path),

@@ -12,13 +12,14 @@ from sm.config import SandboxSection
 from sm.errors import IllegalState, ImageMissing, SandboxUnavailable, SandboxUnreachable, SmError
 from sm.sandboxes.docker.build import BuildReader, build_arguments, bundle_of, context_of, last_lines, plain
 from sm.sandboxes.docker.engine import Engine, EngineError
-from sm.sandboxes.images import BUILD_COMMAND, BuildLine, BuildRequest, ImageBuild, ImageFacts, UnusedImage
+from sm.sandboxes.images import BuildLine, BuildRequest, ImageBuild, ImageFacts, UnusedImage
 
 if TYPE_CHECKING:
     from docker import DockerClient
 
 log = logging.getLogger(__name__)
 
+_BUILD = "sm sandbox build"
 _BUILD_S = 7200.0
 _SILENCE_S = 900
 """The longest silence of an engine during a build: a step without output, such as a download."""
@@ -84,7 +85,7 @@ class Images:
     async def require(self, name: str) -> ImageFacts:
         """The image with this name. Raises ImageMissing if the engine has none."""
         if (image := await self.find(name)) is None:
-            raise ImageMissing(f"the engine has no image {name}", BUILD_COMMAND)
+            raise ImageMissing(f"the engine has no image {name}", _BUILD)
         return image
 
     async def start_build(self, request: BuildRequest) -> ImageBuild:
@@ -95,7 +96,7 @@ class Images:
         if (running := self._build) is not None and not running.is_done:
             if running.request != request:
                 raise IllegalState(
-                    "an image is being built with other options", f"wait for its end, then: {BUILD_COMMAND}"
+                    "an image is being built with other options", f"wait for its end, then: {_BUILD}"
                 )
             return running
         build = self._build = ImageBuild(request)
@@ -103,9 +104,7 @@ class Images:
         return build
 
     async def _run(self, build: ImageBuild) -> None:
-        result: ImageFacts | SmError = SandboxUnavailable(
-            "the build of the image was interrupted", BUILD_COMMAND
-        )
+        result: ImageFacts | SmError = SandboxUnavailable("the build of the image was interrupted", _BUILD)
         try:
             bundle = await asyncio.to_thread(bundle_of, self._settings.ca_file)
             image_id = await self._build_in_thread(build, bundle)
@@ -161,9 +160,9 @@ def _failure(build: ImageBuild, error: str) -> SandboxUnavailable:
     base = _FROM.match(lines[0])
     return SandboxUnavailable(
         f"the image could not be built:\n{output}",
-        f"{BUILD_COMMAND} --no-cache"
+        f"{_BUILD} --no-cache"
         if base is None
-        else f"without --pull, the build uses the base image that the engine has: {BUILD_COMMAND}"
+        else f"without --pull, the build uses the base image that the engine has: {_BUILD}"
         if build.request.pull
         else f"the engine must reach the registry, perhaps through a proxy of its own: docker pull {base[1]}",
     )
