@@ -49,7 +49,7 @@ class _AgentTypesQuery(Query):
 
     def variables(self) -> dict[str, str]:
         """The variables of the caller that locate files of agent CLIs."""
-        given = {name: getattr(self, name.lower()) for name in location_variables()}
+        given = {name: getattr(self, name.lower(), None) for name in location_variables()}
         return {name: value for name, value in given.items() if value}
 
 
