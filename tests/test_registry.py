@@ -12,6 +12,8 @@ from typing import Protocol
 import pytest
 
 from sm import registry
+from sm.core.programs import is_plan
+from sm.policy.rules import PathContext, evaluate, parse_rule
 from sm.registry import HookFormat, hook_format, tool_use_names
 from tests.cli.test_startup import HEAVY
 from tests.registered.lines import register
@@ -70,6 +72,22 @@ def test_part_raises_the_error_of_a_module_that_cannot_be_imported(
     assert registry.part("broken_package", "wire_format") is None
     with pytest.raises(ModuleNotFoundError, match="no_such_module"):
         registry.part("broken_package", "program")
+
+
+def test_rules_know_the_tools_of_a_registered_provider(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ValueError, match="use run without one"):
+        parse_rule("run(make *)")
+    register(monkeypatch)
+    place = PathContext("/work")
+
+    def is_allowed(tool: str, **arguments: object) -> bool:
+        return evaluate(["run(make *)", "wonder"], [], tool, arguments, place, cut=False) is not None
+
+    assert is_allowed("run", line="make all")
+    assert not is_allowed("run", line="make all; rm x")
+    assert not is_allowed("run", line="make all", unwatched=True)
+    assert not is_allowed("wonder")
+    assert is_plan("scheme")
 
 
 @pytest.mark.processes

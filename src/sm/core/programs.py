@@ -3,9 +3,11 @@
 Each package of the registry has them in its module `program`.
 """
 
+import functools
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 
 from sm import registry
 
@@ -44,6 +46,30 @@ class ImageRecipe:
     """The version that an image gets unless another one is named. Empty: the newest."""
 
 
+class RuleKind(StrEnum):
+    """The comparison of the pattern of a permission rule with an argument of a tool."""
+
+    COMMAND = "command"
+    """A command line of a shell."""
+    PATH = "path"
+    SEARCH = "search"
+    """The directory of a search. Without one, the search begins in the working directory."""
+    URL = "url"
+
+
+@dataclass(frozen=True, slots=True)
+class RuledTool:
+    """A tool whose uses rules with a pattern can tell apart."""
+
+    kind: RuleKind
+    argument: str
+    """The argument that a pattern is compared with."""
+    names: str | None = None
+    """The argument of a search that names files below its directory, or leads out of it."""
+    unruled: str | None = None
+    """An argument with which no rule allows a use."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentProgram:
     """The facts of one agent CLI, by which its provider and its program in images are named."""
@@ -65,6 +91,12 @@ class AgentProgram:
     """The command that logs in. Empty: it has no login in a container."""
     image: ImageRecipe | None = None
     """None: images do not have it."""
+    ruled_tools: Mapping[str, RuledTool] = field(default_factory=dict)
+    """Its tools for which a permission rule can have a pattern, by name."""
+    question_tools: frozenset[str] = frozenset()
+    """Its tools that ask a person, which no rule allows: a question needs an answer, and a yes does not answer it."""
+    plan_tools: frozenset[str] = frozenset()
+    """Its tools that ask for approval of a plan."""
     mcp_client: McpClient | None = None
     """None: it is no MCP client."""
 
@@ -95,8 +127,28 @@ class EngineProgram:
 
 def agent_programs() -> tuple[AgentProgram, ...]:
     """The agent CLIs of the registry, in its order, without providers that start any program."""
-    parts = (registry.part(package, "program") for package in registry.PROVIDERS.values())
+    return _programs(tuple(registry.PROVIDERS.values()))
+
+
+@functools.cache
+def _programs(packages: tuple[str, ...]) -> tuple[AgentProgram, ...]:
+    parts = (registry.part(package, "program") for package in packages)
     return tuple(part.PROGRAM for part in parts if part is not None)
+
+
+def ruled_tools() -> dict[str, RuledTool]:
+    """The tools of all agent CLIs for which a permission rule can have a pattern, by name."""
+    return {name: tool for known in agent_programs() for name, tool in known.ruled_tools.items()}
+
+
+def is_question(tool: str) -> bool:
+    """Return whether a tool asks a person."""
+    return any(tool in known.question_tools for known in agent_programs())
+
+
+def is_plan(tool: str | None) -> bool:
+    """Return whether a tool asks for approval of a plan."""
+    return any(tool in known.plan_tools for known in agent_programs())
 
 
 def image_agents() -> dict[str, ImageRecipe]:

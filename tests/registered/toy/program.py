@@ -1,6 +1,6 @@
 """The facts of `toy`."""
 
-from sm.core.programs import AgentProgram, ImageRecipe, McpClient, McpLaunch
+from sm.core.programs import AgentProgram, ImageRecipe, McpClient, McpLaunch, RuledTool, RuleKind
 
 
 def _mcp_config(launch: McpLaunch) -> str:
@@ -17,5 +17,8 @@ PROGRAM = AgentProgram(
     executed_files=(".toy/run",),
     login=("toy", "login"),
     image=ImageRecipe("@toys/toy", "package/bin/toy", tested="7.0"),
+    ruled_tools={"run": RuledTool(RuleKind.COMMAND, "line", unruled="unwatched")},
+    question_tools=frozenset({"wonder"}),
+    plan_tools=frozenset({"scheme"}),
     mcp_client=McpClient("~/.toy/servers", _mcp_config),
 )

@@ -1,6 +1,6 @@
 """The facts of claude that other rooms need. Standard library alone: commands and containers load this module."""
 
-from sm.core.programs import AgentProgram, ImageRecipe, McpClient, McpLaunch
+from sm.core.programs import AgentProgram, ImageRecipe, McpClient, McpLaunch, RuledTool, RuleKind
 
 
 def _mcp_config(launch: McpLaunch) -> dict[str, object]:
@@ -8,6 +8,8 @@ def _mcp_config(launch: McpLaunch) -> dict[str, object]:
     # Without alwaysLoad claude shows the model only the names of the tools.
     return {"mcpServers": {"sm": {"command": program, "args": arguments, "alwaysLoad": True}}}
 
+
+_FILE = RuledTool(RuleKind.PATH, "file_path")
 
 PROGRAM = AgentProgram(
     name="claude",
@@ -19,5 +21,16 @@ PROGRAM = AgentProgram(
     executed_files=(".claude/settings.json", ".claude/settings.local.json", ".mcp.json"),
     login=("claude", "auth", "login"),
     image=ImageRecipe("@anthropic-ai/claude-code", "package/claude", tested="2.1.332"),
+    ruled_tools={
+        # With this argument the command runs outside the sandbox of claude.
+        "Bash": RuledTool(RuleKind.COMMAND, "command", unruled="dangerouslyDisableSandbox"),
+        **dict.fromkeys(("Read", "Edit", "Write", "MultiEdit"), _FILE),
+        "NotebookEdit": RuledTool(RuleKind.PATH, "notebook_path"),
+        "WebFetch": RuledTool(RuleKind.URL, "url"),
+        "Grep": RuledTool(RuleKind.SEARCH, "path"),
+        "Glob": RuledTool(RuleKind.SEARCH, "path", names="pattern"),
+    },
+    question_tools=frozenset({"AskUserQuestion"}),
+    plan_tools=frozenset({"ExitPlanMode"}),
     mcp_client=McpClient(".mcp.json in the project, or ~/.claude.json for all projects", _mcp_config),
 )
