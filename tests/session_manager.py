@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from sm.config import Config
-from sm.providers import PROVIDERS
+from sm.providers import make_providers
 from sm.sessions.manager import Manager
 from sm.store import Store
 from sm.store.audit import Record
@@ -20,6 +20,6 @@ async def open_manager(
     steady: Callable[[], float] | None = None,
 ) -> AsyncIterator[tuple[Store, Manager]]:
     config = config or Config()
-    providers = {name: make(config) for name, make in PROVIDERS.items()}
+    providers = make_providers(config)
     async with await Store.open(str(directory / "sm.db"), now, steady) as store:
         yield store, Manager(config, store, providers, audit, now)

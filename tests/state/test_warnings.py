@@ -11,7 +11,7 @@ from sm.core.effects import EffectKind
 from sm.core.models import Session
 from sm.core.statuses import Status
 from sm.core.warnings import SessionWarning, WarningKind
-from sm.providers import PROVIDERS
+from sm.providers import make_providers
 from sm.state.notices import Notices
 from sm.state.pauses import Pauses
 from sm.state.warnings import Warnings
@@ -34,7 +34,7 @@ async def store(tmp_path: Path) -> AsyncIterator[Store]:
 async def warn(store: Store, about: Session, act: str) -> SessionWarning | None:
     """Warn of no progress of the session. `act`: as in `warnings.no_progress.do`."""
     config = Config.model_validate({"warnings": {"no_progress": {"do": act}}})
-    providers = {name: make(config) for name, make in PROVIDERS.items()}
+    providers = make_providers(config)
     notices, pauses = Notices(config), Pauses(Notices(config), providers)
     warnings = Warnings(config.warnings, notices, pauses, providers)
     return await commit(

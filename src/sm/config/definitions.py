@@ -9,9 +9,9 @@ from typing import Annotated
 import yaml
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, ValidationInfo
 
+from sm.config.agents import AgentConfig
 from sm.config.fields import Lifecycle, Model, Restart, Text
 from sm.config.loading import Document, yaml_mistake
-from sm.config.model import AgentConfig
 from sm.errors import ConfigError
 from sm.section import Section
 

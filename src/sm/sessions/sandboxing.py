@@ -9,18 +9,16 @@ from dataclasses import dataclass, field
 from sm.config import SandboxSection
 from sm.core.lifecycle import is_live
 from sm.core.models import Caller, Session, Workspace
+from sm.core.programs import agent_programs, login_commands
 from sm.core.states import TrustLevel
 from sm.errors import IllegalState, NotFound, SandboxUnavailable, SmError, UsageError
 from sm.linux.cgroups import CgroupUsage, cgroup_of
 from sm.paths import INSIDE_CA_FILE, INSIDE_HOME, InstancePaths
 from sm.policy.access import Action
-from sm.sandboxes.docker.build import BuildRequest, agents_of, arguments_of
-from sm.sandboxes.docker.container import Container, ContainerRecord
-from sm.sandboxes.docker.containers import ContainerEventKind, Containers
-from sm.sandboxes.docker.engine import Engine, EngineFacts
-from sm.sandboxes.docker.image import ImageBuild, ImageFacts, Images
-from sm.sandboxes.docker.spec import build_spec
+from sm.sandboxes.containers import Container, ContainerEventKind, ContainerRecord
+from sm.sandboxes.engine import ContainerEngine, EngineFacts
 from sm.sandboxes.home import ContainerHome
+from sm.sandboxes.images import BuildRequest, ImageBuild, ImageFacts, agents_of, arguments_of
 from sm.sessions.home_files import write_missing
 from sm.sessions.kill import Kills
 from sm.sessions.manager import Manager
@@ -29,8 +27,6 @@ from sm.store import Store
 
 DEFAULT = "default"
 """The name of the container for sessions without a workspace."""
-LOGINS: Mapping[str, tuple[str, ...]] = {"claude": ("claude", "auth", "login"), "codex": ("codex", "login")}
-"""The command by which each agent CLI logs in."""
 _HOME_FILES_MAX = 500_000
 
 
@@ -114,26 +110,24 @@ class Sandboxing:
         store: Store,
         manager: Manager,
         kills: Kills,
-        engine: Engine,
-        images: Images,
-        containers: Containers,
+        engine: ContainerEngine,
         paths: InstancePaths,
         settings: Callable[[Workspace | None], SandboxSection],
         home_files: Callable[[str], Mapping[str, str]],
     ) -> None:
-        """`home_files`: the files that an agent CLI of LOGINS needs in a new home, by their paths in the container."""
+        """`home_files`: the files that an agent CLI needs in a new home, by their paths in the container."""
         self._store = store
         self._manager = manager
         self._kills = kills
-        self._engine = engine
-        self._images = images
-        self._containers = containers
+        self._engine = engine.link
+        self._images = engine.images
+        self._containers = engine.containers
         self._paths = paths
         self._settings = settings
         self._home_files = home_files
         self._ooms = _OomTimes(manager.now)
-        containers.listen(self._ooms.on_event)
-        images.listen(containers.image_changed)
+        engine.containers.listen(self._ooms.on_event)
+        engine.images.listen(engine.containers.image_changed)
 
     # ------------------------------------------------------------------------------------------------- image
 
@@ -168,7 +162,7 @@ class Sandboxing:
             image = await self._images.find(self._images.name)
             records = await self._containers.list(all_instances=True)
             shown = await asyncio.gather(
-                *(self._container(record, facts) for record in records if self._is_ours(record))
+                *(self._container(record) for record in records if self._is_ours(record))
             )
         except SandboxUnavailable as error:
             return SandboxStatus(EngineStatus(self._engine.url, error), self._images.name)
@@ -181,25 +175,15 @@ class Sandboxing:
     def _is_ours(self, record: ContainerRecord) -> bool:
         return record.labels.get("instance") == self._store.instance
 
-    async def _container(self, record: ContainerRecord, facts: EngineFacts) -> ContainerStatus:
+    async def _container(self, record: ContainerRecord) -> ContainerStatus:
         key = record.key
         problem = self._containers.problem(key)
         is_current = True
         try:
             workspace = self._workspace(key)
-            settings = self._settings(workspace)
-            spec = await asyncio.to_thread(
-                build_spec,
-                workspace,
-                settings,
-                self._paths,
-                self._store.instance,
-                nofile_max=facts.nofile_max,
-            )
-            image = await self._images.find(settings.image)
-            is_current = record.labels.get("config") == spec.hash and (
-                image is None or image.id == record.image
-            )
+            is_current = await self._containers.is_current(record, workspace)
+            image = await self._images.find(self._settings(workspace).image)
+            is_current = is_current and (image is None or image.id == record.image)
         except SmError as error:
             problem = problem or error.message
         running = record.running()
@@ -244,8 +228,9 @@ class Sandboxing:
         SandboxUnavailable, StorageFull, AgentStartFailed.
         """
         key = self._key(caller, name)
-        if login is not None and login not in LOGINS:
-            raise UsageError(f"unknown agent {login[:40]!r}", f"use one of: {', '.join(LOGINS)}")
+        logins = login_commands()
+        if login is not None and login not in logins:
+            raise UsageError(f"unknown agent {login[:40]!r}", f"use one of: {', '.join(logins)}")
         if login is None and all(record.key != key for record in await self._containers.list()):
             raise IllegalState(
                 f"{_owner(key)} has no container yet",
@@ -266,14 +251,14 @@ class Sandboxing:
         directory = INSIDE_HOME if workspace is None or login is not None else workspace.directory
         variables = (
             *("TERM", f"HOME={INSIDE_HOME}", f"NODE_EXTRA_CA_CERTS={INSIDE_CA_FILE}"),
-            *("CLAUDE_CODE_SANDBOXED=1", "DISABLE_AUTOUPDATER=1"),
+            *(
+                f"{name}={value}"
+                for agent in agent_programs()
+                for name, value in agent.container_variables.items()
+            ),
         )
-        return [
-            *("docker", "-H", self._engine.url, "exec", "-it"),
-            *(word for variable in variables for word in ("-e", variable)),
-            *("--user", f"{container.uid}:{container.gid}", "--workdir", directory, container.id),
-            *(LOGINS[login] if login is not None else ("bash",)),
-        ]
+        argv = logins[login] if login is not None else ("bash",)
+        return self._engine.enter_command(container, directory, variables, argv)
 
     async def _end_sessions(self, caller: Caller, key: str | None, *, force: bool) -> None:
         sessions = self._sessions(key)

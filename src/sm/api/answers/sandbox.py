@@ -5,7 +5,7 @@ from typing import Annotated
 from typing_extensions import TypedDict  # pydantic reads the one of `typing` only from Python 3.12 on
 
 from sm.api.fields import Time, doc
-from sm.sandboxes.docker.image import ImageFacts
+from sm.sandboxes.images import ImageFacts
 from sm.sessions.sandboxing import ContainerStatus, EngineStatus, SandboxStatus, UnusedThing
 
 

@@ -1,6 +1,8 @@
 """The routes of agent types, and of the evidence, actions, progress, output and checkpoints of agents."""
 
-from typing import Annotated, cast
+from typing import TYPE_CHECKING, Annotated, cast
+
+from pydantic import create_model
 
 from sm.api.answers.agents import (
     ActionView,
@@ -28,24 +30,40 @@ from sm.core.labels import label, name_to_type, short_label
 from sm.core.models import PermissionMode, RequestKey
 from sm.core.observation import Source
 from sm.core.pauses import pause_fact
+from sm.core.programs import location_variables
 from sm.core.text import folded
 from sm.core.timestamps import iso
 from sm.equipment.agent_types import AgentType, Catalog
 from sm.errors import NoTerminal
 from sm.monitor.evidence import Ledger
 from sm.policy.access import Action
-from sm.providers import LOCATION_VARIABLES
 
 _REASON_MAX = 200
 """Characters of a status's reason for callers that may not read the session."""
 routes = RouteTable()
 
 
-class AgentTypesQuery(Query):
+class _AgentTypesQuery(Query):
     workspace: WorkspaceName | None = None
     cwd: Annotated[str | None, doc("The caller's directory.")] = None
-    home: Annotated[str | None, doc("The caller's `HOME`.")] = None
-    claude_config_dir: Annotated[str | None, doc("The caller's `CLAUDE_CONFIG_DIR`.")] = None
+
+    def variables(self) -> dict[str, str]:
+        """The variables of the caller that locate files of agent CLIs."""
+        given = {name: getattr(self, name.lower(), None) for name in location_variables()}
+        return {name: value for name, value in given.items() if value}
+
+
+if TYPE_CHECKING:
+    AgentTypesQuery = _AgentTypesQuery
+else:
+    AgentTypesQuery = create_model(
+        "AgentTypesQuery",
+        __base__=_AgentTypesQuery,
+        **{
+            name.lower(): (Annotated[str | None, doc(f"The caller's `{name}`.")], None)
+            for name in location_variables()
+        },
+    )
 
 
 class OutputQuery(SeenQuery):
@@ -87,8 +105,7 @@ class CompleteBody(Body):
 @routes.route("GET", "/v1/agents", agents=True, audit="agents")
 async def agent_types(request: ApiRequest, query: AgentTypesQuery) -> AgentTypesView:
     """List the agent types that the caller can spawn."""
-    variables = {name: getattr(query, name.lower()) for name in LOCATION_VARIABLES}
-    variables = {name: value for name, value in variables.items() if value}
+    variables = query.variables()
     catalog = await request.services.sessions.agent_types(
         request.caller, query.workspace, query.cwd, variables
     )

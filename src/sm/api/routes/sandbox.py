@@ -20,8 +20,9 @@ from sm.api.context import ApiRequest
 from sm.api.fields import Present, count, doc
 from sm.api.query import Query, WaitQuery
 from sm.api.route import RouteTable
+from sm.core.programs import image_agents, login_commands
 from sm.errors import UsageError
-from sm.sandboxes.docker.image import ImageBuild
+from sm.sandboxes.images import ImageBuild
 from sm.sessions.sandboxing import PruneScope
 
 _PATHS_MAX = 1000
@@ -30,7 +31,8 @@ routes = RouteTable()
 
 class BuildBody(Body):
     agents: Annotated[
-        list[str], doc("`claude`, `claude@VERSION`, `codex`, `codex@VERSION`, `node`.", maxItems=10)
+        list[str],
+        doc(f"{''.join(f'`{name}`, `{name}@VERSION`, ' for name in image_agents())}`node`.", maxItems=10),
     ] = Field(default_factory=list)
     no_cache: bool | None = None
     pull: Annotated[bool | None, doc("Ask the registry for a newer base image.")] = None
@@ -48,7 +50,12 @@ class ForceBody(Body):
 
 
 class EnterBody(Body):
-    login: Annotated[str | None, doc("`claude` or `codex`: the login of this agent. Null: a shell.")] = None
+    login: Annotated[
+        str | None,
+        doc(
+            f"{' or '.join(f'`{name}`' for name in login_commands())}: the login of this agent. Null: a shell."
+        ),
+    ] = None
 
 
 class PathsBody(Body):

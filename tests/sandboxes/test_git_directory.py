@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sm.sandboxes.docker.git_directory import LinkedWorktree, linked_worktree
+from sm.sandboxes.git_directory import LinkedWorktree, linked_worktree
 
 pytestmark = pytest.mark.processes  # git makes the repositories
 
