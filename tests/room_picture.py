@@ -19,7 +19,7 @@ BANDS: Mapping[str, tuple[str, ...]] = {
     "Use cases": ("services", "messaging", "monitor", "requests", "sessions", "equipment"),
     "Storage": ("state", "store"),
     "Drivers": ("notifiers", "providers", "sandboxes", "terminals"),
-    "Foundation": ("config", "linux", "policy", "feed", "client", "board", "core"),
+    "Foundation": ("config", "linux", "policy", "feed", "client", "board", "wire_types", "core"),
 }
 LEAVES = {"errors", "paths", "wire"}
 """Modules that any room may import: only the table shows them, not the picture."""

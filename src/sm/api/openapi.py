@@ -1,5 +1,7 @@
 """Generates docs/openapi.json from the route table: `python -m sm.api.openapi > docs/openapi.json`."""
 
+import dataclasses
+import inspect
 import json
 import sys
 import textwrap
@@ -16,6 +18,7 @@ from sm.api.fields import REQUIRED
 from sm.api.query import Query
 from sm.api.route import Route, StreamOf
 from sm.api.routes import ROUTES
+from sm.core.attribute_docs import attribute_docs
 from sm.errors import BY_CODE
 from sm.wire import KEY_HEADER, KEY_MAX, PROTOCOL, PROTOCOL_HEADER
 
@@ -106,6 +109,9 @@ class _Generator(GenerateJsonSchema):
     def typed_dict_schema(self, schema: core_schema.TypedDictSchema) -> JsonSchemaValue:
         return _plain(super().typed_dict_schema(schema))
 
+    def dataclass_schema(self, schema: core_schema.DataclassSchema) -> JsonSchemaValue:
+        return _described(_plain(super().dataclass_schema(schema)), schema["cls"])
+
 
 def _plain(schema: JsonSchemaValue) -> JsonSchemaValue:
     schema.pop("title", None)
@@ -117,6 +123,18 @@ def _plain(schema: JsonSchemaValue) -> JsonSchemaValue:
             field.pop("default", None)
     if required:
         schema["required"] = required
+    return schema
+
+
+def _described(schema: JsonSchemaValue, cls: type) -> JsonSchemaValue:
+    """Add the docstrings of a dataclass and of its fields to its schema."""
+    if cls.__doc__ and not cls.__doc__.startswith(
+        f"{cls.__name__}("
+    ):  # as `dataclass` writes it where there is none
+        schema["description"] = inspect.cleandoc(cls.__doc__)
+    for base in filter(dataclasses.is_dataclass, cls.__mro__):
+        for name, text in attribute_docs(base).items():
+            schema["properties"][name].setdefault("description", " ".join(text.split()))
     return schema
 
 

@@ -233,8 +233,8 @@ def _with_sums(text: orjson.Fragment, own: Totals, tree: Totals, now_s: float) -
 
 def build_view(view: type[View], source: object, **own: Any) -> View:
     """An object of the documented type `view`, with the values in `own`, and attributes of `source` for the rest."""
-    fields = view.__annotations__
-    return cast(View, {name: own[name] if name in own else getattr(source, name) for name in fields})
+    fields = getattr(view, "__dataclass_fields__", view.__annotations__)
+    return view(**{name: own[name] if name in own else getattr(source, name) for name in fields})
 
 
 def session_json(

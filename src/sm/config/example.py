@@ -1,17 +1,15 @@
 """Generates config.yaml.example from the model."""
 
-import ast
 import functools
-import inspect
 import textwrap
 from collections.abc import Iterator, Mapping
-from itertools import pairwise
 
 import yaml
 from pydantic import BaseModel
 
 from sm.config.model import Command, Config, ModelPrices
 from sm.config.section import Section
+from sm.core.attribute_docs import attribute_docs
 from sm.core.states import TrustLevel
 
 _HEAD = """\
@@ -46,17 +44,8 @@ def descriptions(section: type[BaseModel]) -> Mapping[str, str]:
     """
     found: dict[str, str] = {}
     for base in reversed(section.__mro__):
-        if not issubclass(base, Section) or base is Section:
-            continue
-        definition = ast.parse(inspect.getsource(base)).body[0]
-        assert isinstance(definition, ast.ClassDef)
-        for key, below in pairwise(definition.body):
-            if isinstance(key, ast.AnnAssign) and isinstance(key.target, ast.Name):
-                match below:
-                    case ast.Expr(ast.Constant(str(text))):
-                        found[key.target.id] = inspect.cleandoc(text)
-                    case _:
-                        pass
+        if issubclass(base, Section) and base is not Section:
+            found |= attribute_docs(base)
     return found
 
 

@@ -6,10 +6,11 @@ from typing_extensions import TypedDict  # pydantic reads the one of `typing` on
 
 from sm.api.answers.sessions import PausedView, SessionLabel
 from sm.api.answers.usage import EstimateView, SumsView, TokensView, TreeSumsView
-from sm.api.fields import Anything, Time, doc, words
+from sm.api.fields import doc
 from sm.core.items import ItemState
 from sm.core.observation import Source
 from sm.core.statuses import Status
+from sm.wire_types.fields import Anything, Time, words
 
 ProgressStatus = Annotated[str, words(["working" if s is Status.RUNNING else s for s in Status])]
 

@@ -4,8 +4,9 @@ from typing import Annotated
 
 from typing_extensions import TypedDict  # pydantic reads the one of `typing` only from Python 3.12 on
 
-from sm.api.fields import Anything, Time, doc
+from sm.api.fields import doc
 from sm.core.states import EventType
+from sm.wire_types.fields import Anything, Time
 
 
 class EventView(TypedDict):

@@ -6,10 +6,11 @@ from typing_extensions import TypedDict  # pydantic reads the one of `typing` on
 
 from sm.api.answers.sessions import SessionLabel, SessionView
 from sm.api.answers.usage import TokensView
-from sm.api.fields import Anything, Time, doc
+from sm.api.fields import doc
 from sm.core.attention import Attention
 from sm.core.statuses import Status
 from sm.core.usage_series import UsagePeriod
+from sm.wire_types.fields import Anything, Time
 
 
 class LastToolView(TypedDict):

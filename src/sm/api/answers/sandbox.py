@@ -4,9 +4,10 @@ from typing import Annotated
 
 from typing_extensions import TypedDict  # pydantic reads the one of `typing` only from Python 3.12 on
 
-from sm.api.fields import Time, doc
+from sm.api.fields import doc
 from sm.sandboxes.docker.image import ImageFacts
 from sm.sessions.sandboxing import ContainerStatus, EngineStatus, SandboxStatus, UnusedThing
+from sm.wire_types.fields import Time
 
 
 class EngineView(TypedDict):

@@ -5,8 +5,9 @@ from typing import Annotated
 from typing_extensions import TypedDict  # pydantic reads the one of `typing` only from Python 3.12 on
 
 from sm.api.answers.sessions import SessionLabel
-from sm.api.fields import Time, doc
+from sm.api.fields import doc
 from sm.core.search_types import SearchType
+from sm.wire_types.fields import Time
 
 
 class FoundView(TypedDict):

@@ -5,11 +5,12 @@ from typing import Annotated, Literal
 from pydantic import Field
 from typing_extensions import TypedDict  # pydantic reads the one of `typing` only from Python 3.12 on
 
-from sm.api.fields import Anything, Time, doc, schema
+from sm.api.fields import doc
 from sm.core.items import ItemKind, ItemState
 from sm.core.states import Mode, TrustLevel
+from sm.wire_types.fields import Anything, Time, narrowed
 
-Name = Annotated[str, schema("string", pattern="^[A-Za-z0-9_.-]{1,64}$")]
+Name = Annotated[str, narrowed("string", pattern="^[A-Za-z0-9_.-]{1,64}$")]
 Names = Literal["all"] | Annotated[list[Name], Field(max_length=200)]
 
 

@@ -18,7 +18,7 @@ from sm.api.answers.agents import (
 from sm.api.answers.sessions import StartedView
 from sm.api.body import Body
 from sm.api.context import ApiRequest
-from sm.api.fields import Anything, NeededText, Present, Time, count, doc, words
+from sm.api.fields import NeededText, Present, count, doc
 from sm.api.query import LISTED, LISTED_MAX, CheckpointLimit, Query, SeenQuery, WorkspaceName
 from sm.api.route import RouteTable
 from sm.api.sums import estimate_json, session_sums_json
@@ -35,6 +35,7 @@ from sm.errors import NoTerminal
 from sm.monitor.evidence import Ledger
 from sm.policy.access import Action
 from sm.providers import LOCATION_VARIABLES
+from sm.wire_types.fields import Anything, Time, words
 
 _REASON_MAX = 200
 """Characters of a status's reason for callers that may not read the session."""

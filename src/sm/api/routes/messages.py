@@ -6,7 +6,7 @@ from sm.api.answers.messages import LetterView, LoggedView, MessageView, SentVie
 from sm.api.answers.sessions import SessionView
 from sm.api.body import Body
 from sm.api.context import ApiRequest
-from sm.api.fields import NeededText, Present, Seconds, WholeNumber, choice, doc, schema
+from sm.api.fields import NeededText, Present, Seconds, WholeNumber, choice, doc
 from sm.api.query import LISTED, Limit, Query, Recursive, SeenQuery, SessionName, WaitQuery, WorkspaceName
 from sm.api.route import RouteTable
 from sm.api.routes.sessions import WaitS
@@ -18,6 +18,7 @@ from sm.core.wording import outcome
 from sm.errors import NotFound
 from sm.policy.access import Action
 from sm.services import SessionFilter
+from sm.wire_types.fields import narrowed
 
 routes = RouteTable()
 
@@ -58,7 +59,7 @@ class SendBody(Body):
 
 class TakeBody(Body):
     limit: Annotated[
-        Annotated[Seconds, schema("integer", minimum=0, maximum=86_400)] | None, doc("At most 50.")
+        Annotated[Seconds, narrowed("integer", minimum=0, maximum=86_400)] | None, doc("At most 50.")
     ] = None
     wait_s: WaitS = None
 

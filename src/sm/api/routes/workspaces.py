@@ -14,12 +14,13 @@ from sm.api.answers.workspaces import (
 )
 from sm.api.body import Body, EmptyBody
 from sm.api.context import ApiRequest
-from sm.api.fields import REQUIRED, NeededText, NeededTexts, Present, doc, schema
+from sm.api.fields import REQUIRED, NeededText, NeededTexts, Present, doc
 from sm.api.query import Query
 from sm.api.route import RouteTable
 from sm.api.views import build_view
 from sm.config import SandboxOptions
 from sm.core.models import RequestKey, Workspace
+from sm.wire_types.fields import narrowed
 
 routes = RouteTable()
 
@@ -39,7 +40,7 @@ class CapabilitiesBody(TypedDict, total=False):
 
 SandboxSettings = Annotated[
     Any,
-    schema(
+    narrowed(
         "object",
         properties={name: {"type": "string"} for name in SandboxOptions.model_fields},
         additionalProperties=False,
