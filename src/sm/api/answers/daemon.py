@@ -4,8 +4,8 @@ from typing import Annotated
 
 from typing_extensions import TypedDict  # pydantic reads the one of `typing` only from Python 3.12 on
 
-from sm.api.answers.accounts import AccountView
 from sm.api.fields import doc
+from sm.wire_types.accounts import AccountView
 
 
 class DaemonView(TypedDict):
