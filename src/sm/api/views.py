@@ -7,7 +7,6 @@ from typing import Any, TypeVar, cast
 
 import orjson
 
-from sm.api.answers.events import EventView
 from sm.api.answers.messages import LetterView, MessageView
 from sm.api.answers.requests import RequestView
 from sm.api.answers.sessions import (
@@ -39,6 +38,7 @@ from sm.services import Services
 from sm.sessions.budgets import BudgetStatus
 from sm.sessions.manager import SessionResult
 from sm.sessions.restore import RestoreResult
+from sm.wire_types.events import EventView
 
 View = TypeVar("View")
 SessionWarnings = tuple[SessionWarning, ...]

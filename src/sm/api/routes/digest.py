@@ -2,13 +2,13 @@
 
 from typing import Annotated
 
-from sm.api.answers.digest import DigestEntryView, DigestView, TreeSpendingView
 from sm.api.context import ApiRequest
 from sm.api.fields import doc
 from sm.api.query import Moment, Query, WorkspaceName
 from sm.api.route import RouteTable
 from sm.api.views import build_view
 from sm.core.timestamps import iso
+from sm.wire_types.digest import DigestEntryView, DigestView, TreeSpendingView
 
 _DEFAULT_S = 12 * 3600.0
 routes = RouteTable()
