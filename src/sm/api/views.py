@@ -8,7 +8,6 @@ from typing import Any, TypeVar, cast
 import orjson
 
 from sm.api.answers.messages import LetterView, MessageView
-from sm.api.answers.requests import RequestView
 from sm.api.answers.sessions import (
     FailureView,
     LossView,
@@ -20,7 +19,6 @@ from sm.api.answers.sessions import (
     StartedView,
     WarningView,
 )
-from sm.api.answers.workspaces import WorkspaceView
 from sm.api.budget_views import budget_json
 from sm.api.sums import session_sums_json
 from sm.core.labels import label, label_of, short_label
@@ -39,6 +37,8 @@ from sm.sessions.budgets import BudgetStatus
 from sm.sessions.manager import SessionResult
 from sm.sessions.restore import RestoreResult
 from sm.wire_types.events import EventView
+from sm.wire_types.requests import RequestView
+from sm.wire_types.workspaces import CapabilitiesView, WorkspaceView
 
 View = TypeVar("View")
 SessionWarnings = tuple[SessionWarning, ...]
@@ -186,7 +186,9 @@ class Views:
             WorkspaceView,
             workspace,
             working_dir=workspace.directory,
-            capabilities={kind: "all" if names is None else names for kind, names in given.items()},
+            capabilities=CapabilitiesView(
+                **{kind: "all" if names is None else names for kind, names in given.items()}
+            ),
             sessions=len(sessions),
             live=sum(is_live(s.status) for s in sessions),
         )

@@ -152,7 +152,7 @@ def _sent_view(views: Views, request: Request) -> SentView:
         "session_id": request.session_id,
         "label": views.recipient(request.session_id),
         "from": request.answered_by or "",
-        "from_label": views.request(request)["answered_by_label"] or "",
+        "from_label": views.request(request).answered_by_label or "",
         "status": MessageState.SUBMITTED,
         "mode": MessageMode.AUTO,
         "evidence": f"answered {request.name}",

@@ -2,7 +2,6 @@
 
 from typing import Annotated
 
-from sm.api.answers.requests import RequestView
 from sm.api.body import Body
 from sm.api.context import ApiRequest
 from sm.api.fields import LongText, NeededText, Present, Seconds, doc
@@ -11,6 +10,7 @@ from sm.api.route import RouteTable
 from sm.core.models import RequestKey
 from sm.requests.answers import RequestReply
 from sm.wire_types.fields import narrowed
+from sm.wire_types.requests import RequestView
 
 Option = Annotated[str, narrowed("string", maxLength=200)]
 routes = RouteTable()
