@@ -21,6 +21,7 @@ from sm.api.routes import ROUTES
 from sm.core.attribute_docs import attribute_docs
 from sm.errors import BY_CODE
 from sm.wire import KEY_HEADER, KEY_MAX, PROTOCOL, PROTOCOL_HEADER
+from sm.wire_types.sparse import Sparse, json_name
 
 Schema = dict[str, Any]
 
@@ -135,6 +136,9 @@ def _described(schema: JsonSchemaValue, cls: type) -> JsonSchemaValue:
     for base in filter(dataclasses.is_dataclass, cls.__mro__):
         for name, text in attribute_docs(base).items():
             schema["properties"][name].setdefault("description", " ".join(text.split()))
+    if issubclass(cls, Sparse):
+        schema["properties"] = {json_name(name): field for name, field in schema["properties"].items()}
+        schema["required"] = [json_name(name) for name in schema["required"]]
     return schema
 
 

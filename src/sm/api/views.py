@@ -7,7 +7,6 @@ from typing import Any, TypeVar, cast
 
 import orjson
 
-from sm.api.answers.messages import LetterView, MessageView
 from sm.api.answers.sessions import (
     FailureView,
     LossView,
@@ -37,6 +36,7 @@ from sm.sessions.budgets import BudgetStatus
 from sm.sessions.manager import SessionResult
 from sm.sessions.restore import RestoreResult
 from sm.wire_types.events import EventView
+from sm.wire_types.messages import LetterView, MessageView
 from sm.wire_types.requests import RequestView
 from sm.wire_types.workspaces import CapabilitiesView, WorkspaceView
 
@@ -199,14 +199,16 @@ class Views:
             message,
             message_id=message.id,
             status=message.state,
-            **{"from": message.sender},
+            from_=message.sender,
             from_label=self._label_of(message.sender),
             label=self.recipient(message.session_id),
             held_until=message.held_until if message.is_held else None,
         )
 
     def letter(self, rendered: RenderedMessage) -> LetterView:
-        return {**self.message(rendered.message), "text": rendered.text, "shown": rendered.shown}
+        return build_view(
+            LetterView, self.message(rendered.message), text=rendered.text, shown=rendered.shown
+        )
 
     def recipient(self, session_id: str | None) -> str:
         """The recipient of a message, for people."""

@@ -178,4 +178,4 @@ def _headline(request: ApiRequest, rendered: RenderedMessage) -> list[str]:
     sender = request.services.store.sessions.get(message.sender)
     if message.session_id is None and sender is not None:
         return [operator_message_notice(sender, message, rendered.text)]
-    return [f"message {message.id} from {request.views.message(message)['from_label']}"]
+    return [f"message {message.id} from {request.views.message(message).from_label}"]
