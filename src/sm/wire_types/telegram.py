@@ -2,15 +2,7 @@
 
 from dataclasses import dataclass
 
-
-@dataclass(frozen=True, slots=True)
-class DroppedCallView:
-    """A call that Telegram refused."""
-
-    at: str
-    chat_id: int | None
-    method: str
-    reason: str
+from sm.core.telegram import DroppedCall
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +50,7 @@ class TelegramView:
     """The number of calls that Telegram refused."""
     left_out: int
     """The number of reports left out since the last summary."""
-    last_dropped: list[DroppedCallView]
+    last_dropped: list[DroppedCall]
     chats: list[TelegramChatView]
     owners: list[str]
     """The owners of the configuration: `telegram:4711`."""

@@ -50,9 +50,7 @@ async def deny_user(request: ApiRequest, body: EmptyBody, key: RequestKey | None
 @routes.route("POST", "/v1/pairings/{user}/revoke", agents=False)
 async def revoke_user(request: ApiRequest, body: EmptyBody, key: RequestKey | None) -> RevokedUserView:
     """End the pairing of a user. The user's sessions go on and belong to the operator."""
-    return build_view(
-        RevokedUserView, await request.services.pairings.revoke(request.caller, request.name, key)
-    )
+    return await request.services.pairings.revoke(request.caller, request.name, key)
 
 
 def _request_view(request: PairRequest) -> PairRequestView:

@@ -129,20 +129,14 @@ async def writable_paths(request: ApiRequest, body: PathsBody) -> WritableView:
 async def unused_things(request: ApiRequest, query: UnusedQuery) -> list[UnusedView]:
     """List the containers, homes and images that a prune would remove."""
     scope = PruneScope(query.homes, query.images)
-    return [
-        build_view(UnusedView, thing)
-        for thing in await request.services.sandboxing.unused(request.caller, scope)
-    ]
+    return await request.services.sandboxing.unused(request.caller, scope)
 
 
 @routes.route("POST", "/v1/sandbox/prune", agents=False, audit="prune")
 async def prune_sandboxes(request: ApiRequest, body: PruneBody) -> list[UnusedView]:
     """Remove stopped containers without sessions, and homes and images that nothing uses."""
     scope = PruneScope(bool(body.homes), bool(body.images))
-    return [
-        build_view(UnusedView, thing)
-        for thing in await request.services.sandboxing.prune(request.caller, scope)
-    ]
+    return await request.services.sandboxing.prune(request.caller, scope)
 
 
 def _progress(build: ImageBuild, after: int) -> BuildView:

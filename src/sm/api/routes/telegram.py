@@ -9,7 +9,6 @@ from sm.api.route import RouteTable
 from sm.api.views import build_view
 from sm.core.models import RequestKey
 from sm.wire_types.telegram import (
-    DroppedCallView,
     GroupRightsView,
     TelegramChatView,
     TelegramView,
@@ -35,7 +34,7 @@ async def telegram_status(request: ApiRequest) -> TelegramView:
         waiting=status.waiting,
         dropped=status.counts.dropped,
         left_out=status.counts.left_out,
-        last_dropped=[build_view(DroppedCallView, call) for call in status.dropped],
+        last_dropped=list(status.dropped),
         chats=[build_view(TelegramChatView, chat) for chat in status.chats],
         owners=list(status.owners),
         paired=status.paired,
