@@ -1,7 +1,6 @@
 """Builds the answers with sums, and reports of usage (docs/protocol.md)."""
 
 from collections.abc import Callable
-from typing import Any
 
 from sm.core.tree_totals import Totals
 from sm.core.usage import TokenCounts
@@ -20,19 +19,19 @@ from sm.wire_types.usage import (
 
 def session_sums_json(own: Totals, tree: Totals, now_s: float) -> SessionSumsView:
     return SessionSumsView(
-        own=SumsView(**_sums(own, now_s)),
-        tree=TreeSumsView(**_sums(tree, now_s), sessions=tree.sessions, live=tree.live, removed=tree.removed),
+        SumsView(*_sums(own, now_s)),
+        TreeSumsView(*_sums(tree, now_s), tree.sessions, tree.live, tree.removed),
     )
 
 
-def _sums(sums: Totals, now_s: float) -> dict[str, Any]:
-    return {
-        "tokens": tokens_json(sums.counted),
-        "tokens_partial": sums.unread > 0,
-        "cost_usd": sums.known_cost_usd,
-        "cost_partial": sums.unpriced > 0,
-        "minutes": sums.minutes(now_s),
-    }
+def _sums(sums: Totals, now_s: float) -> tuple[TokensView | None, bool, float | None, bool, float]:
+    return (
+        tokens_json(sums.counted),
+        sums.unread > 0,
+        sums.known_cost_usd,
+        sums.unpriced > 0,
+        sums.minutes(now_s),
+    )
 
 
 def tokens_json(counts: TokenCounts | None) -> TokensView | None:
