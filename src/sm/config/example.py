@@ -1,8 +1,10 @@
 """Generates config.yaml.example from the model."""
 
+import functools
 import inspect
 import textwrap
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 
 import yaml
 from pydantic import BaseModel
@@ -11,6 +13,7 @@ from sm.config.model import Command, Config
 from sm.config.section import ProviderSection
 from sm.core.attribute_docs import attribute_docs
 from sm.core.states import TrustLevel
+from sm.section import Section
 
 _HEAD = """\
 # Configuration of sm: every key with its default. sm reads $SM_HOME/config.yaml or, without
@@ -34,14 +37,23 @@ def example() -> str:
     return "\n".join(lines)
 
 
+@functools.cache
 def descriptions(section: type[BaseModel]) -> Mapping[str, str]:
-    """The docstring below each key, and for a section of a provider the docstring of its class."""
-    sections = {
-        name: inspect.cleandoc(type(field.default).__doc__ or "")
-        for name, field in section.model_fields.items()
-        if isinstance(field.default, ProviderSection)
-    }
-    return {**attribute_docs(section), **sections}
+    """Read the docstring below each key from the source of a section and of its base classes.
+
+    A section of a provider is described by the docstring of its class. pydantic can read docstrings too
+    (`use_attribute_docstrings`), but for each section at its import: a tenth of the start of the daemon, which shows no
+    description.
+    """
+    found: dict[str, str] = {}
+    for base in reversed(section.__mro__):
+        if issubclass(base, Section) and base is not Section:
+            with suppress(OSError):  # a generated class has no source
+                found |= attribute_docs(base)
+    for name, field in section.model_fields.items():
+        if isinstance(field.default, ProviderSection):
+            found[name] = inspect.cleandoc(type(field.default).__doc__ or "")
+    return found
 
 
 def _example_of(section: BaseModel, depth: int, *, described: bool = True) -> Iterator[str]:

@@ -24,6 +24,7 @@ from sm.sessions.kill import Kills
 from sm.sessions.manager import Manager
 from sm.sessions.workdir import no_such_workspace
 from sm.store import Store
+from sm.wire_types.sandbox import UnusedView
 
 DEFAULT = "default"
 """The name of the container for sessions without a workspace."""
@@ -73,15 +74,6 @@ class SandboxStatus:
     containers: tuple[ContainerStatus, ...] = ()
     other_instances: int = 0
     """Containers of other instances of sm on the same engine."""
-
-
-@dataclass(frozen=True, slots=True)
-class UnusedThing:
-    """A container, a home or an image that nothing uses. `size_bytes`: the disk space that its removal frees."""
-
-    kind: str
-    name: str
-    size_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,20 +264,20 @@ class Sandboxing:
 
     # ------------------------------------------------------------------------------------------------- prune
 
-    async def unused(self, caller: Caller, scope: PruneScope) -> list[UnusedThing]:
+    async def unused(self, caller: Caller, scope: PruneScope) -> list[UnusedView]:
         """Everything that `prune` would remove. Sizes of images are lower bounds: images share layers."""
         self._require(caller, is_read=True)
-        found = [UnusedThing("container", record.name, 0) for record in await self._unused_containers()]
+        found = [UnusedView("container", record.name, 0) for record in await self._unused_containers()]
         for slug in self._unused_homes() if scope.homes else ():
             size = await asyncio.to_thread(_size_of, self._paths.sandbox(slug).base)
-            found.append(UnusedThing("home", slug, size))
+            found.append(UnusedView("home", slug, size))
         if scope.images:
             found += [
-                UnusedThing("image", image.id, image.size_bytes) for image in await self._images.unused()
+                UnusedView("image", image.id, image.size_bytes) for image in await self._images.unused()
             ]
         return found
 
-    async def prune(self, caller: Caller, scope: PruneScope) -> list[UnusedThing]:
+    async def prune(self, caller: Caller, scope: PruneScope) -> list[UnusedView]:
         """Remove stopped containers without sessions, with `homes` the homes of deleted workspaces, and with `images`
         the images that no container uses. Returns them.
         """
