@@ -93,6 +93,7 @@ class Order(Generic[A, T]):
     name: str
 
 
+# Orders without a description are methods of ComposerDelivery, DialogMonitor and ComposerTerminal (`driver`).
 LOOK: Order[None, Sequence[str]] = Order("look")
 """Capture the lines of the terminal, with their styles."""
 PASTE: Order[Sequence[str], None] = Order("paste")
@@ -111,6 +112,7 @@ RELEASE_BOX: Order[None, None] = Order("release box")
 """Release the box. The driver also releases it at the end of the delivery."""
 SLEEP: Order[float, None] = Order("sleep")
 AWAIT_TURN: Order[None, None] = Order("await turn")
+"""Wait until a message may begin a turn."""
 AWAIT_PROOF: Order[float, Proof] = Order("await proof")
 """Wait for evidence of the message, at most so many seconds."""
 
