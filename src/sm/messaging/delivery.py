@@ -31,7 +31,7 @@ from sm.errors import (
     TerminalUnreachable,
 )
 from sm.messaging.composer import ComposerDriver
-from sm.messaging.composer_state import DeliveryEnd, DeliveryOutcome
+from sm.messaging.composer.instructions import DeliveryEnd, DeliveryOutcome
 from sm.messaging.delivery_record import DeliveryRecord, StoredDelivery
 from sm.messaging.holds import busy_reason, hold_reason
 from sm.messaging.receipts import DeliveryReceipts

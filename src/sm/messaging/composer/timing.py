@@ -1,6 +1,4 @@
-"""Defines the clock of the composer, its time limits in seconds, and its limits on retries."""
-
-import asyncio
+"""Defines the time limits of the composer in seconds, and its limits on retries."""
 
 TOOL_WAITS_S = 0.4
 """How long a delivery may delay the start of a tool."""
@@ -10,7 +8,7 @@ An Enter in between would overtake the queue and leave a copy in the box."""
 QUIET_S = 3.0
 """How long a person's draft must be unchanged before it is put aside."""
 SHOWS_WITHIN_S = 3.0
-"""How long a box may need to show a paste while the driver holds the lock."""
+"""How long a box may need to show a paste while the box is held."""
 SHOWS_AT_ALL_S = 60.0
 """Time after which a paste is given up. It may still appear: a stopped agent reads its input later."""
 DRAWN_WITHIN_S = 0.2
@@ -46,7 +44,7 @@ the agent works on or has answered, and the agent's reports come later than its 
 INTERRUPTED_WITHIN_S = 10.0
 """How long a stopped agent may need until the interrupt takes effect and its screen is readable."""
 GARBLED_S = 2.0
-"""How long a screen may be unknown before the driver redraws it."""
+"""How long a screen may be unknown before it is redrawn."""
 FIRST_LOOK_S = 0.005
 LOOK_S = 0.02
 SLOW_LOOK_S = 0.25
@@ -54,8 +52,3 @@ PUT_ASIDE_WITHIN_S = 1.0
 DRAFT_LOOK_S = 0.5
 TOOLS_WAITED_FOR = 3
 DRAWN_AGAIN_AFTER_S = 60.0
-
-
-def now() -> float:
-    """The time of the running event loop."""
-    return asyncio.get_running_loop().time()
