@@ -11,11 +11,12 @@ from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
+from sm.capabilities.pairing.model import Pairing, PairRequest, PairState
+from sm.capabilities.pairing.tables import PART
 from sm.core.accounts import Account, Park, ParkKind
 from sm.core.messages import Message
 from sm.core.models import Capabilities, Exit, Process, Session, Workspace
 from sm.core.observation import Activity, Observation, Source
-from sm.core.pairing import Pairing, PairRequest, PairState
 from sm.core.pauses import Pause
 from sm.core.requests import BY_RULE, Answer, Question, Request
 from sm.core.restarts import Restarts
@@ -39,6 +40,7 @@ from sm.core.usage import FilePosition, ToolUse, Usage
 from sm.store import Store
 from tests.samples import AT, LAUNCH, session
 
+DATA = Path(__file__).parent / "data"
 REPORTED_END = ReportedEnd(
     "aaaa1111",
     1,
@@ -217,8 +219,8 @@ async def write(path: str) -> None:
         tx.accounts.put(ACCOUNT)
         for park in PARKS:
             tx.accounts.park(park)
-        tx.pairings.put(PAIRING)
-        tx.pairings.put_request(PAIR_REQUEST)
+        tx.part(PART).put(PAIRING)
+        tx.part(PART).put_request(PAIR_REQUEST)
         for chat in (CHAT, MIGRATED):
             tx.telegram.put_chat(chat)
         tx.telegram.threads.put_topic(TOPIC)
@@ -238,7 +240,7 @@ async def write(path: str) -> None:
 
 
 def main() -> None:
-    target = Path(__file__).parent / "data" / "v13.db"
+    target = DATA / "v13.db"
     with tempfile.TemporaryDirectory() as directory:
         path = os.path.join(directory, "sm.db")
         asyncio.run(write(path))
