@@ -12,10 +12,12 @@ from sm.monitor import UsageMeter
 from sm.operations import Operation
 from sm.providers.base import Provider
 from sm.requests import Requests
+from sm.sessions.chat_users import ChatUsers
 from sm.sessions.manager import Manager
 from sm.sessions.plan import SpawnPlanner
 from sm.sessions.session_fields import SessionField
 from sm.store import Store
+from sm.store.audit import Record
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +49,8 @@ class Kernel:
     planner: SpawnPlanner
     usage: UsageMeter
     requests: Requests
+    users: ChatUsers
+    audit: Record
     timers: dict[str, TimerHandler]
     """By the kind of the timer."""
     fields: list[SessionField] = field(default_factory=list)

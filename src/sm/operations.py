@@ -1,6 +1,6 @@
 """Declarations of operations, from which the doors of sm are made. Standard library alone."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,10 +21,16 @@ class Operation:
     """The class of its result in `wire_types`."""
     arguments: type[Any] | None = None
     """A dataclass with the arguments beside the target; None: it takes none."""
+    target: str = ""
+    """The documentation of the target; empty: the one of all routes with its first name, such as `sessions`."""
     agents: bool = True
     """False: only the operator's socket has its route."""
     command: str = ""
     """The command of `sm` that does it, without `sm`; empty: none."""
+    button: str = ""
+    """The action of its buttons in chats, which stored buttons have; empty: it has no button."""
+    done: Callable[[Any], str] | None = None
+    """Words the result for the person who pressed the button."""
     audit: str = ""
     """The action of a refusal in the audit log; empty: the name."""
     fields: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)

@@ -4,8 +4,11 @@ import sys
 
 import sm.capabilities
 
+COMMANDS = {"budgets": ("budget", "daily"), "pairing": ("pair", "list")}
+"""A command of each capability that has one."""
 
-def play() -> None:
+
+def play(missing: str) -> None:
     """Start, list, send, restart and end, each through the real command."""
     from tests.sim.stage import (
         Instance,
@@ -27,6 +30,8 @@ def play() -> None:
             ["config", "--check"],
         ):
             instance.sm(*command)
+        for name, own in COMMANDS.items():
+            assert (instance.run(*own).returncode == 0) == (name != missing), own
         instance.sm("kill", lead)
         instance.sm("rm", lead)
         assert instance.json("ls", "-a") == []
@@ -37,4 +42,4 @@ if __name__ == "__main__":
     known = sm.capabilities.CAPABILITIES
     assert sys.argv[1] in known
     sm.capabilities.CAPABILITIES = tuple(name for name in known if name != sys.argv[1])
-    play()
+    play(sys.argv[1])

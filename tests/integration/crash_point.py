@@ -13,6 +13,7 @@ from importlib import import_module
 from typing import Any
 
 from sm.api.agent_sockets import AgentSockets
+from sm.capabilities.pairing.operations.pairings import Pairings
 from sm.messaging.messages import Messages
 from sm.monitor.archive_records import ArchiveRecords
 from sm.monitor.retries import Retries
@@ -24,7 +25,6 @@ from sm.sandboxes.host import HostSandbox
 from sm.services import Telegram
 from sm.sessions.home_files import HomeFiles
 from sm.sessions.manager import Manager
-from sm.sessions.pairings import Pairings
 from sm.sessions.restart import Restarter
 from sm.sessions.spawn import Spawner
 from sm.state.notices import Notices

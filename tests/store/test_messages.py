@@ -14,12 +14,13 @@ import pytest
 
 from sm.capabilities.budgets.model import DAILY, Amounts, Budget, Spent
 from sm.capabilities.budgets.tables import PART
+from sm.capabilities.pairing import tables as pairing
+from sm.capabilities.pairing.model import PairState
 from sm.core.accounts import Account, Park, ParkKind
 from sm.core.effects import EffectKind
 from sm.core.lifecycle import decide
 from sm.core.messages import Message, Notice
 from sm.core.models import Checkpoint, Exit, Session, Signal
-from sm.core.pairing import PairState
 from sm.core.requests import Answer, Question, Request
 from sm.core.states import (
     EventType,
@@ -617,16 +618,17 @@ class Walk:
             tx.accounts.unpark(tx.accounts.parks("a")[""])
 
     def _pairing(self, tx: Transaction) -> None:
-        tx.pairings.put(replace(golden.PAIRING, user="telegram:1", label=f"{self._dice.random()}"))
-        request = replace(golden.PAIR_REQUEST, id=tx.mail.new_id("pair_requests"))
-        tx.pairings.put_request(request)
+        part = tx.part(pairing.PART)
+        part.put(replace(golden.PAIRING, user="telegram:1", label=f"{self._dice.random()}"))
+        request = replace(golden.PAIR_REQUEST, id=part.new_id())
+        part.put_request(request)
         match self._dice.choice(["remove", "decide", "none"]):
             case "remove":
-                tx.pairings.put(golden.PAIRING)
-                tx.pairings.remove(golden.PAIRING.user)
-                tx.pairings.remove_request(request)
+                part.put(golden.PAIRING)
+                part.remove(golden.PAIRING.user)
+                part.remove_request(request)
             case "decide":
-                tx.pairings.put_request(replace(request, state=PairState.APPROVED))
+                part.put_request(replace(request, state=PairState.APPROVED))
             case _:
                 pass
 

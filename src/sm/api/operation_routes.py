@@ -17,9 +17,12 @@ from sm.operations import Operation
 
 
 def capability_routes() -> dict[str, list[Route]]:
-    """The routes of each capability that has operations, by its name."""
+    """The routes of each capability that has operations, by their tag: its name, unless its operations have a TAG."""
     parts = capability_parts("operations")
-    return {part.__name__.split(".")[-2]: [operation_route(o) for o in part.OPERATIONS] for part in parts}
+    return {
+        getattr(part, "TAG", part.__name__.split(".")[-2]): [operation_route(o) for o in part.OPERATIONS]
+        for part in parts
+    }
 
 
 def operation_route(operation: Operation) -> Route:
@@ -47,6 +50,7 @@ def operation_route(operation: Operation) -> Route:
         not is_read,
         operation.result,
         None,
+        operation.target,
     )
 
 

@@ -12,7 +12,7 @@ from sm.api.agent_sockets import AgentSockets
 from sm.api.auth import Containment, Identity
 from sm.api.sockets import SocketLimits
 from sm.config import Config, ConfigChanges, LoadedConfig, sandbox_for, take_over
-from sm.core.pairing import telegram_user
+from sm.core.telegram import telegram_user
 from sm.core.timers import TimerKind
 from sm.core.timestamps import iso
 from sm.daemon.check_runner import run_check
@@ -76,6 +76,7 @@ from sm.sessions.adopt import Adoptions
 from sm.sessions.archive import Records
 from sm.sessions.archive_retention import ArchiveRetention, Reaper
 from sm.sessions.attached import AttachedOperator
+from sm.sessions.chat_users import ChatUsers
 from sm.sessions.cleanup import TerminalCleanup
 from sm.sessions.conversation_files import ConversationFiles
 from sm.sessions.end_inspection import EndInspection
@@ -84,7 +85,6 @@ from sm.sessions.interrupt import Interrupts
 from sm.sessions.kill import Kills
 from sm.sessions.leftovers import Leftovers
 from sm.sessions.manager import Manager
-from sm.sessions.pairings import Pairings
 from sm.sessions.pause import Pausing
 from sm.sessions.plan import SpawnPlanner
 from sm.sessions.reports import Reports
@@ -318,8 +318,10 @@ class DaemonParts:
         workspaces = Workspaces(store, manager, spawner, ProjectItems(providers, agreements))
         requests = Requests(store, manager, reports, dialogs, setup_dialogs)
         timer_handlers: dict[str, TimerHandler] = {}
+        owners = config.telegram.owner_ids
+        users = ChatUsers(store, manager, audit.record, map(telegram_user, owners))
         self.kernel = kernel = Kernel(
-            config, store, manager, providers, planner, usage, requests, timer_handlers
+            config, store, manager, providers, planner, usage, requests, users, audit.record, timer_handlers
         )
         set_up_capabilities(kernel)
 
@@ -356,7 +358,6 @@ class DaemonParts:
         )
 
         link = None if loaded.telegram_token is None else TelegramLink(steady)
-        owners = config.telegram.owner_ids
 
         self.web = web = WebServer(paths, is_wanted=config.web.start_with_daemon)
 
@@ -404,8 +405,8 @@ class DaemonParts:
             archives=archives,
             retention=self.retention,
             accounts=accounts,
-            pairings=Pairings(store, manager, audit.record, map(telegram_user, owners)),
-            telegram=Telegram(store, manager, audit.record, link, owners),
+            users=users,
+            telegram=Telegram(store, manager, audit.record, link, owners, users),
             daemon=DaemonInfo(
                 paths.socket,
                 started_s,

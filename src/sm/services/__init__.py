@@ -30,9 +30,9 @@ from sm.sessions.accounts import Accounts
 from sm.sessions.adopt import Adoptions
 from sm.sessions.archive import Records
 from sm.sessions.archive_retention import ArchiveRetention
+from sm.sessions.chat_users import ChatUsers
 from sm.sessions.interrupt import Interrupts
 from sm.sessions.leftovers import Leftover, Leftovers
-from sm.sessions.pairings import Pairings
 from sm.sessions.pause import Pausing
 from sm.sessions.reports import Reports
 from sm.sessions.restore import Restorer
@@ -152,7 +152,7 @@ class Services:
     archives: Archives
     retention: ArchiveRetention
     accounts: Accounts
-    pairings: Pairings
+    users: ChatUsers
     telegram: Telegram
     daemon: DaemonInfo
     fields: Sequence[SessionField]

@@ -29,7 +29,6 @@ from sm.errors import (
     IllegalState,
     LimitReached,
     NameTaken,
-    NotPermitted,
     SmError,
     WaitTimeout,
 )
@@ -188,9 +187,8 @@ class Spawner:
         name, others = session.friendly_name, tx.unfinished_sessions()
         if name is not None and any(is_live(s.status) and s.friendly_name == name for s in others):
             raise NameTaken(f"name {name} is already used by a live session", "choose another --name")
-        user = caller.user
-        if user is not None and not user.is_owner and tx.pairings.find(user.name) is None:
-            raise NotPermitted(f"user {user.name} is no longer paired")
+        for part in self._planner.parts:
+            part.check_caller(tx, caller)
         # Not the user of planning: a parent may have changed hands since.
         session = replace(session, paired_user=paired_user(caller, tx.find(parent_id)))
         # Not the time of planning: the rate limit compares creation times, and plans take different times.

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from sm.config import AgentConfig
-from sm.core.models import Session, SpawnRequest
+from sm.core.models import Caller, Session, SpawnRequest
 from sm.providers.base import Provider
 from sm.store import Transaction
 
@@ -40,6 +40,9 @@ class SpawnPart:
         `request`: None for a fork. `agent`: the settings of its agent type; None: the type no longer exists.
         """
         return SpawnAddition()
+
+    def check_caller(self, tx: Transaction, caller: Caller) -> None:
+        """Raise NotPermitted if the caller has lost the right to start sessions since the call began."""
 
     def briefing(self, session: Session) -> str:
         """The line of the briefing of a stored session; empty: none."""

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from sm.core.accounts import Account, Park
 from sm.core.effects import Effect
 from sm.core.messages import Message, Notice
-from sm.core.pairing import Pairing, PairRequest
 from sm.core.requests import Request
 from sm.core.states import MessageState
 from sm.core.telegram import Outgoing, WatchedText
@@ -23,8 +22,6 @@ from sm.store.rows import (
     NOTICES,
     OUTBOX,
     OUTGOING,
-    PAIR_REQUESTS,
-    PAIRINGS,
     PARKS,
     REQUESTS,
     TELEGRAM_TEXTS,
@@ -60,10 +57,6 @@ class Open:
     """By account and model."""
     outgoing: Mapping[int, Outgoing] = field(default_factory=dict)
     """Calls to Telegram."""
-    pairings: Mapping[str, Pairing] = field(default_factory=dict)
-    """By user."""
-    pair_requests: Mapping[int, PairRequest] = field(default_factory=dict)
-    """In any state. A request that has expired is removed with the next one."""
     texts: Mapping[int, WatchedText] = field(default_factory=dict)
     """Texts from Telegram whose outcome is still to be told, by the number of their message."""
     warnings: Mapping[str, tuple[SessionWarning, ...]] = field(default_factory=dict)
@@ -312,8 +305,6 @@ class MailReads(MailLookup):
                 for park in await self._all(PARKS, "1 ORDER BY account, model")
             },
             _by_id(await self._all(OUTGOING, "1 ORDER BY id")),
-            {pairing.user: pairing for pairing in await self._all(PAIRINGS, "1 ORDER BY user")},
-            _by_id(await self._all(PAIR_REQUESTS, "1 ORDER BY id")),
             _by_id(await self._all(TELEGRAM_TEXTS, "1 ORDER BY id")),
             _by_session(await self._all(WARNINGS, "closed_at IS NULL ORDER BY id")),
             {part: rows for part in parts if (rows := await part.load(self._read))},

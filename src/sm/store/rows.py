@@ -23,12 +23,10 @@ from sm.core.models import (
     Session,
     Workspace,
 )
-from sm.core.pairing import Pairing, PairRequest, PairState
 from sm.core.pauses import Pause
 from sm.core.requests import Answer, Question, Request
 from sm.core.restarts import Restarts
 from sm.core.states import (
-    BridgeLevel,
     EventType,
     MessageMode,
     MessageState,
@@ -131,11 +129,6 @@ def encoded_mapping(value: Mapping[str, Any] | None) -> str | None:
 def _trust(text: str) -> TrustLevel:
     # An unknown level must not read as the most trusted one.
     return TrustLevel.DIRECT if text == TrustLevel.DIRECT else TrustLevel.SANDBOXED
-
-
-def _level(text: str) -> BridgeLevel:
-    # As `_trust`. A row makes nobody an owner.
-    return BridgeLevel.DIRECT if text == BridgeLevel.DIRECT else BridgeLevel.SANDBOXED
 
 
 def _park_kind(text: str) -> ParkKind:
@@ -287,8 +280,6 @@ CHECKPOINTS = RowTable(
     decode={"metadata": decode_json},
 )
 ACCOUNTS = RowTable("accounts", Account)
-PAIR_REQUESTS = RowTable("pair_requests", PairRequest, decode={"state": PairState})
-PAIRINGS = RowTable("pairings", Pairing, decode={"level": _level})
 PARKS = RowTable("parks", Park, decode={"kind": _park_kind})
 TIMERS = RowTable("timers", Timer, encode={"data": encoded_mapping}, decode={"data": decode_json})
 WARNINGS = RowTable(

@@ -22,7 +22,6 @@ from sm.store.connection import Script, Statement
 from sm.store.exchanges import ExchangeWrites
 from sm.store.idempotency import IdempotencyKey
 from sm.store.messages import MailWrites, Open
-from sm.store.pairings import PairingWrites
 from sm.store.part import PartWrites, TablePart
 from sm.store.rows import (
     EVENTS,
@@ -119,7 +118,6 @@ class Transaction:
         self.telegram = TelegramWrites(self)
         self.chat_preferences = PreferenceWrites(self)
         self.telegram_texts = TextWrites(self)
-        self.pairings = PairingWrites(self)
         self.exchanges = ExchangeWrites(self)
         self._parts = {part: part.writes(self) for part in parts}
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from enum import StrEnum
 
-from sm.core.pairing import PairRequest, PairState
+from sm.capabilities.pairing.model import PairRequest, PairState
 from sm.policy.limits import elapsed_s
 
 REPLY_EVERY_S = 600.0

@@ -6,9 +6,6 @@ from sm.core.models import BridgeUser
 from sm.core.states import BridgeLevel
 from sm.core.statuses import Tolerant
 
-_NUMBER_MAX = 2**52
-"""Numbers of users have at most 52 significant bits (Telegram Bot API, `User.id`)."""
-
 
 class PairState(Tolerant):
     """States of a request for pairing."""
@@ -56,10 +53,3 @@ class Pairing:
     @property
     def bridge_user(self) -> BridgeUser:
         return BridgeUser(self.user, self.level, self.workspace)
-
-
-def telegram_user(number: int) -> str:
-    """`telegram:4711`. Raises ValueError for a number that no user can have."""
-    if not 0 < number < _NUMBER_MAX:
-        raise ValueError(f"{number} is not the number of a user")
-    return f"telegram:{number}"

@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sm.core.pairing import PairRequest, PairState, telegram_user
-from sm.core.timestamps import later
-from sm.policy.pairing import (
+from sm.capabilities.pairing.model import PairRequest, PairState
+from sm.capabilities.pairing.rules import (
     EXPIRES_S,
     OPEN_MAX,
     REPLY_EVERY_S,
@@ -18,6 +17,8 @@ from sm.policy.pairing import (
     has_expired,
     open_requests,
 )
+from sm.core.telegram import telegram_user
+from sm.core.timestamps import later
 from tests.samples import AT
 
 USER = "telegram:4711"
