@@ -279,6 +279,83 @@ def test_rest_of_a_left_message_is_pasted_once_when_the_box_shows_it_late() -> N
     assert play.keys[:2] == ["second part ", "Enter"]
 
 
+# What a delivery gives up
+
+PASTE = f"{LETTER} "
+PARTS = f"{LETTER}\n\nsecond part\n\nthird part"
+LEFT = "the daemon ended while it typed the message"
+NO_ENTER = "the pasted message; sm did not press Enter"
+
+
+def has_typed(play: Play) -> bool:
+    return bool(play.keys)
+
+
+def after_paste(draft: str) -> Callable[[Play], list[str]]:
+    return lambda play: ["", draft, ""] if play.keys else EMPTY
+
+
+def deleted_later(play: Play) -> list[str]:
+    return EMPTY if play.at_s > 5 else after_paste(f"{LETTER} and mine")(play)
+
+
+def stays_until_cleared(play: Play) -> list[str]:
+    return EMPTY if "C-u" in play.keys else after_paste(LETTER)(play)
+
+
+@pytest.mark.parametrize(
+    ("answers", "why", "keys", "at_s"),
+    [
+        ({to.LOOK: [EMPTY], to.PANE_HAS_UNREAD_INPUT: has_typed}, f"the input box does not show {NO_ENTER}",
+         [PASTE], timing.SHOWS_AT_ALL_S),
+        ({to.LOOK: [EMPTY], to.AGENT_HAS_UNREAD_INPUT: has_typed}, f"the input box does not show {NO_ENTER}",
+         [PASTE], timing.SHOWS_AT_ALL_S),
+        ({to.LOOK: after_paste("who knows")}, f"the input box shows other text than {NO_ENTER}",
+         [PASTE], timing.SHOWS_WITHIN_S),
+        ({to.LOOK: after_paste(f"{LETTER} and mine")},
+         "the message is in the input box, together with text that somebody typed", [PASTE], timing.MIXED_S),
+        ({to.LOOK: deleted_later}, f"the input box no longer shows {NO_ENTER}", [PASTE], 4.75 + timing.SHOWS_WITHIN_S),
+        ({to.AWAIT_PROOF: Proof.NONE},
+         "the message left the input box, but no report confirms that the agent got it",
+         [PASTE, "Enter"], timing.ARRIVES_WITHIN_S),
+        ({to.LOOK: stays_until_cleared, to.AWAIT_PROOF: Proof.NONE},
+         f"the message was still in the input box after {timing.ENTERS_MAX} presses of Enter, and sm removed it",
+         [PASTE, *["Enter"] * timing.ENTERS_MAX, "C-u"], timing.ENTERS_MAX * timing.AGAIN_AFTER_S),
+    ],
+    ids=["never shown", "not read in a container", "other text", "mixed", "deleted", "no evidence", "Enter lost"],
+)  # fmt: skip
+def test_message_is_given_up_with_a_reason(answers: Answers, why: str, keys: list[str], at_s: float) -> None:
+    play = Play()
+    assert play.run(answers) == unconfirmed(why)
+    assert play.keys == keys
+    assert at_s <= play.at_s < at_s + 5
+
+
+def test_delivery_says_that_somebody_is_typing_while_the_box_shows_other_text_with_the_message() -> None:
+    play = Play()
+    play.run({to.LOOK: after_paste(f"{LETTER} and mine")})
+    explained = {i.arguments[0] for i in play.instructions if i.order is to.EXPLAIN}
+    assert explained == {"somebody is typing in the input box"}
+
+
+@pytest.mark.parametrize(
+    ("screen", "why", "at_s"),
+    [
+        (EMPTY, LEFT, timing.LEFT_S),
+        (
+            ["", f"{LETTER}\n\nand a word of a person", ""],
+            f"{LEFT}; the input box holds the message or a part of it, and perhaps other text",
+            timing.LEFT_S + timing.MIXED_S,
+        ),
+    ],
+)
+def test_left_message_is_given_up_without_a_key(screen: list[str], why: str, at_s: float) -> None:
+    play = Play(text=PARTS, is_left=True)
+    assert play.run({to.LOOK: [screen]}) == unconfirmed(why)
+    assert play.keys == []
+    assert at_s <= play.at_s < at_s + 1
+
+
 # A terminal that fails
 
 GONE, BUSY, HUNG = NoTerminal("it ended"), TerminalBusy("copy mode"), TerminalUnreachable("hung")
@@ -320,7 +397,6 @@ def test_message_of_an_earlier_daemon_is_unconfirmed_when_the_terminal_fails(err
 
 # Every sequence of events
 
-PARTS = f"{LETTER}\n\nsecond part\n\nthird part"
 GROUPS = ["".join(group) for group in AgentComposer().paste_groups(PARTS)]
 
 
