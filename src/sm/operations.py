@@ -5,6 +5,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 
+@dataclass(frozen=True, slots=True)
+class Most:
+    """Limits a whole number, in the annotation of an argument: a larger one counts as this."""
+
+    value: int
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Operation:
     """Something that callers can do or see. A capability declares its operations, and binds each to its use case."""
@@ -20,12 +27,15 @@ class Operation:
     result: Any
     """The class of its result in `wire_types`."""
     arguments: type[Any] | None = None
-    """A dataclass with the arguments beside the target; None: it takes none."""
+    """A dataclass with the arguments beside the target; None: it takes none. Those of a GET are its query: texts,
+    times, closed sets and whole numbers with `Most`."""
     agents: bool = True
     """False: only the operator's socket has its route."""
     command: str = ""
     """The command of `sm` that does it, without `sm`; empty: none."""
     audit: str = ""
     """The action of a refusal in the audit log; empty: the name."""
+    tag: str = ""
+    """The group of its route in docs/openapi.json; empty: that of the capability."""
     fields: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Additions to the JSON schema of arguments, by name."""

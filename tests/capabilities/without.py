@@ -4,8 +4,11 @@ import sys
 
 import sm.capabilities
 
+COMMANDS = {"budgets": ["budget", "lead"], "search": ["search", "task"]}
+"""A command of each capability. Without the capability, the daemon does not have its route."""
 
-def play() -> None:
+
+def play(name: str) -> None:
     """Start, list, send, restart and end, each through the real command."""
     from tests.sim.stage import (
         Instance,
@@ -27,6 +30,9 @@ def play() -> None:
             ["config", "--check"],
         ):
             instance.sm(*command)
+        for capability, command in COMMANDS.items():
+            ended = instance.run(*command)
+            assert ended.returncode == (8 if capability == name else 0), f"{command}: {ended}"
         instance.sm("kill", lead)
         instance.sm("rm", lead)
         assert instance.json("ls", "-a") == []
@@ -37,4 +43,4 @@ if __name__ == "__main__":
     known = sm.capabilities.CAPABILITIES
     assert sys.argv[1] in known
     sm.capabilities.CAPABILITIES = tuple(name for name in known if name != sys.argv[1])
-    play()
+    play(sys.argv[1])

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from sm.capabilities.search.tables import PART
 from sm.config import Config
 from sm.config.model import ChildAgents, Progress
 from sm.core.models import Session
@@ -180,12 +181,12 @@ async def test_rewritten_transcript_adds_only_its_new_messages(bench: Bench) -> 
 async def test_lines_read_while_the_session_is_removed_store_nothing(bench: Bench) -> None:
     append(bench.main(), message("m1", tool="Bash", input_tokens=10))
     await bench.read()
-    assert [f.type for f in await bench.store.search.find("Bash", sessions=None)] == ["tool"]
+    assert [f.type for f in await bench.store.part(PART).find("Bash", sessions=None)] == ["tool"]
     await commit(bench.store, lambda tx: tx.remove(bench.session))
     append(bench.main(), task_created("1", "secret"), message("m2", tool="Bash", input_tokens=10))
     await bench.read()
     assert (await bench.input(), await bench.tools(), await bench.facts()) == (0, {}, {})
-    assert await bench.store.search.find("Bash", sessions=None) == []
+    assert await bench.store.part(PART).find("Bash", sessions=None) == []
     assert await bench.store.measures.positions(bench.session.id) == {}
 
 

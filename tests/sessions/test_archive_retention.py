@@ -103,7 +103,8 @@ async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
     async with open_manager(tmp_path, now) as (store, manager):
         async with store.transaction() as tx:
             await tx.insert(ENDED, LAUNCH, None)
-            tx.search.set_terminal(ENDED.id, "process", ["quokkaburrow"], AT)
+            for part in tx.parts:
+                part.follow_output(ENDED.id, "process", ["quokkaburrow"], AT)
         await store.log.merge_search_index()
         retention = ArchiveRetention(ArchiveSettings(keep_days=1), store, manager, archives)
         made = Bench(tmp_path, store, archives, retention)

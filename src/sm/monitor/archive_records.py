@@ -53,7 +53,8 @@ class ArchiveRecords:
         async with self._store.transaction() as tx:
             session = tx.find(session_id)
             if session is not None:
-                tx.search.set_terminal(session_id, iso(since_s), lines, session.completed_at or tx.now)
+                for part in tx.parts:
+                    part.follow_output(session_id, iso(since_s), lines, session.completed_at or tx.now)
 
 
 def _transcripts(mains: Sequence[str], below: Root) -> dict[str, OpenFile]:

@@ -376,7 +376,8 @@ class UsageMeter:
             tx.measures.add_usage(session_id, usage)
             tx.measures.tools(session_id, tools)
             if said:
-                tx.search.add_said(session_id, said, tx.now)
+                for part in tx.parts:
+                    part.follow_said(session_id, said)
             if facts is not None and facts != self._facts.get(session_id):
                 tx.measures.facts(session_id, facts)
                 if self.rules is not None:

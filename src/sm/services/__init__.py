@@ -21,7 +21,6 @@ from sm.requests.answers import Requests
 from sm.requests.dialogs import Dialogs
 from sm.services.digests import Digests
 from sm.services.live import Live, LiveNews
-from sm.services.search import Search
 from sm.services.sessions import SessionFilter, Sessions
 from sm.services.telegram import Telegram, TelegramLink
 from sm.services.usage import UsageReports
@@ -52,7 +51,6 @@ __all__ = [
     "LiveNews",
     "LongPoll",
     "Reads",
-    "Search",
     "Services",
     "SessionFilter",
     "Sessions",
@@ -148,7 +146,6 @@ class Services:
     screens: LiveScreens
     terminals: Screen
     store: Reads
-    search: Search
     archives: Archives
     retention: ArchiveRetention
     accounts: Accounts

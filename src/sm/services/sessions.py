@@ -10,7 +10,7 @@ from sm.core.lifecycle import is_ended, is_live
 from sm.core.models import NO_WORKSPACE, OPERATOR, Caller, RequestKey, Session, SpawnRequest
 from sm.errors import TerminalError
 from sm.messaging.timers import MailTimers
-from sm.policy.access import Action, Principal, is_unrestricted, may, visible
+from sm.policy.access import Action, Principal, is_unrestricted, visible
 from sm.sessions.kill import Kills
 from sm.sessions.manager import Manager, SessionResult
 from sm.sessions.spawn import START_WAIT_S, Spawner
@@ -158,8 +158,7 @@ class Sessions:
 
     def may_read(self, caller: Caller, session: Session) -> bool:
         """True when the caller may read the contents of a visible session. A session may read its own."""
-        relation = self._manager.tree.relation(self.principal(caller), session)
-        return relation.is_self or may(relation, Action.READ)
+        return self._manager.may_read(caller, session)
 
     def without_hidden_names(self, caller: Caller, session: Session) -> Session:
         """The session without the ids of sessions that the caller cannot see. The caller's own is complete."""

@@ -156,7 +156,8 @@ class ArchiveRetention:
             if session is not None:
                 line = f"{subject(session)}: its archive was deleted, because archives: in config.yaml limits them"
                 await tx.event(EventType.WARNING, session, tx.now, line, facts)
-                tx.search.drop_terminal(session.id)
+                for part in tx.parts:
+                    part.forget_outputs(session.id)
 
 
 class Reaper:

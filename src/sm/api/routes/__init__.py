@@ -17,13 +17,13 @@ from sm.api.routes import (
     requests,
     sandbox,
     screens,
-    search,
     sessions,
     telegram,
     usage,
     workspaces,
 )
 
+_of_capabilities = capability_routes()
 ROUTES: dict[str, list[Route]] = {
     "daemon": daemon.routes,
     "sessions": sessions.routes,
@@ -36,12 +36,12 @@ ROUTES: dict[str, list[Route]] = {
     "messages": messages.routes,
     "requests": requests.routes,
     "events": events.routes,
-    "search": [*search.routes, *archives.routes],
+    "search": [*archives.routes, *_of_capabilities.pop("search", ())],
     "hooks": hooks.routes,
     "mcp": mcp.routes,
     "workspaces": workspaces.routes,
     "sandboxes": sandbox.routes,
-    **capability_routes(),
+    **_of_capabilities,
 }
 
 __all__ = ["ROUTES"]

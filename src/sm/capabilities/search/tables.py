@@ -4,19 +4,19 @@ Triggers add messages, requests, checkpoints, prompts, notes and results in the 
 the texts of a removed session. Only texts of transcripts and terminals are added by code.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from sm.capabilities.search.rules import searched_words
 from sm.core.archive_retention import OUTPUTS_MAX
 from sm.core.usage import SaidText
+from sm.store import Store, Transaction
 from sm.store.connection import Read
+from sm.store.part import TablePart, PartWrites
 from sm.store.rows import encode_json
-from sm.store.writes import Writes
 
 _ADD = "INSERT OR IGNORE INTO search_texts (session_id, type, at, source, text) VALUES (?, ?, ?, ?, ?)"
-_WORDS_MAX = 20
-_WORD_MAX = 100
 _PIECE_LINES = 40
 _PIECE_MAX = 8_000
 _SAID_MAX = 20_000
@@ -33,10 +33,15 @@ class FoundText:
     text: str
 
 
-class SearchWrites(Writes):
-    def add_said(self, session_id: str, texts: Iterable[SaidText], now: str) -> None:
-        """Add texts of the agent, each once. A text without a time, or with a later one, gets the time `now`."""
-        self._write_rows(
+class SearchWrites(PartWrites):
+    def follow_said(self, session_id: str, texts: Sequence[SaidText]) -> None:
+        """Add texts of the agent, each once.
+
+        A text without a time, or with a later one, gets that of the transaction. The many rows of a long transcript
+        are made in the database's thread, so that they do not block the event loop.
+        """
+        now = self._tx.now
+        self._tx.write_rows(
             _ADD,
             (
                 (
@@ -50,17 +55,14 @@ class SearchWrites(Writes):
             ),
         )
 
-    def set_terminal(self, session_id: str, began: str, lines: Iterable[str], at: str) -> None:
-        """Replace the terminal text of the process that began at that time. `at`: the time of the text.
-
-        Of all processes of the session, the newest OUTPUTS_MAX texts stay.
-        """
+    def follow_output(self, session_id: str, began: str, lines: Iterable[str], at: str) -> None:
+        """Replace the text of the process. Of all processes of the session, the newest OUTPUTS_MAX texts stay."""
         source = f"terminal {began} "
-        self._write(
+        self._tx.write(
             "DELETE FROM search_texts WHERE session_id = ? AND type = 'terminal' AND substr(source, 1, ?) = ?",
             (session_id, len(source), source),
         )
-        self._write_rows(
+        self._tx.write_rows(
             _ADD,
             (
                 (session_id, "terminal", at, f"{source}{number}", piece)
@@ -68,15 +70,14 @@ class SearchWrites(Writes):
             ),
         )
 
-        self._write(
+        self._tx.write(
             "DELETE FROM search_texts WHERE session_id = ?1 AND type = 'terminal' AND at NOT IN (SELECT DISTINCT at"
             " FROM search_texts WHERE session_id = ?1 AND type = 'terminal' ORDER BY at DESC LIMIT ?2)",
             (session_id, OUTPUTS_MAX),
         )
 
-    def drop_terminal(self, session_id: str) -> None:
-        """Delete the terminal texts of all processes of the session."""
-        self._write("DELETE FROM search_texts WHERE session_id = ? AND type = 'terminal'", (session_id,))
+    def forget_outputs(self, session_id: str) -> None:
+        self._tx.write("DELETE FROM search_texts WHERE session_id = ? AND type = 'terminal'", (session_id,))
 
 
 class SearchReads:
@@ -126,12 +127,6 @@ def fts_query(words: str) -> str | None:
     return " ".join(found) or None
 
 
-def searched_words(words: str) -> list[str]:
-    """The words that have a letter or a digit, among the first 20, each cut to 100 characters."""
-    first = words.replace("\0", " ").split(maxsplit=_WORDS_MAX)[:_WORDS_MAX]
-    return [word[:_WORD_MAX] for word in first if any(map(str.isalnum, word[:_WORD_MAX]))]
-
-
 def _pieces(lines: Iterable[str]) -> Iterable[str]:
     piece: list[str] = []
     size = 0
@@ -151,3 +146,14 @@ def _pieces(lines: Iterable[str]) -> Iterable[str]:
 
 def _storable(text: str) -> str:
     return text.encode("utf-8", "replace").decode().replace("\0", " ")
+
+
+class SearchPart(TablePart[SearchReads, SearchWrites]):
+    def reads(self, store: Store) -> SearchReads:
+        return SearchReads(store.read)
+
+    def writes(self, transaction: Transaction) -> SearchWrites:
+        return SearchWrites(self, transaction)
+
+
+PART = SearchPart()

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sm.core.excerpt import EXCERPT_MAX, excerpt
+from sm.capabilities.search.rules import EXCERPT_MAX, excerpt, searched_words
+from sm.capabilities.search.tables import PART, fts_query
 from sm.core.usage import SaidText
 from sm.store import Store
-from sm.store.search import fts_query, searched_words
 from tests import golden
 from tests.samples import LAUNCH
 
@@ -29,7 +29,7 @@ async def opened(path: Path) -> Store:
 @pytest.mark.parametrize("words", HOSTILE)
 async def test_hostile_words_of_a_search_are_no_error(tmp_path: Path, words: str) -> None:
     async with await opened(tmp_path) as store:
-        assert await store.search.find(words, sessions=None) == []
+        assert await store.part(PART).find(words, sessions=None) == []
 
 
 @settings(max_examples=100)
@@ -57,10 +57,10 @@ async def test_found_text_is_a_beginning(tmp_path: Path) -> None:
         async with store.transaction() as tx:
             await tx.insert(golden.RUNNING, LAUNCH, long)
             said = SaidText("text 1", "", "text", f"{'y' * 20_000} beta")
-            tx.search.add_said(golden.RUNNING.id, [said], tx.now)
-        (found,) = await store.search.find("alpha", sessions=None)
+            tx.part(PART).follow_said(golden.RUNNING.id, [said])
+        (found,) = await store.part(PART).find("alpha", sessions=None)
         assert found.text == long[:20_000]
-        assert await store.search.find("beta", sessions=None) == []
+        assert await store.part(PART).find("beta", sessions=None) == []
 
 
 async def test_texts_are_found_from_the_transaction_that_writes_them(tmp_path: Path) -> None:
@@ -70,12 +70,14 @@ async def test_texts_are_found_from_the_transaction_that_writes_them(tmp_path: P
         async with store.transaction() as tx:
             session = await tx.update(tx.session(golden.RUNNING.id), note="looking at a zebra")
             await tx.update(session, note="looking at a zebra")
-        assert [f.type for f in await store.search.find("walrus", sessions=None)] == ["prompt"]
-        assert [f.type for f in await store.search.find("ZEBRA", sessions=None)] == ["note"]
-        assert await store.search.find("zebra", sessions=["00000000"]) == []
-        assert await store.search.find("zebra walrus", sessions=None) == []
-        assert [f.type for f in await store.search.find("wal*", sessions=None, type="prompt")] == ["prompt"]
-        assert await store.search.find("walrus", sessions=None, since="2999-01-01T00:00:00Z") == []
+        assert [f.type for f in await store.part(PART).find("walrus", sessions=None)] == ["prompt"]
+        assert [f.type for f in await store.part(PART).find("ZEBRA", sessions=None)] == ["note"]
+        assert await store.part(PART).find("zebra", sessions=["00000000"]) == []
+        assert await store.part(PART).find("zebra walrus", sessions=None) == []
+        assert [f.type for f in await store.part(PART).find("wal*", sessions=None, type="prompt")] == [
+            "prompt"
+        ]
+        assert await store.part(PART).find("walrus", sessions=None, since="2999-01-01T00:00:00Z") == []
 
 
 async def test_text_of_a_transcript_that_is_read_again_is_found_once(tmp_path: Path) -> None:
@@ -85,8 +87,8 @@ async def test_text_of_a_transcript_that_is_read_again_is_found_once(tmp_path: P
             await tx.insert(golden.RUNNING, LAUNCH, None)
         for _ in range(2):
             async with store.transaction() as tx:
-                tx.search.add_said(golden.RUNNING.id, [said], tx.now)
-        (found,) = await store.search.find("otter", sessions=None)
+                tx.part(PART).follow_said(golden.RUNNING.id, [said])
+        (found,) = await store.part(PART).find("otter", sessions=None)
         assert found.at < said.at  # an agent writes any time
 
 
@@ -99,19 +101,19 @@ async def test_terminal_text_replaces_that_of_its_process_and_is_removed_with_th
         for began, word in (("first", "heron"), ("second", "heron"), ("second", "badger")):
             async with store.transaction() as tx:
                 lines = [f"line {n}" for n in range(100)] + [word]
-                tx.search.set_terminal(golden.RUNNING.id, began, lines, tx.now)
+                tx.part(PART).follow_output(golden.RUNNING.id, began, lines, tx.now)
         for word in ("heron", "badger"):
-            (found,) = await store.search.find(word, sessions=None)
+            (found,) = await store.part(PART).find(word, sessions=None)
             assert found.type == "terminal"
         async with store.transaction() as tx:
-            tx.search.drop_terminal(golden.RUNNING.id)
-        assert await store.search.find("heron", sessions=None) == []
+            tx.part(PART).forget_outputs(golden.RUNNING.id)
+        assert await store.part(PART).find("heron", sessions=None) == []
         async with store.transaction() as tx:
-            tx.search.set_terminal(golden.RUNNING.id, "third", ["badger"], tx.now)
+            tx.part(PART).follow_output(golden.RUNNING.id, "third", ["badger"], tx.now)
         async with store.transaction() as tx:
             await tx.remove(tx.session(golden.RUNNING.id))
         for word in ("badger", "walrus"):
-            assert await store.search.find(word, sessions=None) == []
+            assert await store.part(PART).find(word, sessions=None) == []
 
 
 @pytest.mark.parametrize(
@@ -131,7 +133,7 @@ async def test_terminal_text_replaces_that_of_its_process_and_is_removed_with_th
 async def test_terminal_text_is_stored_in_pieces(tmp_path: Path, lines: list[str], pieces: list[str]) -> None:
     async with await opened(tmp_path) as store, store.transaction() as tx:
         await tx.insert(golden.RUNNING, LAUNCH, None)
-        tx.search.set_terminal(golden.RUNNING.id, "process", lines, tx.now)
+        tx.part(PART).follow_output(golden.RUNNING.id, "process", lines, tx.now)
     with closing(sqlite3.connect(tmp_path / "sm.db")) as reader:
         found = reader.execute("SELECT text FROM search_texts WHERE type = 'terminal' ORDER BY id").fetchall()
     assert [text for (text,) in found] == pieces
@@ -144,8 +146,10 @@ async def test_terminal_texts_of_the_newest_processes_are_found(tmp_path: Path) 
         for number in range(10):
             async with store.transaction() as tx:
                 at = f"2026-01-27T15:10:0{number}.000Z"
-                tx.search.set_terminal(golden.RUNNING.id, f"process {number}", [f"heron {number}"] * 90, at)
-        found = await store.search.find("heron", sessions=None, limit=1000)
+                tx.part(PART).follow_output(
+                    golden.RUNNING.id, f"process {number}", [f"heron {number}"] * 90, at
+                )
+        found = await store.part(PART).find("heron", sessions=None, limit=1000)
         assert {f.text[:7] for f in found} == {f"heron {number}" for number in range(4, 10)}
 
 
@@ -160,8 +164,8 @@ async def test_words_of_a_removed_session_are_erased_from_the_files(tmp_path: Pa
                 SaidText(f"more {number}", "", "text", f"bandicoot {number}"),
             ]
             async with store.transaction() as tx:
-                tx.search.add_said(golden.RUNNING.id, texts[:1], tx.now)
-                tx.search.add_said(golden.PAUSED.id, texts[1:], tx.now)
+                tx.part(PART).follow_said(golden.RUNNING.id, texts[:1])
+                tx.part(PART).follow_said(golden.PAUSED.id, texts[1:])
         await store.log.checkpoint()
         assert any(b"quokkaburrow" in path.read_bytes() for path in tmp_path.iterdir())
         async with store.transaction() as tx:
@@ -169,7 +173,7 @@ async def test_words_of_a_removed_session_are_erased_from_the_files(tmp_path: Pa
         await store.log.scrub()
         await store.log.merge_search_index()
         assert [path.name for path in tmp_path.iterdir() if b"quokkaburrow" in path.read_bytes()] == []
-        assert len(await store.search.find("bandicoot", sessions=None, limit=1000)) == 300
+        assert len(await store.part(PART).find("bandicoot", sessions=None, limit=1000)) == 300
 
 
 async def test_words_are_erased_later_when_a_reader_blocks_it(tmp_path: Path) -> None:

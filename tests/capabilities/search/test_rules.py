@@ -5,8 +5,8 @@ from contextlib import closing
 
 import pytest
 
-from sm.core.excerpt import EXCERPT_MAX, excerpt
-from sm.store.search import fts_query, searched_words
+from sm.capabilities.search.rules import EXCERPT_MAX, excerpt, searched_words
+from sm.capabilities.search.tables import fts_query
 
 LONG = "intro " * 200
 CASES = [

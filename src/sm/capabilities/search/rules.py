@@ -1,4 +1,4 @@
-"""The part of a text around the words that a search looked for. Pure.
+"""The words of a search, and the part of a found text around them. Pure.
 
 Words match as in the index of SQLite (FTS5, unicode61): upper and lower case and accents are the same, and everything
 except letters and digits separates words.
@@ -17,8 +17,16 @@ _MARK = "[\u0300-\u036f]"
 _PART = re.compile(r"[^\W_]+")
 _PLAIN_LETTERS = (0x00C0, 0x2000)
 """The range of the letters with an accent whose plain letter the index takes instead."""
+_WORDS_MAX = 20
+_WORD_MAX = 100
 _PARTS_MAX = 3
 """The first parts of a word such as `a-b-c-d` that are looked for. Bounds the work at each place of the text."""
+
+
+def searched_words(words: str) -> list[str]:
+    """The words that have a letter or a digit, among the first 20, each cut to 100 characters."""
+    first = words.replace("\0", " ").split(maxsplit=_WORDS_MAX)[:_WORDS_MAX]
+    return [word[:_WORD_MAX] for word in first if any(map(str.isalnum, word[:_WORD_MAX]))]
 
 
 def excerpt(text: str, words: Iterable[str]) -> str:

@@ -1,6 +1,9 @@
-"""The types of texts that a search finds. Every command may import this module."""
+"""Found texts in answers."""
+
+from dataclasses import dataclass
 
 from sm.core.statuses import Tolerant
+from sm.wire_types import Time
 
 
 class SearchType(Tolerant):
@@ -19,3 +22,17 @@ class SearchType(Tolerant):
     """The message of a completion."""
     TERMINAL = "terminal"
     """The output of a session that has ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class FoundView:
+    """A text with the words of a search."""
+
+    session_id: str
+    label: str
+    """The name for people. It ends with the id only if another session has the same friendly name."""
+    status: str
+    type: SearchType
+    at: Time
+    excerpt: str
+    """The part of the text around the words, in one line."""
