@@ -13,12 +13,12 @@ from typing import cast
 
 from bench.instance import ended_session
 from bench.row import Effort, Judged, Pairs, Row
+from sm.capabilities.archives.files.writer import ArchiveContents
+from sm.capabilities.archives.keeper import Archives
 from sm.capabilities.search.tables import PART
 from sm.core.models import Launch
 from sm.core.usage import SaidText
 from sm.store import Store
-from sm.terminals.archive_writer import ArchiveContents
-from sm.terminals.archives import Archives
 from sm.terminals.base import Screen
 
 _GATE_MS = 50

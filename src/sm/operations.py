@@ -12,6 +12,13 @@ class Most:
     value: int
 
 
+class PackedFile:
+    """The result of an operation whose answer is a tar.gz file.
+
+    The use case returns an asynchronous context manager of the file, open for reading.
+    """
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Operation:
     """Something that callers can do or see. A capability declares its operations, and binds each to its use case."""
@@ -25,7 +32,7 @@ class Operation:
     path: str
     """The path of its route. Its one parameter, if it has one, names the target."""
     result: Any
-    """The class of its result in `wire_types`."""
+    """The class of its result in `wire_types`, or `PackedFile`."""
     arguments: type[Any] | None = None
     """A dataclass with the arguments beside the target; None: it takes none. Those of a GET are its query: texts,
     times, closed sets and whole numbers with `Most`."""
@@ -35,7 +42,5 @@ class Operation:
     """The command of `sm` that does it, without `sm`; empty: none."""
     audit: str = ""
     """The action of a refusal in the audit log; empty: the name."""
-    tag: str = ""
-    """The group of its route in docs/openapi.json; empty: that of the capability."""
     fields: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Additions to the JSON schema of arguments, by name."""

@@ -4,7 +4,11 @@ import sys
 
 import sm.capabilities
 
-COMMANDS = {"budgets": ["budget", "lead"], "search": ["search", "task"]}
+COMMANDS = {
+    "archives": ["export", "lead", "lead.tar.gz"],
+    "budgets": ["budget", "lead"],
+    "search": ["search", "task"],
+}
 """A command of each capability. Without the capability, the daemon does not have its route."""
 
 
@@ -12,9 +16,10 @@ def play(name: str) -> None:
     """Start, list, send, restart and end, each through the real command."""
     from tests.sim.stage import (
         Instance,
+        until,
     )  # builds the configuration and the routes of the capabilities that are left
 
-    with Instance() as instance:
+    with Instance("child_agents: {cleanup: {close_tmux_session: true}}\n") as instance:
         session = instance.spawn("Sleeper", "--name", "lead", "a task")
         lead = session["session_id"]
         assert instance.in_status(lead, "running")["budget"] is None
@@ -30,10 +35,13 @@ def play(name: str) -> None:
             ["config", "--check"],
         ):
             instance.sm(*command)
+        instance.sm("kill", lead)
         for capability, command in COMMANDS.items():
             ended = instance.run(*command)
             assert ended.returncode == (8 if capability == name else 0), f"{command}: {ended}"
-        instance.sm("kill", lead)
+        until(lambda: not instance.has_terminal(session["tmux_session"]), "its terminal is closed")
+        shown = instance.run("output", lead)
+        assert shown.returncode == (9 if name == "archives" else 0), f"{shown}"
         instance.sm("rm", lead)
         assert instance.json("ls", "-a") == []
         print("played")  # noqa: T201 - the answer for the test

@@ -341,7 +341,7 @@ async def test_actions_include_earlier_conversations(bench: Bench) -> None:
     now = replace(bench.session, transcript=str(bench.main("three")))
 
     async def last(count: int) -> list[str]:
-        return [action.text for action in await bench.usage.actions(now, READER, count, "/nowhere")]
+        return [action.text for action in await bench.usage.actions(now, READER, count, tuple)]
 
     assert await last(10) == ["first", "second", "third", "fourth"]
     assert await last(3) == ["second", "third", "fourth"]
@@ -349,7 +349,7 @@ async def test_actions_include_earlier_conversations(bench: Bench) -> None:
     assert await last(0) == []
     bench.main("two").unlink()
     assert await last(3) == ["first", "second", "fourth"]
-    assert await bench.usage.actions(bench.session, READER, 5, "/nowhere") == ()
+    assert await bench.usage.actions(bench.session, READER, 5, tuple) == ()
 
 
 async def test_long_transcript_is_read_completely_in_one_call(bench: Bench) -> None:

@@ -1,12 +1,15 @@
 """Makes routes from the operations of capabilities."""
 
+import asyncio
 import dataclasses
 from collections.abc import Iterator, Mapping
+from contextlib import AbstractAsyncContextManager
 from enum import Enum
 from functools import cache
 from types import UnionType
-from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import IO, Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
+from aiohttp import web
 from pydantic import AfterValidator, create_model
 
 from sm.api.body import Body, EmptyBody
@@ -17,19 +20,20 @@ from sm.api.route import Route
 from sm.core.capability_parts import capability_parts
 from sm.core.models import RequestKey
 from sm.kernel import OperationCall
-from sm.operations import Most, Operation
+from sm.operations import Most, Operation, PackedFile
+from sm.wire import PROTOCOL, PROTOCOL_HEADER
 from sm.wire_types import Time
 
 Model = TypeVar("Model", Body, Query)
+_PIECE_BYTES = 256 * 1024
 
 
 def capability_routes() -> dict[str, list[Route]]:
-    """The routes of the operations of capabilities, by tag."""
+    """The routes of the operations of capabilities, by tag: TAG of their module, or the name of the capability."""
     found: dict[str, list[Route]] = {}
     for part in capability_parts("operations"):
-        for operation in part.OPERATIONS:
-            tag = operation.tag or part.__name__.split(".")[-2]
-            found.setdefault(tag, []).append(operation_route(operation))
+        tag = getattr(part, "TAG", part.__name__.split(".")[-2])
+        found.setdefault(tag, []).extend(map(operation_route, part.OPERATIONS))
     return found
 
 
@@ -47,7 +51,8 @@ def operation_route(operation: Operation) -> Route:
         if operation.arguments is not None:
             arguments = operation.arguments(**dict(_values(body or query)))
         use_case = request.services.use_cases[operation]
-        return await use_case(OperationCall(request.caller, target, arguments, key))
+        result = await use_case(OperationCall(request.caller, target, arguments, key, request.wait_until))
+        return await _sent(request, result) if operation.result is PackedFile else result
 
     is_read, arguments = operation.method == "GET", operation.arguments
     return Route(
@@ -61,9 +66,20 @@ def operation_route(operation: Operation) -> Route:
         None if is_read else EmptyBody if arguments is None else _body(arguments),  # type: ignore[arg-type]  # classes are hashable
         _query(arguments) if is_read and arguments is not None else None,  # type: ignore[arg-type]  # as above
         not is_read,
-        operation.result,
+        web.StreamResponse if operation.result is PackedFile else operation.result,
         None,
     )
+
+
+async def _sent(request: ApiRequest, opened: AbstractAsyncContextManager[IO[bytes]]) -> web.StreamResponse:
+    """Send a tar.gz file."""
+    async with opened as file:
+        headers = {"Content-Type": "application/gzip", PROTOCOL_HEADER: str(PROTOCOL)}
+        response = web.StreamResponse(headers=headers)
+        await response.prepare(request.http)
+        while piece := await asyncio.to_thread(file.read, _PIECE_BYTES):
+            await response.write(piece)
+    return response
 
 
 def _values(model: Body | Query | None) -> Iterator[tuple[str, Any]]:

@@ -40,7 +40,6 @@ from sm.messaging import (
 )
 from sm.messaging.exchange_timers import ExchangeTimers
 from sm.monitor import AgentListener, CutOffSessions, Monitor, Observer, Summary, UsageMeter, Watcher
-from sm.monitor.archive_records import ArchiveRecords
 from sm.monitor.completions import Completions, TurnReader
 from sm.monitor.detector import Detector
 from sm.monitor.live_screens import LiveScreens
@@ -73,13 +72,13 @@ from sm.services import (
 from sm.sessions.accounts import Accounts
 from sm.sessions.adopt import Adoptions
 from sm.sessions.archive import Records
-from sm.sessions.archive_retention import ArchiveRetention, Reaper
 from sm.sessions.attached import AttachedOperator
-from sm.sessions.cleanup import TerminalCleanup
+from sm.sessions.cleanup import Reaper, TerminalCleanup
 from sm.sessions.conversation_files import ConversationFiles
 from sm.sessions.end_inspection import EndInspection
 from sm.sessions.home_files import HomeFiles
 from sm.sessions.interrupt import Interrupts
+from sm.sessions.keepers import Keepers
 from sm.sessions.kill import Kills
 from sm.sessions.leftovers import Leftovers
 from sm.sessions.manager import Manager
@@ -97,7 +96,6 @@ from sm.sessions.waits import WaitingSessions
 from sm.sessions.workspaces import Workspaces
 from sm.store import Store
 from sm.store.audit import Audit
-from sm.terminals.archives import Archives
 from sm.terminals.base import Terminals
 from sm.terminals.tmux.terminals import Tmux
 
@@ -213,10 +211,11 @@ class DaemonParts:
         agreements = Agreements(paths.agreements)
         has_program = self.sandboxing.has_program
         home_of = homes(paths)
+        keepers = Keepers()
         files = ConversationFiles(
             store,
             home_of,
-            lambda session_id: self.archives.path(session_id),
+            keepers,
             lambda workspace: (containment or self.sandboxing.containment).user(workspace),
         )
         self.program_checks = program_checks = ProgramChecks(
@@ -245,13 +244,8 @@ class DaemonParts:
         file_threads = FileThreads()
         usage = UsageMeter(store, config, now, home_of, threads=file_threads)
         usage.followers.append(manager.pauses)
-        archive_records = ArchiveRecords(store, manager, usage, file_threads)
-        self.archives = archives = Archives(
-            cleanup.archive_path or paths.archives, terminals, archive_records
-        )
-        self.retention = ArchiveRetention(config.archives, store, manager, archives)
         self.transcript_watch = TranscriptWatch(store, manager, home_of, settings=cleanup, clock=wall)
-        self.cleanup = TerminalCleanup(cleanup, store, manager, terminals, archives)
+        self.cleanup = TerminalCleanup(cleanup, store, manager, terminals, keepers)
 
         progress, off = config.child_agents.progress, config.daemon.ignore_evidence
         self.observer = observer = Observer(
@@ -312,13 +306,24 @@ class DaemonParts:
         summary = Summary(summarizer, f"{paths.state}/what")
         sums = TreeSums(config, store, usage, providers, now)
         monitor = Monitor(
-            config, store, manager, observer, watcher, usage, waiting, summary, terminals, archives, sums
+            config, store, manager, observer, watcher, usage, waiting, summary, terminals, keepers, sums
         )
         workspaces = Workspaces(store, manager, spawner, ProjectItems(providers, agreements))
         requests = Requests(store, manager, reports, dialogs, setup_dialogs)
         timer_handlers: dict[str, TimerHandler] = {}
         self.kernel = kernel = Kernel(
-            config, store, manager, providers, planner, usage, requests, timer_handlers
+            config,
+            store,
+            manager,
+            providers,
+            planner,
+            usage,
+            requests,
+            keepers,
+            terminals,
+            file_threads,
+            paths,
+            timer_handlers,
         )
         set_up_capabilities(kernel)
 
@@ -361,8 +366,8 @@ class DaemonParts:
 
         def trouble() -> list[str]:
             bot = None if link is None else link.trouble()
-            troubles = (store.trouble(), terminals.trouble, bot, web.trouble(), archives.trouble)
-            return [*config_file.warnings, *filter(None, (*troubles, archives.erase_trouble))]
+            troubles = (store.trouble(), terminals.trouble, bot, web.trouble())
+            return [*config_file.warnings, *filter(None, (*troubles, *(look() for look in kernel.troubles)))]
 
         sessions = Sessions(store, manager, workspaces, spawner, kills, timers, terminals)
         self.services = services = Services(
@@ -401,8 +406,6 @@ class DaemonParts:
             screens=LiveScreens(terminals),
             terminals=terminals,
             store=Reads(store),
-            archives=archives,
-            retention=self.retention,
             accounts=accounts,
             pairings=Pairings(store, manager, audit.record, map(telegram_user, owners)),
             telegram=Telegram(store, manager, audit.record, link, owners),
@@ -444,7 +447,7 @@ class DaemonParts:
             sandbox,
             watcher,
             notifiers,
-            archives,
+            keepers,
             cleanup,
             restorer,
             self.agent_sockets,

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from sm.core.config_state import ConfigState
-from sm.core.effects import EffectKind
 from sm.core.models import Session
 from sm.kernel import UseCase
 from sm.messaging.messages import Messages
@@ -28,7 +27,6 @@ from sm.services.waits import LongPoll, TeamWaitResult, WaitEnd, WaitResult, Wai
 from sm.sessions.accounts import Accounts
 from sm.sessions.adopt import Adoptions
 from sm.sessions.archive import Records
-from sm.sessions.archive_retention import ArchiveRetention
 from sm.sessions.interrupt import Interrupts
 from sm.sessions.leftovers import Leftover, Leftovers
 from sm.sessions.pairings import Pairings
@@ -40,7 +38,6 @@ from sm.sessions.seen import SeenSessions
 from sm.sessions.session_fields import SessionField
 from sm.sessions.workspaces import Workspaces
 from sm.store import Store
-from sm.terminals.archives import Archives
 from sm.terminals.base import Screen
 
 __all__ = [
@@ -83,11 +80,6 @@ class Reads:
     @property
     def last_seq(self) -> int:
         return self._store.last_seq
-
-    def is_archive_due(self, session_id: str) -> bool:
-        """True while the archive of an ended session waits to be written."""
-        effects = self._store.mail.open.effects.values()
-        return any(e.kind == EffectKind.ARCHIVE and e.session_id == session_id for e in effects)
 
 
 class ConfigFollower(Protocol):
@@ -146,8 +138,6 @@ class Services:
     screens: LiveScreens
     terminals: Screen
     store: Reads
-    archives: Archives
-    retention: ArchiveRetention
     accounts: Accounts
     pairings: Pairings
     telegram: Telegram

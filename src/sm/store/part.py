@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 Find = Callable[[str], Session | None]
 """Finds a session by its id."""
+OUTPUTS_MAX = 6
+"""How many outputs of a session are kept, the newest ones: each process has one, and restarts begin new ones."""
 Rows = Any
 """The copy of a part's rows in memory. It is never changed in place."""
 

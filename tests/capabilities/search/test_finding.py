@@ -33,7 +33,9 @@ async def test_excerpts_take_few_words_and_are_made_in_a_thread(
             await tx.insert(golden.RUNNING, LAUNCH, f"quokka {'x' * 40_000}")
             tx.part(PART).follow_said(golden.RUNNING.id, [SaidText("text 1", "", "text", "quokka")])
         search = finding.Search(store, cast(Manager, None))
-        found = await search.find(OperationCall(OPERATOR, "", SearchedWords("quokka " * 5_000, limit=1_000), None))
+        found = await search.find(
+            OperationCall(OPERATOR, "", SearchedWords("quokka " * 5_000, limit=1_000), None)
+        )
     assert sorted((size, words) for size, words, _ in calls) == [(6, 20), (20_000, 20)]
     assert threading.main_thread() not in {thread for *_, thread in calls}
     assert {(hit.type, hit.excerpt) for hit in found} == {("text", "excerpt 1"), ("prompt", "excerpt 2")}

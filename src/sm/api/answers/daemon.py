@@ -99,16 +99,5 @@ class ConfigView(TypedDict):
     ]
 
 
-class ArchivesView(TypedDict):
-    """The room that all archives take, at the last look."""
-
-    bytes: Annotated[int | None, doc("null: the daemon has not looked yet.")]
-    keep_days: int | None
-    max_mb: int | None
-    held: Annotated[
-        int, doc("Archives that are due, but kept until the notice of their deletion is a day old.")
-    ]
-
-
 class StoppedView(TypedDict):
     killed: list[str]

@@ -5,7 +5,6 @@ from sm.api.route import Route
 from sm.api.routes import (
     accounts,
     agents,
-    archives,
     daemon,
     digest,
     events,
@@ -23,7 +22,6 @@ from sm.api.routes import (
     workspaces,
 )
 
-_of_capabilities = capability_routes()
 ROUTES: dict[str, list[Route]] = {
     "daemon": daemon.routes,
     "sessions": sessions.routes,
@@ -36,12 +34,11 @@ ROUTES: dict[str, list[Route]] = {
     "messages": messages.routes,
     "requests": requests.routes,
     "events": events.routes,
-    "search": [*archives.routes, *_of_capabilities.pop("search", ())],
     "hooks": hooks.routes,
     "mcp": mcp.routes,
     "workspaces": workspaces.routes,
     "sandboxes": sandbox.routes,
-    **_of_capabilities,
+    **capability_routes(),
 }
 
 __all__ = ["ROUTES"]

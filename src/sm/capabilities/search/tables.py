@@ -9,11 +9,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from sm.capabilities.search.rules import searched_words
-from sm.core.archive_retention import OUTPUTS_MAX
 from sm.core.usage import SaidText
 from sm.store import Store, Transaction
 from sm.store.connection import Read
-from sm.store.part import TablePart, PartWrites
+from sm.store.part import OUTPUTS_MAX, PartWrites, TablePart
 from sm.store.rows import encode_json
 
 _ADD = "INSERT OR IGNORE INTO search_texts (session_id, type, at, source, text) VALUES (?, ?, ?, ?, ?)"

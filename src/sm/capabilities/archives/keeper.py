@@ -16,11 +16,9 @@ from contextlib import contextmanager, suppress
 from typing import IO, Protocol
 from weakref import WeakValueDictionary
 
-from sm.core.archive_retention import ArchiveEntry
-from sm.errors import ExternalError, LimitReached, NoServer, NoTerminal, StorageFull
-from sm.linux.files import regular_file
-from sm.terminals.archive_announcements import SUFFIX
-from sm.terminals.archive_writer import (
+from sm.capabilities.archives.files.announcements import SUFFIX
+from sm.capabilities.archives.files.kept_transcripts import kept_transcripts
+from sm.capabilities.archives.files.writer import (
     TERMINAL,
     ArchiveContents,
     delete,
@@ -29,6 +27,10 @@ from sm.terminals.archive_writer import (
     saved_output,
     write_archive,
 )
+from sm.capabilities.archives.rules import ArchiveEntry
+from sm.errors import ExternalError, LimitReached, NoServer, NoTerminal, StorageFull
+from sm.linux.files import regular_file
+from sm.sessions.keepers import KeptTranscript, SessionKeeper
 from sm.terminals.base import Screen
 
 _LINES_MAX = 50_000
@@ -37,7 +39,6 @@ _CLOCK_STEP_S = 0.02
 _EXPORTS_MAX = 2
 """Exports at the same time. Each compresses in a thread, and the threads are few."""
 _BLOCK_BYTES = 512
-STORAGE_FULL = (errno.ENOSPC, errno.EDQUOT)
 _SET_ASIDE = ".deleted"
 """The end of the name of an archive that is being deleted."""
 _SLASHES = re.compile(r"(/\.?)+\Z")
@@ -64,7 +65,7 @@ class NoRecords:
         return
 
 
-class Archives:
+class Archives(SessionKeeper):
     def __init__(self, directory: str, screen: Screen, records: SessionRecords | None = None) -> None:
         # With a slash at its end, the name of a link would be that of its target.
         self._directory = _SLASHES.sub("", directory) or "/"
@@ -88,9 +89,7 @@ class Archives:
         """Write the session's archive, in place of an earlier one. Return the reason for a failure.
 
         Transcripts that were cut because the disk is almost full are a failure too, although the archive is written.
-        `since_s`: the start of the process in the terminal, in seconds since the epoch. The output of earlier processes
-        stays in the archive, and without the terminal also the newest one. Raises TerminalUnreachable, and StorageFull
-        when the disk is full: try again later.
+        The output of earlier processes stays in the archive, and without the terminal also the newest one.
         """
         async with self._lock(session_id):
             try:
@@ -137,7 +136,7 @@ class Archives:
         reason = self.set_trouble(
             session_id, f"its archive could not be saved in {self._directory}: {error.strerror}"
         )
-        if error.errno in STORAGE_FULL:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise self._full(session_id) from None
         return reason
 
@@ -152,16 +151,12 @@ class Archives:
         return self._full(session_id) if session_id in self._without_space else None
 
     async def is_kept(self, session_id: str, since_s: float) -> bool:
-        """True if all output of the process was saved after `since_s`, its start in seconds since the epoch."""
+        """True if all output of the process was saved."""
         path = self.path(session_id)
         saved = await asyncio.to_thread(saved_output, path, since_s - _CLOCK_STEP_S)
         return saved is not None and await asyncio.to_thread(is_complete, path)
 
     async def read(self, session_id: str, lines: int, since_s: float) -> list[str] | None:
-        """The last `lines` lines that were saved after `since_s`; None: nothing was saved then.
-
-        Raises ExternalError for an unreadable file.
-        """
         try:
             return await asyncio.to_thread(_read, self.path(session_id), lines, since_s)
         except OSError as error:
@@ -175,16 +170,16 @@ class Archives:
         return next((f"session {id}: {reason}" for id, reason in self._unerased.items()), None)
 
     async def erase(self, session_id: str) -> str | None:
-        """Remove the archive of a removed session. Return the reason for a failure: try again later.
-
-        The reason is in `erase_trouble` until a later call succeeds.
-        """
+        """The reason for a failure is in `erase_trouble` until a later call succeeds."""
         reason = await self.remove(session_id)
         if reason is None:
             self._unerased.pop(session_id, None)
         else:
             self._unerased[session_id] = reason
         return reason
+
+    def transcripts(self, session_id: str) -> Iterator[KeptTranscript]:
+        return kept_transcripts(self.path(session_id))
 
     async def set_aside(self, session_id: str) -> str | None:
         """Rename the archive for its removal, so that only `entries` finds it. Return the reason for a failure."""

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from sm.terminals import archive_files, archive_transcripts
-from sm.terminals.archive_rows import merge_rows, merge_usage
-from sm.terminals.archive_writer import ArchiveContents, recover, write_archive
+from sm.capabilities.archives.files import copies, kept_transcripts
+from sm.capabilities.archives.files.merged_records import merge_rows, merge_usage
+from sm.capabilities.archives.files.writer import ArchiveContents, recover, write_archive
 
 ID = "1a2b3c4d"
 FIRST = "one\ntwo\nthree\n"
@@ -115,13 +115,13 @@ def test_transcript_that_shrinks_while_it_is_copied_does_not_cost_the_earlier_co
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bench.write(conversation=FIRST)
-    copy = archive_files.copy
+    copy = copies.copy
 
     def shrinks(source: int, start: int, end: int, target: int) -> None:
         (bench.live / C).write_text("one")
         copy(source, start, end, target)
 
-    monkeypatch.setattr(archive_transcripts, "copy", shrinks)
+    monkeypatch.setattr(kept_transcripts, "copy", shrinks)
     bench.write(conversation=FIRST + "four\n")
     assert FIRST in bench.files().values()
 
@@ -152,7 +152,7 @@ def test_archive_of_an_almost_full_disk_keeps_the_whole_one_before_it(
 
 
 def test_full_archive_keeps_what_it_has(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(archive_transcripts, "_ARCHIVE_MAX_BYTES", 20)
+    monkeypatch.setattr(kept_transcripts, "_ARCHIVE_MAX_BYTES", 20)
     for number in range(6):
         bench.write(conversation=f"{FIRST}{number}\n" if number % 2 else f"{number}\n{FIRST}")
         assert sum(map(len, bench.files().values())) <= 2 * 20

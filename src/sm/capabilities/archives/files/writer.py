@@ -15,11 +15,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from sm.core.archive_retention import OUTPUTS_MAX
+from sm.capabilities.archives.files.copies import copy, new_file, write_record
+from sm.capabilities.archives.files.kept_transcripts import OpenFile, write_transcripts
+from sm.capabilities.archives.files.merged_records import merge_records
 from sm.linux.files import regular_file
-from sm.terminals.archive_files import copy, new_file, write_record
-from sm.terminals.archive_rows import merge_records
-from sm.terminals.archive_transcripts import OpenFile, write_transcripts
+from sm.store.part import OUTPUTS_MAX
 
 TERMINAL = "terminal.txt"
 """The output of the newest process."""

@@ -6,14 +6,14 @@ from dataclasses import asdict
 from functools import partial
 from typing import Any
 
+from sm.capabilities.archives.files.kept_transcripts import OpenFile
+from sm.capabilities.archives.files.writer import SESSION, ArchiveContents
 from sm.core.timestamps import iso
 from sm.linux.file_threads import FileThreads
 from sm.monitor.transcripts import FILES_MAX, Root, archive_names, files_of, opened
 from sm.monitor.usage import UsageMeter
 from sm.sessions.manager import Manager
 from sm.store import Store, durable
-from sm.terminals.archive_transcripts import OpenFile
-from sm.terminals.archive_writer import SESSION, ArchiveContents
 
 _SECRET = frozenset({"token_hash"})
 

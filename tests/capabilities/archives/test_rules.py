@@ -1,6 +1,6 @@
 """The archives that are deleted."""
 
-from sm.core.archive_retention import ArchiveEntry, surplus
+from sm.capabilities.archives.rules import ArchiveEntry, surplus
 
 DAY = 86_400.0
 ENTRIES = [

@@ -13,10 +13,10 @@ from typing import cast
 
 import pytest
 
+from sm.capabilities.archives.files import kept_transcripts
+from sm.capabilities.archives.files.writer import ArchiveContents, write_archive
+from sm.capabilities.archives.keeper import Archives
 from sm.errors import LimitReached, StorageFull
-from sm.terminals import archive_transcripts
-from sm.terminals.archive_writer import ArchiveContents, write_archive
-from sm.terminals.archives import Archives
 from sm.terminals.base import Screen
 
 ID = "1a2b3c4d"
@@ -171,7 +171,7 @@ async def test_output_stays_when_its_terminal_is_gone(archived: Path) -> None:
 def test_transcripts_of_an_archive_share_a_limit_and_the_end_of_the_file_above_it_stays(
     tmp_path: Path, archived: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(archive_transcripts, "_TRANSCRIPTS_MAX_BYTES", 10)
+    monkeypatch.setattr(kept_transcripts, "_TRANSCRIPTS_MAX_BYTES", 10)
     contents = transcripts(tmp_path, newest="123456", before="abcdefgh", oldest="xyz", empty="")
     write_archive(str(archived), ID, contents, [])
     found = {p.name: p.read_text() for p in (archived / ID / "transcripts").iterdir()}
@@ -229,7 +229,7 @@ async def test_transcripts_cut_for_want_of_free_space_are_a_failure_and_the_arch
 async def test_transcripts_cut_at_the_limit_of_an_archive_are_no_failure(
     tmp_path: Path, archived: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(archive_transcripts, "_TRANSCRIPTS_MAX_BYTES", 3)
+    monkeypatch.setattr(kept_transcripts, "_TRANSCRIPTS_MAX_BYTES", 3)
     set_free_bytes(monkeypatch, 12)
     records = FixedRecords()
     records.contents = transcripts(tmp_path, only="abcdefgh")

@@ -6,8 +6,6 @@ from dataclasses import dataclass
 
 _DAY_S = 86_400.0
 MB = 1_000_000
-OUTPUTS_MAX = 6
-"""How many outputs of a session are kept, the newest ones: each process has one, and restarts begin new ones."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,9 @@ from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from sm.capabilities.archives.files.copies import copy, holds, new_file, write_record
 from sm.linux.files import regular_file
-from sm.terminals.archive_files import copy, holds, new_file, write_record
+from sm.sessions.keepers import KeptTranscript
 
 TRANSCRIPTS = "transcripts"
 CUT = "cut.json"
@@ -206,6 +207,14 @@ def read_cuts(archive: str) -> Mapping[str, Any]:
     except (OSError, ValueError, RecursionError):
         return {}
     return value if isinstance(value, dict) else {}
+
+
+def kept_transcripts(archive: str) -> Iterator[KeptTranscript]:
+    """The transcripts in an archive, those of the newest archive first."""
+    cuts = read_cuts(archive)
+    for name in transcripts_of(archive):
+        generation, _, below = name.partition("/")
+        yield KeptTranscript(f"{archive}/{generation}", below, begins_at(cuts.get(name)))
 
 
 def transcripts_of(archive: str) -> Iterator[str]:

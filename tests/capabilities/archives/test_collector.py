@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from sm.monitor import archive_records
+from sm.capabilities.archives import collector
 from sm.monitor.transcripts import Root, archive_names
 
 
@@ -18,9 +18,9 @@ def test_files_of_the_newest_conversations_come_first_and_their_number_is_limite
     mains = [str(tmp_path / f"{name}.jsonl") for name in ("old", "before", "now")]
     newest = ["now.jsonl", "now/subagents/agent-1.jsonl", "before.jsonl", "before/subagents/agent-1.jsonl"]
     root = Root(str(tmp_path))
-    assert [*archive_records._transcripts(mains, root)][:4] == newest
-    monkeypatch.setattr(archive_records, "FILES_MAX", 3)
-    assert [*archive_records._transcripts(mains, root)] == newest[:3]
+    assert [*collector._transcripts(mains, root)][:4] == newest
+    monkeypatch.setattr(collector, "FILES_MAX", 3)
+    assert [*collector._transcripts(mains, root)] == newest[:3]
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_archive_has_both_conversations_with_the_same_file_name_and_their_sub_ag
         main.touch()
         (main.with_suffix("") / "subagents" / "agent-1.jsonl").touch()
         mains.append(str(main))
-    assert [*archive_records._transcripts(mains, Root(str(tmp_path)))] == [
+    assert [*collector._transcripts(mains, Root(str(tmp_path)))] == [
         f"{directory}/x{rest}"
         for directory in ("other", "work")
         for rest in (".jsonl", "/subagents/agent-1.jsonl")

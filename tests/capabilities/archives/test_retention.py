@@ -12,14 +12,14 @@ from typing import Any, cast
 
 import pytest
 
-from sm.config.model import ArchiveSettings
+from sm.capabilities.archives import retention as retention_module
+from sm.capabilities.archives.keeper import Archives
+from sm.capabilities.archives.retention import ArchiveRetention
+from sm.capabilities.archives.settings import ArchiveSettings
 from sm.core.states import EventType
 from sm.core.timestamps import epoch_s, iso
 from sm.core.usage import FilePosition
-from sm.sessions import archive_retention
-from sm.sessions.archive_retention import ArchiveRetention
 from sm.store import Store
-from sm.terminals.archives import Archives
 from tests import golden
 from tests.samples import AT, LAUNCH
 from tests.session_manager import open_manager
@@ -175,7 +175,7 @@ async def test_notice_is_not_repeated_when_the_daemon_ended_before_it_wrote_the_
         raise OSError(errno.EROFS, os.strerror(errno.EROFS))
 
     with monkeypatch.context() as patch:
-        patch.setattr(archive_retention, "announce", refused)
+        patch.setattr(retention_module, "announce", refused)
         await bench.retention.delete_surplus()
     await bench.retention.delete_surplus()
     assert len(await inbox(bench)) == 1
@@ -206,7 +206,7 @@ async def test_archive_that_cannot_be_deleted_is_no_event_and_is_logged_once(
     def refused(*paths: str) -> None:
         raise OSError(errno.EROFS, os.strerror(errno.EROFS))
 
-    with monkeypatch.context() as patch, caplog.at_level(logging.INFO, "sm.sessions.archive_retention"):
+    with monkeypatch.context() as patch, caplog.at_level(logging.INFO, "sm.capabilities.archives.retention"):
         patch.setattr(os, "rename", refused)
         patch.setattr(os, "rmdir", refused)
         for _ in range(3):

@@ -1,24 +1,22 @@
-"""Deletes old archives (`archives:` in the configuration), and ends the processes of completed sessions."""
+"""Deletes old archives (`archives:` in the configuration)."""
 
 import asyncio
 import logging
 from dataclasses import dataclass
 
-from sm.config.model import ArchiveSettings
-from sm.core.archive_retention import MB, ArchiveEntry, surplus
-from sm.core.effects import EffectKind
+from sm.capabilities.archives.files.announcements import announce, announced_at
+from sm.capabilities.archives.files.kept_transcripts import has_only_copy
+from sm.capabilities.archives.keeper import Archives
+from sm.capabilities.archives.rules import MB, ArchiveEntry, surplus
+from sm.capabilities.archives.settings import ArchiveSettings
 from sm.core.lifecycle import is_live
-from sm.core.states import EventType
-from sm.core.statuses import Status
-from sm.core.timers import Timer
+from sm.core.models import Session
+from sm.core.states import EventType, NoticeKind
 from sm.core.timestamps import epoch_s, iso
-from sm.core.wording import subject
+from sm.core.wording import notice_subject, subject
 from sm.errors import SmError
 from sm.sessions.manager import Manager
 from sm.store import Store
-from sm.terminals.archive_announcements import announce, announced_at
-from sm.terminals.archive_transcripts import has_only_copy
-from sm.terminals.archives import Archives
 
 log = logging.getLogger(__name__)
 
@@ -115,7 +113,15 @@ class ArchiveRetention:
         async with self._store.transaction() as tx:
             session = tx.find(entry.session_id)
             if session is not None:
-                await self._manager.notices.add_for_archive(tx, session, entry.at_s, until)
+                await self._manager.notices.add(
+                    tx,
+                    session,
+                    None,
+                    NoticeKind.WARNING,
+                    f"archive:{entry.at_s}",
+                    _notice(session, until),
+                    EventType.WARNING,
+                )
         if session is None:
             log.warning(
                 "will delete the archive of an unknown session, with the only copy of its conversation, after %s",
@@ -160,20 +166,9 @@ class ArchiveRetention:
                     part.forget_outputs(session.id)
 
 
-class Reaper:
-    """Ends the processes of completed sessions after `cleanup.reap_completed_after`."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-
-    async def reap(self, timer: Timer) -> float | None:
-        """End the process, unless the session has been reopened or has ended since."""
-        async with self._store.transaction() as tx:
-            session = tx.find(timer.subject)
-            if not tx.timers.take(timer) or session is None or session.exit is not None:
-                return None
-            is_same = session.completed_at == timer.data.get("completed_at")
-            if session.status is Status.COMPLETED and is_same:
-                payload = {"force": False, "by": "cleanup.reap_completed_after"}
-                await tx.effect(EffectKind.KILL, session.id, payload, tx.now)
-        return None
+def _notice(session: Session, until: str) -> str:
+    """Entry of a notice that the archive of `session` will be deleted after `until` (ISO 8601)."""
+    return (
+        f"{notice_subject(session)}: its archive has the only copy of its conversation, and archives: in config.yaml "
+        f"deletes it after {until}; keep it with: sm export {session.id} FILE"
+    )
