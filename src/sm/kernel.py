@@ -9,7 +9,7 @@ from sm.core.capability_parts import capability_parts
 from sm.core.models import Caller, RequestKey
 from sm.core.timers import Timer
 from sm.linux.file_threads import FileThreads
-from sm.monitor import UsageMeter
+from sm.monitor import Monitor, UsageMeter
 from sm.operations import Operation
 from sm.paths import InstancePaths
 from sm.providers.base import Provider
@@ -18,6 +18,7 @@ from sm.sessions.keepers import Keepers
 from sm.sessions.manager import Manager
 from sm.sessions.plan import SpawnPlanner
 from sm.sessions.session_fields import SessionField
+from sm.sessions.workspaces import Workspaces
 from sm.store import Store
 from sm.terminals.base import Screen
 
@@ -60,6 +61,8 @@ class Kernel:
     planner: SpawnPlanner
     usage: UsageMeter
     requests: Requests
+    workspaces: Workspaces
+    monitor: Monitor
     keepers: Keepers
     screen: Screen
     """The contents of terminals."""

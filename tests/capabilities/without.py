@@ -7,6 +7,7 @@ import sm.capabilities
 COMMANDS = {
     "archives": ["export", "lead", "lead.tar.gz"],
     "budgets": ["budget", "lead"],
+    "digest": ["digest"],
     "search": ["search", "task"],
 }
 """A command of each capability. Without the capability, the daemon does not have its route."""
@@ -29,7 +30,6 @@ def play(name: str) -> None:
         for command in (
             ["progress", lead],
             ["usage"],
-            ["digest"],
             ["requests"],
             ["inbox"],
             ["config", "--check"],

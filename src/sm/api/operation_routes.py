@@ -10,7 +10,7 @@ from types import UnionType
 from typing import IO, Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from aiohttp import web
-from pydantic import AfterValidator, create_model
+from pydantic import AfterValidator, Field, create_model
 
 from sm.api.body import Body, EmptyBody
 from sm.api.context import ApiRequest
@@ -64,7 +64,7 @@ def operation_route(operation: Operation) -> Route:
         operation.name,
         operation.summary,
         None if is_read else EmptyBody if arguments is None else _body(arguments),  # type: ignore[arg-type]  # classes are hashable
-        _query(arguments) if is_read and arguments is not None else None,  # type: ignore[arg-type]  # as above
+        _query(arguments, operation.fields) if is_read and arguments is not None else None,
         not is_read,
         web.StreamResponse if operation.result is PackedFile else operation.result,
         None,
@@ -94,11 +94,13 @@ def _body(arguments: type[Any]) -> type[Body]:
     return _model(Body, arguments, get_type_hints(arguments, include_extras=True))
 
 
-@cache
-def _query(arguments: type[Any]) -> type[Query]:
-    """The model that reads the texts of a query."""
-    hints = get_type_hints(arguments, include_extras=True)
-    return _model(Query, arguments, {name: _of_text(name, hint) for name, hint in hints.items()})
+def _query(arguments: type[Any], schemas: Mapping[str, Mapping[str, Any]]) -> type[Query]:
+    """The model that reads the texts of a query. `schemas`: additions to the JSON schemas of its parameters."""
+    hints = {
+        name: Annotated[_of_text(name, hint), Field(json_schema_extra=dict(schemas.get(name, {})))]
+        for name, hint in get_type_hints(arguments, include_extras=True).items()
+    }
+    return _model(Query, arguments, hints)
 
 
 def _model(base: type[Model], arguments: type[Any], hints: Mapping[str, Any]) -> type[Model]:

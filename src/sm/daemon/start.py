@@ -57,7 +57,6 @@ def running_parts(
         "timers": parts.timers.run(),
         "due timers": parts.due_timers.run(),
         "configuration": parts.config_file.run(),
-        "digest": parts.digests.run(),
         "waiting": parts.waiting.run(),
         "attached operator": parts.attached.run(),
         "dialogs": parts.dialogs.run(),

@@ -59,7 +59,6 @@ from sm.sandboxes.home import homes
 from sm.server import ApiServer
 from sm.services import (
     DaemonInfo,
-    Digests,
     Live,
     Reads,
     Services,
@@ -319,6 +318,8 @@ class DaemonParts:
             planner,
             usage,
             requests,
+            workspaces,
+            monitor,
             keepers,
             terminals,
             file_threads,
@@ -327,9 +328,7 @@ class DaemonParts:
         )
         set_up_capabilities(kernel)
 
-        sessions = Sessions(store, manager, workspaces, spawner, kills, timers, terminals)
         seen = SeenSessions(store, manager, config)
-        self.digests = digests = Digests(config, store, sessions, requests, monitor, kernel.fields)
         self.due_timers = DueTimers(
             store,
             {
@@ -347,7 +346,6 @@ class DaemonParts:
                 TimerKind.WATCH: detector.look,
                 TimerKind.UNANSWERED: detector.report_unanswered,
                 TimerKind.LINKS: observer.links.look,
-                TimerKind.DIGEST: digests.send,
                 TimerKind.RESTART: restarter.restart,
                 TimerKind.CUT_OFF: cut_off.forget,
                 TimerKind.REAP: Reaper(store).reap,
@@ -400,7 +398,6 @@ class DaemonParts:
             messages=messages,
             waits=Waits(store, manager, messages, requests, waiting, timers),
             monitor=monitor,
-            digests=digests,
             live=Live(store, monitor, seen),
             usage=UsageReports(store, manager, sessions, sums),
             screens=LiveScreens(terminals),
@@ -468,7 +465,6 @@ class DaemonParts:
         self._providers.update(providers)
         self._notifiers.update(notifiers)
         set_log_level(self._config.daemon.log_level)
-        self.digests.reconfigure()
         for follow in self.kernel.on_config:
             await follow()
         return changes

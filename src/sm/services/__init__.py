@@ -18,7 +18,6 @@ from sm.monitor.program_checks import ProgramChecks
 from sm.operations import Operation
 from sm.requests.answers import Requests
 from sm.requests.dialogs import Dialogs
-from sm.services.digests import Digests
 from sm.services.live import Live, LiveNews
 from sm.services.sessions import SessionFilter, Sessions
 from sm.services.telegram import Telegram, TelegramLink
@@ -42,7 +41,6 @@ from sm.terminals.base import Screen
 
 __all__ = [
     "DaemonInfo",
-    "Digests",
     "Leftover",
     "Live",
     "LiveNews",
@@ -132,7 +130,6 @@ class Services:
     messages: Messages
     waits: Waits
     monitor: Monitor
-    digests: Digests
     live: Live
     usage: UsageReports
     screens: LiveScreens

@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from sm.core.lifecycle import is_ended, is_live
-from sm.core.models import NO_WORKSPACE, OPERATOR, Caller, RequestKey, Session, SpawnRequest
+from sm.core.models import OPERATOR, Caller, RequestKey, Session, SpawnRequest
 from sm.errors import TerminalError
 from sm.messaging.timers import MailTimers
 from sm.policy.access import Action, Principal, is_unrestricted, visible
@@ -47,7 +47,6 @@ class Sessions:
     ) -> None:
         self._store = store
         self._manager = manager
-        self._workspaces = workspaces
         self._spawner = spawner
         self._kills = kills
         self._timers = timers
@@ -58,6 +57,7 @@ class Sessions:
         self.acknowledge_endings = manager.acknowledge_endings
         self.agent_types = spawner.agent_types
         self.type_modes = spawner.type_modes
+        self.workspace_slug = workspaces.slug
 
     # Lists
 
@@ -134,10 +134,6 @@ class Sessions:
             return list(sessions)
         slug = self.workspace_slug(caller, filter.workspace)
         return [s for s in sessions if s.workspace == slug]
-
-    def workspace_slug(self, caller: Caller, named: str) -> str | None:
-        """The slug of a workspace; None of `-`, which is none. Raises NotFound for an unknown workspace."""
-        return None if named == NO_WORKSPACE else self._workspaces.find(caller, named).slug
 
     def event_scope(
         self, caller: Caller, reference: str | None, workspace: str | None, *, recursive: bool

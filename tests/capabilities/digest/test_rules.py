@@ -5,18 +5,15 @@ from datetime import UTC, datetime
 
 import pytest
 
-from sm.core.columns import columns
-from sm.core.digest import (
-    Digest,
-    DigestEntry,
-    TreeSpending,
+from sm.capabilities.digest.rules import (
     ended_entries,
     live_entries,
     request_entries,
     spending,
     warning_entries,
 )
-from sm.core.digest_lines import digest_lines
+from sm.capabilities.digest.screen import digest_lines
+from sm.core.columns import columns
 from sm.core.models import Event, Session
 from sm.core.pauses import Pause
 from sm.core.requests import Answer, Request
@@ -24,6 +21,7 @@ from sm.core.states import EventType, RequestKind, RequestState
 from sm.core.statuses import Status
 from sm.core.tree_totals import Totals
 from sm.core.usage import TokenCounts
+from sm.wire_types.digest import DigestEntryView, DigestView, TreeSpendingView
 from tests.samples import session
 
 SINCE = "2026-03-01T22:00:00.000Z"
@@ -43,15 +41,23 @@ def used_of(*tokens: int, cost: float = 0.0, unpriced: int = 0) -> Totals:
     return Totals(tokens=TokenCounts(*tokens), measured=1, cost=cost, unpriced=unpriced)
 
 
-def entry(name: str, text: str = "a reason") -> DigestEntry:
-    return DigestEntry(name, name, "error", AFTER, text, f"sm output {name}")
+def entry(name: str, text: str = "a reason") -> DigestEntryView:
+    return DigestEntryView(name, name, "error", AFTER, text, f"sm output {name}", 1)
 
 
-def digest(entries: int) -> Digest:
+def spent_tree(
+    name: str, label: str, sessions: int, tokens: int, cost: float | None, budget: str | None = None
+) -> TreeSpendingView:
+    return TreeSpendingView(
+        name, label, sessions, tokens, cost, budget, None, tokens_partial=False, is_part=False
+    )
+
+
+def digest(entries: int) -> DigestView:
     some = [entry(f"e{number}") for number in range(entries)]
-    trees = [TreeSpending(f"t{number}", f"t{number}", 1, 1000, 0.5) for number in range(entries)]
+    trees = [spent_tree(f"t{number}", f"t{number}", 1, 1000, 0.5) for number in range(entries)]
     warnings = [replace(e, text=f"{e.label} repeats itself") for e in some]
-    return Digest(SINCE, LATER, some, some, warnings, some, trees, 0)
+    return DigestView(SINCE, LATER, some, some, warnings, some, trees, 0)
 
 
 def test_ended_sessions_are_those_of_the_time_with_failures_first() -> None:
@@ -319,9 +325,9 @@ def test_worktrees_that_were_not_compared_are_named_before_the_changes() -> None
 @pytest.mark.parametrize("text", ["why " * 60, "\N{CJK UNIFIED IDEOGRAPH-6F22}" * 100, "e\u0301" * 100])
 def test_every_line_fits_a_narrow_terminal(text: str, width: int) -> None:
     some = [replace(entry(f"e{n}", text), label=text[:20]) for n in range(30)]
-    trees = [TreeSpending("t0", text[:40], 1, 12_000, 1.25, "usd 1.25 of 1.5")]
+    trees = [spent_tree("t0", text[:40], 1, 12_000, 1.25, "usd 1.25 of 1.5")]
     changes = [{"label": text[:40], "commits": 2, "files": 3, "added": 10, "deleted": 4}] * 30
-    shown = {**asdict(Digest(SINCE, LATER, some, some, some, some, trees, 3)), "changes": changes}
+    shown = {**asdict(DigestView(SINCE, LATER, some, some, some, some, trees, 3)), "changes": changes}
     lines = digest_lines(shown, NOW, 24, width, UTC)
     assert len(lines) <= 24
     assert [found for found in lines if columns(found) > width] == []
@@ -338,12 +344,12 @@ def test_short_section_leaves_its_lines_to_the_long_ones() -> None:
 
 def test_screen_shows_each_kind_of_entry_in_a_line() -> None:
     trees = [
-        TreeSpending("t0", "t0", 1, 12_000, 1.25, "soft: usd 1.25 of 1.5"),
-        TreeSpending("t1", "t1", 1, 1000, None),
+        spent_tree("t0", "t0", 1, 12_000, 1.25, "soft: usd 1.25 of 1.5"),
+        spent_tree("t1", "t1", 1, 1000, None),
     ]
     some = [entry("e0"), replace(entry("e1"), status="killed"), entry("e2", "")]
     changes = [{"label": "c0", "commits": None, "files": 1, "added": 2, "deleted": 0}]
-    found = Digest(SINCE, LATER, some, some[:2], [entry("e3", "is in a loop")], [], trees, 1)
+    found = DigestView(SINCE, LATER, some, some[:2], [entry("e3", "is in a loop")], [], trees, 1)
     assert digest_lines({**asdict(found), "changes": changes}, NOW, 40, 54, UTC) == [
         "Since 2026-03-01 22:00: 2 error, 1 killed, 1 ended se…",
         *("", "Open requests", "  a reason (7h ago)", "  a reason (7h ago)"),
@@ -361,8 +367,8 @@ def test_screen_shows_each_kind_of_entry_in_a_line() -> None:
 
 def test_first_line_counts_all_that_the_digest_has() -> None:
     some = [entry("e0"), replace(entry("e1"), status="killed"), entry("e2", "")]
-    trees = [TreeSpending("t0", "t0", 1, 12_000, 1.25), TreeSpending("t1", "t1", 1, 1000, None)]
-    shown = asdict(Digest(SINCE, LATER, some, some[:2], [], [], trees, 1))
+    trees = [spent_tree("t0", "t0", 1, 12_000, 1.25), spent_tree("t1", "t1", 1, 1000, None)]
+    shown = asdict(DigestView(SINCE, LATER, some, some[:2], [], [], trees, 1))
     assert digest_lines(shown, NOW, 20, 160, UTC)[0] == (
         "Since 2026-03-01 22:00: 2 error, 1 killed, 1 ended session removed, 0 live, 2 open requests, "
         "$1.25 spent, some without a price"
@@ -371,5 +377,5 @@ def test_first_line_counts_all_that_the_digest_has() -> None:
 
 @pytest.mark.parametrize("cost", [None, 0.0])
 def test_first_line_names_no_cost_when_none_is_known(cost: float | None) -> None:
-    shown = asdict(replace(digest(0), spending=[TreeSpending("t0", "t0", 1, 1000, cost)]))
+    shown = asdict(replace(digest(0), spending=[spent_tree("t0", "t0", 1, 1000, cost)]))
     assert digest_lines(shown, NOW, 20, 100, UTC)[0] == "Since 2026-03-01 22:00: nothing ended, 0 live"

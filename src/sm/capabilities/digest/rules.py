@@ -1,10 +1,9 @@
-"""The digest: endings, warnings and spending since a time, open requests, and live sessions. Pure data."""
+"""The entries of the digest: endings, warnings and spending since a time, open requests, and live sessions. Pure."""
 
 import functools
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
 
-from sm.core.digest_lines import times_text
+from sm.capabilities.digest.screen import times_text
 from sm.core.labels import label, name_to_type
 from sm.core.lifecycle import is_ended
 from sm.core.models import Event, Session, ancestors
@@ -13,74 +12,24 @@ from sm.core.statuses import Status
 from sm.core.tree_totals import NO_TOTALS, Totals
 from sm.core.usage import COST_DIGITS
 from sm.core.wording import quote_session, request_notice, status_words
+from sm.wire_types.digest import DigestEntryView, TreeSpendingView
 
 _WORST = (Status.ERROR, Status.ABANDONED, Status.KILLED, Status.COMPLETED)
 _WAITING = (Status.WAITING_INPUT, Status.IDLE, Status.SPAWNED, Status.STARTING, Status.RUNNING)
 
 
-@dataclass(frozen=True, slots=True)
-class DigestEntry:
-    """A session with a time and a few words about it."""
-
-    session_id: str
-    label: str
-    status: str
-    at: str
-    text: str
-    command: str
-    """The command that shows more, or that answers."""
-    times: int = 1
-    """How often it happened; more than one only for a warning, whose text then says so."""
-
-
-@dataclass(frozen=True, slots=True)
-class TreeSpending:
-    """The spending of a session and its descendants since the beginning of the digest."""
-
-    session_id: str
-    label: str
-    sessions: int
-    """The sessions of the tree that have spent anything."""
-    tokens_used: int
-    cost_usd: float | None
-    """None: the price of a model, or some tokens, are unknown."""
-    budget: str | None = None
-    """The budget of the root of the tree, and how much of it is spent."""
-    known_cost_usd: float | None = None
-    """The part of the cost whose prices are known; None: there is none."""
-    tokens_partial: bool = False
-    """Some tokens cannot be read: `tokens_used` lacks them."""
-    is_part: bool = False
-    """Another entry, that of the root of its tree, contains this one."""
-
-
-@dataclass(frozen=True, slots=True)
-class Digest:
-    """Everything, worst first. Times are ISO 8601 UTC with `Z`."""
-
-    since: str
-    until: str
-    ended: Sequence[DigestEntry]
-    requests: Sequence[DigestEntry]
-    warnings: Sequence[DigestEntry]
-    live: Sequence[DigestEntry]
-    spending: Sequence[TreeSpending]
-    removed: int
-    """Sessions that ended in this time and were removed."""
-
-
-def ended_entries(sessions: Iterable[Session], since: str) -> list[DigestEntry]:
+def ended_entries(sessions: Iterable[Session], since: str) -> list[DigestEntryView]:
     """The sessions that ended after `since`: failures first, then the newest."""
     found = [s for s in sessions if is_ended(s.status) and (s.completed_at or s.status_at) >= since]
     found.sort(key=lambda s: s.completed_at or s.status_at, reverse=True)
     found.sort(key=lambda s: _WORST.index(s.status))
     return [
-        DigestEntry(s.id, label(s), s.status, s.completed_at or s.status_at, _ending(s), _look(s))
+        DigestEntryView(s.id, label(s), s.status, s.completed_at or s.status_at, _ending(s), _look(s), 1)
         for s in found
     ]
 
 
-def live_entries(sessions: Iterable[Session]) -> list[DigestEntry]:
+def live_entries(sessions: Iterable[Session]) -> list[DigestEntryView]:
     """The live sessions: first those that may wait for a person, then the oldest status.
 
     A status that only a newer version knows comes last.
@@ -91,19 +40,20 @@ def live_entries(sessions: Iterable[Session]) -> list[DigestEntry]:
         key=lambda s: (places.get(s.status, len(places)), s.status_at),
     )
     return [
-        DigestEntry(
+        DigestEntryView(
             s.id,
             label(s),
             status_words(s),
             s.status_at,
             (s.paused.reason if s.paused is not None else None) or s.note or s.status_reason or "",
             _look(s),
+            1,
         )
         for s in found
     ]
 
 
-def request_entries(requests: Iterable[Request], sessions: Mapping[str, Session]) -> list[DigestEntry]:
+def request_entries(requests: Iterable[Request], sessions: Mapping[str, Session]) -> list[DigestEntryView]:
     """The open requests, oldest first, each with the command that answers it."""
     found = []
     for request in sorted(requests, key=lambda r: r.created_at):
@@ -111,13 +61,14 @@ def request_entries(requests: Iterable[Request], sessions: Mapping[str, Session]
         if session is not None and request.open and not request.has_proposed_answer:
             text = request_notice(session, request, None)
             found.append(
-                DigestEntry(
+                DigestEntryView(
                     session.id,
                     label(session),
                     request.kind,
                     request.created_at,
                     text,
                     f"sm requests {request.name}",
+                    1,
                 )
             )
     return found
@@ -125,7 +76,7 @@ def request_entries(requests: Iterable[Request], sessions: Mapping[str, Session]
 
 def warning_entries(
     events: Iterable[Event], sessions: Mapping[str, Session], since: str
-) -> list[DigestEntry]:
+) -> list[DigestEntryView]:
     """One entry for each session, kind and subject of a warning after `since`: the newest, with its repetitions.
 
     Excludes the events of the end of a warning, and of an agent that goes on after it was told.
@@ -146,14 +97,14 @@ def warning_entries(
         text = event.message if count == 1 else f"{event.message}{times_text(count)}"
         kind = str(event.metadata.get("kind") or "warning")
         found.append(
-            DigestEntry(session.id, label(session), kind, event.timestamp, text, _look(session), count)
+            DigestEntryView(session.id, label(session), kind, event.timestamp, text, _look(session), count)
         )
     return sorted(found, key=lambda entry: entry.at, reverse=True)
 
 
 def spending(
     sessions: Mapping[str, Session], used: Mapping[str, Totals], budgets: Mapping[str, str]
-) -> list[TreeSpending]:
+) -> list[TreeSpendingView]:
     """The spending by tree, the most expensive tree first.
 
     `budgets`: words about the budgets of sessions by id. Each of these has an entry, also below the root of its tree.
@@ -168,7 +119,7 @@ def spending(
     for root_id, usages in trees.items():
         total = functools.reduce(Totals.plus, usages, NO_TOTALS)
         found.append(
-            TreeSpending(
+            TreeSpendingView(
                 root_id,
                 label(sessions[root_id]),
                 len(usages),
