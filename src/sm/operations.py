@@ -5,6 +5,20 @@ from dataclasses import dataclass, field
 from typing import Any
 
 
+@dataclass(frozen=True, slots=True)
+class Most:
+    """Limits a whole number, in the annotation of an argument: a larger one counts as this."""
+
+    value: int
+
+
+class PackedFile:
+    """The result of an operation whose answer is a tar.gz file.
+
+    The use case returns an asynchronous context manager of the file, open for reading.
+    """
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Operation:
     """Something that callers can do or see. A capability declares its operations, and binds each to its use case."""
@@ -18,9 +32,10 @@ class Operation:
     path: str
     """The path of its route. Its one parameter, if it has one, names the target."""
     result: Any
-    """The class of its result in `wire_types`."""
+    """The class of its result in `wire_types`, or `PackedFile`."""
     arguments: type[Any] | None = None
-    """A dataclass with the arguments beside the target; None: it takes none."""
+    """A dataclass with the arguments beside the target; None: it takes none. Those of a GET are its query: texts,
+    times, closed sets and whole numbers with `Most`."""
     target: str = ""
     """The documentation of the target; empty: the one of all routes with its first name, such as `sessions`."""
     agents: bool = True

@@ -4,17 +4,24 @@ import sys
 
 import sm.capabilities
 
-COMMANDS = {"budgets": ("budget", "daily"), "pairing": ("pair", "list")}
-"""A command of each capability that has one."""
+COMMANDS = {
+    "archives": ["export", "lead", "lead.tar.gz"],
+    "budgets": ["budget", "lead"],
+    "digest": ["digest"],
+    "pairing": ["pair", "list"],
+    "search": ["search", "task"],
+}
+"""A command of each capability. Without the capability, the daemon does not have its route."""
 
 
-def play(missing: str) -> None:
+def play(name: str) -> None:
     """Start, list, send, restart and end, each through the real command."""
     from tests.sim.stage import (
         Instance,
+        until,
     )  # builds the configuration and the routes of the capabilities that are left
 
-    with Instance() as instance:
+    with Instance("child_agents: {cleanup: {close_tmux_session: true}}\n") as instance:
         session = instance.spawn("Sleeper", "--name", "lead", "a task")
         lead = session["session_id"]
         assert instance.in_status(lead, "running")["budget"] is None
@@ -24,15 +31,18 @@ def play(missing: str) -> None:
         for command in (
             ["progress", lead],
             ["usage"],
-            ["digest"],
             ["requests"],
             ["inbox"],
             ["config", "--check"],
         ):
             instance.sm(*command)
-        for name, own in COMMANDS.items():
-            assert (instance.run(*own).returncode == 0) == (name != missing), own
         instance.sm("kill", lead)
+        for capability, command in COMMANDS.items():
+            ended = instance.run(*command)
+            assert ended.returncode == (8 if capability == name else 0), f"{command}: {ended}"
+        until(lambda: not instance.has_terminal(session["tmux_session"]), "its terminal is closed")
+        shown = instance.run("output", lead)
+        assert shown.returncode == (9 if name == "archives" else 0), f"{shown}"
         instance.sm("rm", lead)
         assert instance.json("ls", "-a") == []
         print("played")  # noqa: T201 - the answer for the test

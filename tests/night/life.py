@@ -19,10 +19,12 @@ from typing import Any, cast
 from sm.api.sockets import SOCKET_LIMITS
 from sm.capabilities.budgets.model import Budget, BudgetTimer, parse_amounts
 from sm.capabilities.budgets.tables import PART
+from sm.capabilities.digest import operations
+from sm.capabilities.digest.model import DigestTimer
+from sm.capabilities.digest.screen import digest_lines
 from sm.config import Config
 from sm.config.loading import LoadedConfig
 from sm.core.accounts import Account
-from sm.core.digest_lines import digest_lines
 from sm.core.effects import Effect, EffectKind
 from sm.core.faults import Fault, FaultKind
 from sm.core.lifecycle import is_live
@@ -37,6 +39,7 @@ from sm.core.timestamps import iso, later
 from sm.core.usage import Usage
 from sm.daemon.wiring import DaemonParts
 from sm.errors import NoServer
+from sm.kernel import OperationCall
 from sm.paths import InstancePaths
 from sm.requests.answers import RequestReply
 from sm.state.requests import open_of
@@ -204,8 +207,8 @@ class Life:
             self.services, self.manager = self.parts.services, self.parts.manager
             for begin in self.parts.kernel.at_start:
                 await begin()
-            digests = asyncio.create_task(self.parts.digests.run())
-            planned = ("digest", TimerKind.DIGEST)
+            digests = asyncio.create_task(self.parts.kernel.tasks["digest"]())
+            planned = ("digest", DigestTimer.DAY)
             await self.store.wait_until(lambda: planned in self.store.mail.open.timers)
             await self._live()
             digests.cancel()
@@ -356,7 +359,9 @@ class Life:
             found = await self.store._reader.execute_fetchall(sql)
             return [list(row) for row in found]
 
-        digest = await self.services.digests.read(OPERATOR, later(iso(BEGIN_S), -1), None)
+        digest = await self.services.use_cases[operations.SHOW](
+            OperationCall(OPERATOR, "", operations.DigestPeriod(later(iso(BEGIN_S), -1)), None)
+        )
         plain = asdict(digest)
         found = {
             "notices": await rows(

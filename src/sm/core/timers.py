@@ -33,8 +33,6 @@ class TimerKind(StrEnum):
     """A paused agent may still work: its interrupt is repeated."""
     RESTART = "restart"
     """A session whose process has crashed starts again."""
-    DIGEST = "digest"
-    """The digest of the day is due. The subject is `digest`."""
     WATCH = "watch"
     """A working session is checked for warnings."""
     UNANSWERED = "unanswered"

@@ -40,7 +40,6 @@ from sm.messaging import (
 )
 from sm.messaging.exchange_timers import ExchangeTimers
 from sm.monitor import AgentListener, CutOffSessions, Monitor, Observer, Summary, UsageMeter, Watcher
-from sm.monitor.archive_records import ArchiveRecords
 from sm.monitor.completions import Completions, TurnReader
 from sm.monitor.detector import Detector
 from sm.monitor.live_screens import LiveScreens
@@ -60,10 +59,8 @@ from sm.sandboxes.home import homes
 from sm.server import ApiServer
 from sm.services import (
     DaemonInfo,
-    Digests,
     Live,
     Reads,
-    Search,
     Services,
     Sessions,
     Telegram,
@@ -74,14 +71,14 @@ from sm.services import (
 from sm.sessions.accounts import Accounts
 from sm.sessions.adopt import Adoptions
 from sm.sessions.archive import Records
-from sm.sessions.archive_retention import ArchiveRetention, Reaper
 from sm.sessions.attached import AttachedOperator
 from sm.sessions.chat_users import ChatUsers
-from sm.sessions.cleanup import TerminalCleanup
+from sm.sessions.cleanup import Reaper, TerminalCleanup
 from sm.sessions.conversation_files import ConversationFiles
 from sm.sessions.end_inspection import EndInspection
 from sm.sessions.home_files import HomeFiles
 from sm.sessions.interrupt import Interrupts
+from sm.sessions.keepers import Keepers
 from sm.sessions.kill import Kills
 from sm.sessions.leftovers import Leftovers
 from sm.sessions.manager import Manager
@@ -98,7 +95,6 @@ from sm.sessions.waits import WaitingSessions
 from sm.sessions.workspaces import Workspaces
 from sm.store import Store
 from sm.store.audit import Audit
-from sm.terminals.archives import Archives
 from sm.terminals.base import Terminals
 from sm.terminals.tmux.terminals import Tmux
 
@@ -214,10 +210,11 @@ class DaemonParts:
         agreements = Agreements(paths.agreements)
         has_program = self.sandboxing.has_program
         home_of = homes(paths)
+        keepers = Keepers()
         files = ConversationFiles(
             store,
             home_of,
-            lambda session_id: self.archives.path(session_id),
+            keepers,
             lambda workspace: (containment or self.sandboxing.containment).user(workspace),
         )
         self.program_checks = program_checks = ProgramChecks(
@@ -246,13 +243,8 @@ class DaemonParts:
         file_threads = FileThreads()
         usage = UsageMeter(store, config, now, home_of, threads=file_threads)
         usage.followers.append(manager.pauses)
-        archive_records = ArchiveRecords(store, manager, usage, file_threads)
-        self.archives = archives = Archives(
-            cleanup.archive_path or paths.archives, terminals, archive_records
-        )
-        self.retention = ArchiveRetention(config.archives, store, manager, archives)
         self.transcript_watch = TranscriptWatch(store, manager, home_of, settings=cleanup, clock=wall)
-        self.cleanup = TerminalCleanup(cleanup, store, manager, terminals, archives)
+        self.cleanup = TerminalCleanup(cleanup, store, manager, terminals, keepers)
 
         progress, off = config.child_agents.progress, config.daemon.ignore_evidence
         self.observer = observer = Observer(
@@ -313,7 +305,7 @@ class DaemonParts:
         summary = Summary(summarizer, f"{paths.state}/what")
         sums = TreeSums(config, store, usage, providers, now)
         monitor = Monitor(
-            config, store, manager, observer, watcher, usage, waiting, summary, terminals, archives, sums
+            config, store, manager, observer, watcher, usage, waiting, summary, terminals, keepers, sums
         )
         workspaces = Workspaces(store, manager, spawner, ProjectItems(providers, agreements))
         requests = Requests(store, manager, reports, dialogs, setup_dialogs)
@@ -321,13 +313,26 @@ class DaemonParts:
         owners = config.telegram.owner_ids
         users = ChatUsers(store, manager, audit.record, map(telegram_user, owners))
         self.kernel = kernel = Kernel(
-            config, store, manager, providers, planner, usage, requests, users, audit.record, timer_handlers
+            config=config,
+            store=store,
+            manager=manager,
+            providers=providers,
+            planner=planner,
+            usage=usage,
+            requests=requests,
+            workspaces=workspaces,
+            monitor=monitor,
+            keepers=keepers,
+            screen=terminals,
+            threads=file_threads,
+            paths=paths,
+            users=users,
+            audit=audit.record,
+            timers=timer_handlers,
         )
         set_up_capabilities(kernel)
 
-        sessions = Sessions(store, manager, workspaces, spawner, kills, timers, terminals)
         seen = SeenSessions(store, manager, config)
-        self.digests = digests = Digests(config, store, sessions, requests, monitor, kernel.fields)
         self.due_timers = DueTimers(
             store,
             {
@@ -345,7 +350,6 @@ class DaemonParts:
                 TimerKind.WATCH: detector.look,
                 TimerKind.UNANSWERED: detector.report_unanswered,
                 TimerKind.LINKS: observer.links.look,
-                TimerKind.DIGEST: digests.send,
                 TimerKind.RESTART: restarter.restart,
                 TimerKind.CUT_OFF: cut_off.forget,
                 TimerKind.REAP: Reaper(store).reap,
@@ -363,8 +367,8 @@ class DaemonParts:
 
         def trouble() -> list[str]:
             bot = None if link is None else link.trouble()
-            troubles = (store.trouble(), terminals.trouble, bot, web.trouble(), archives.trouble)
-            return [*config_file.warnings, *filter(None, (*troubles, archives.erase_trouble))]
+            troubles = (store.trouble(), terminals.trouble, bot, web.trouble())
+            return [*config_file.warnings, *filter(None, (*troubles, *(look() for look in kernel.troubles)))]
 
         sessions = Sessions(store, manager, workspaces, spawner, kills, timers, terminals)
         self.services = services = Services(
@@ -395,15 +399,11 @@ class DaemonParts:
             messages=messages,
             waits=Waits(store, manager, messages, requests, waiting, timers),
             monitor=monitor,
-            digests=digests,
             live=Live(store, monitor, seen),
             usage=UsageReports(store, manager, sessions, sums),
             screens=LiveScreens(terminals),
             terminals=terminals,
             store=Reads(store),
-            search=Search(store, sessions),
-            archives=archives,
-            retention=self.retention,
             accounts=accounts,
             users=users,
             telegram=Telegram(store, manager, audit.record, link, owners, users),
@@ -445,7 +445,7 @@ class DaemonParts:
             sandbox,
             watcher,
             notifiers,
-            archives,
+            keepers,
             cleanup,
             restorer,
             self.agent_sockets,
@@ -466,7 +466,6 @@ class DaemonParts:
         self._providers.update(providers)
         self._notifiers.update(notifiers)
         set_log_level(self._config.daemon.log_level)
-        self.digests.reconfigure()
         for follow in self.kernel.on_config:
             await follow()
         return changes

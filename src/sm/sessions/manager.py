@@ -168,6 +168,11 @@ class Manager:
         principal = self.principal(caller)
         return [s for s in sessions if may(session_tree.relation(principal, s), action)]
 
+    def may_read(self, caller: Caller, session: Session) -> bool:
+        """True when the caller may read the contents of a visible session. A session may read its own."""
+        relation = self.tree.relation(self.principal(caller), session)
+        return relation.is_self or may(relation, Action.READ)
+
     def record_allowed(self, caller: Caller, action: Action, sessions: Sequence[Session]) -> None:
         """Write the sessions that `filter_allowed` returned to the audit log."""
         for session in sessions:

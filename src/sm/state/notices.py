@@ -20,7 +20,6 @@ from sm.core.states import CallerKind, EventType, MessageMode, MessageState, Not
 from sm.core.statuses import Status
 from sm.core.warnings import SessionWarning
 from sm.core.wording import (
-    archive_notice,
     checkpoint_notice,
     compaction_notice,
     ending_notice,
@@ -224,11 +223,6 @@ class Notices:
         recipient, text = notice_recipient(tx, session), warning_notice(session, warning)
         occasion = warning_occasion(warning)
         await self.add(tx, session, recipient, NoticeKind.WARNING, occasion, text, EventType.WARNING)
-
-    async def add_for_archive(self, tx: Transaction, session: Session, at_s: float, until: str) -> None:
-        """Tell the operator that the only copy of a conversation will be deleted. `at_s`: the time of the archive."""
-        text, occasion = archive_notice(session, until), f"archive:{at_s}"
-        await self.add(tx, session, None, NoticeKind.WARNING, occasion, text, EventType.WARNING)
 
     async def add_for_transcript(
         self, tx: Transaction, session: Session, occasion: str, trouble: str

@@ -1,6 +1,6 @@
 """Tables of capabilities: what the store asks of them, and the rules that the kernel asks for their rows."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
@@ -10,6 +10,7 @@ from sm.core.models import Session
 from sm.core.replacement import replaced
 from sm.core.requests import Request
 from sm.core.states import RequestKind
+from sm.core.usage import SaidText
 from sm.errors import IllegalState
 from sm.store.connection import Read
 from sm.store.migrations import Schema
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 Find = Callable[[str], Session | None]
 """Finds a session by its id."""
+OUTPUTS_MAX = 6
+"""How many outputs of a session are kept, the newest ones: each process has one, and restarts begin new ones."""
 Rows = Any
 """The copy of a part's rows in memory. It is never changed in place."""
 
@@ -71,6 +74,18 @@ class PartWrites:
     def forget(self, session_id: str) -> None:
         """Erase the rows of a session that is removed."""
 
+    def follow_said(self, session_id: str, texts: Sequence[SaidText]) -> None:
+        """Follow texts of the agent, which were read from its conversation. The same text may come again."""
+
+    def follow_output(self, session_id: str, began: str, lines: Iterable[str], at: str) -> None:
+        """Follow the output of the process that began at that time, in place of an earlier one of this process.
+
+        `at`: the time of the output.
+        """
+
+    def forget_outputs(self, session_id: str) -> None:
+        """Erase what is kept of the outputs of all processes of the session."""
+
     def binds(self, session: Session) -> bool:
         """True if a limit of the session must go on to bind its children when it ends (`Session.bound_to`)."""
         return False
@@ -116,8 +131,8 @@ class TablePart(Generic[R, W]):
         return open.parts.get(self, self.empty)
 
     async def load(self, read: Read) -> Rows:
-        """Read the copy of the rows at the start of the daemon."""
-        raise NotImplementedError
+        """Read the copy of the rows at the start of the daemon, if the part has one."""
+        return self.empty
 
     def reads(self, store: "Store") -> R:
         """Reads of the rows as committed."""

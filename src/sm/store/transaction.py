@@ -35,7 +35,6 @@ from sm.store.rows import (
     insertion,
     launch_to_json,
 )
-from sm.store.search import SearchWrites
 from sm.store.sums import SumReads, SumWrites
 from sm.store.telegram import TelegramWrites
 from sm.store.telegram_preferences import PreferenceWrites
@@ -110,7 +109,6 @@ class Transaction:
         self.measured = MeasureReads(self.read)
         self.sums = SumWrites(self.write, self.write_rows)
         self.summed = SumReads(self.read)
-        self.search = SearchWrites(self.write, self.write_rows)
         self.timers = TimerWrites(self)
         self.turn_ends = TurnEndWrites(self)
         self.warnings = WarningWrites(self)
