@@ -11,11 +11,12 @@ from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
+from sm.capabilities.accounts import tables as accounts
+from sm.capabilities.accounts.model import Account, Park, ParkKind
 from sm.capabilities.budgets.model import Amounts, Budget, Spent
 from sm.capabilities.budgets.tables import PART as BUDGET_PART
 from sm.capabilities.pairing.model import Pairing, PairRequest, PairState
 from sm.capabilities.pairing.tables import PART as PAIRING_PART
-from sm.core.accounts import Account, Park, ParkKind
 from sm.core.messages import Message
 from sm.core.models import Capabilities, Exit, Process, Session, Workspace
 from sm.core.observation import Activity, Observation, Source
@@ -230,9 +231,9 @@ async def write(path: str) -> None:
             tx.mail.add_request(request)
         for timer in TIMERS:
             tx.timers.set(timer)
-        tx.accounts.put(ACCOUNT)
+        tx.part(accounts.PART).put(ACCOUNT)
         for park in PARKS:
-            tx.accounts.park(park)
+            tx.part(accounts.PART).park(park)
         tx.part(PAIRING_PART).put(PAIRING)
         tx.part(PAIRING_PART).put_request(PAIR_REQUEST)
         for chat in (CHAT, MIGRATED):

@@ -9,7 +9,7 @@ from sm.core.capability_parts import capability_parts
 from sm.core.models import Caller, RequestKey
 from sm.core.timers import Timer
 from sm.linux.file_threads import FileThreads
-from sm.monitor import Monitor, UsageMeter
+from sm.monitor import Monitor, Observer, UsageMeter
 from sm.operations import Operation
 from sm.paths import InstancePaths
 from sm.providers.base import Provider
@@ -18,7 +18,7 @@ from sm.sessions.chat_users import ChatUsers
 from sm.sessions.keepers import Keepers
 from sm.sessions.manager import Manager
 from sm.sessions.plan import SpawnPlanner
-from sm.sessions.session_fields import SessionField
+from sm.sessions.session_fields import SessionField, StatusField
 from sm.sessions.workspaces import Workspaces
 from sm.store import Store
 from sm.store.audit import Record
@@ -62,6 +62,7 @@ class Kernel:
     providers: Mapping[str, Provider]
     planner: SpawnPlanner
     usage: UsageMeter
+    observer: Observer
     requests: Requests
     users: ChatUsers
     audit: Record
@@ -76,6 +77,7 @@ class Kernel:
     timers: dict[str, TimerHandler]
     """By the kind of the timer."""
     fields: list[SessionField] = field(default_factory=list)
+    status_fields: list[StatusField] = field(default_factory=list)
     use_cases: dict[Operation, UseCase] = field(default_factory=dict)
     """Of the operations of capabilities."""
     tasks: dict[str, Callable[[], Coroutine[Any, Any, object]]] = field(default_factory=dict)

@@ -38,6 +38,8 @@ class Operation:
     times, closed sets and whole numbers with `Most`."""
     target: str = ""
     """The documentation of the target; empty: the one of all routes with its first name, such as `sessions`."""
+    takes_key: bool = True
+    """False: a repetition does no more than the first call, so a POST needs no Idempotency-Key."""
     agents: bool = True
     """False: only the operator's socket has its route."""
     command: str = ""

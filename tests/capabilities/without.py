@@ -5,6 +5,7 @@ import sys
 import sm.capabilities
 
 COMMANDS = {
+    "accounts": ["accounts"],
     "archives": ["export", "lead", "lead.tar.gz"],
     "budgets": ["budget", "lead"],
     "digest": ["digest"],

@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 
 from bench.completion import judge
+from sm.capabilities.accounts.model import Account, Park, ParkKind
+from sm.capabilities.accounts.state import release
+from sm.capabilities.accounts.tables import PART
 from sm.config import Config
-from sm.core.accounts import Account, Park, ParkKind
 from sm.core.models import Caller, Exit, Session, Signal
 from sm.core.observation import Activity, Observation, Source
 from sm.core.program_states import ProgramState, ProgramStateOf, unknown_program_state
@@ -38,7 +40,6 @@ from sm.monitor.usage import UsageMeter
 from sm.policy.completion import TerminalUse
 from sm.sessions.manager import Manager
 from sm.sessions.reports import Reports
-from sm.state.accounts import release
 from sm.state.messages import send
 from sm.state.requests import NewRequest, finish_request, open_request
 from sm.state.sessions import move
@@ -433,8 +434,8 @@ async def test_parked_account_holds_the_completion_until_it_is_free(
     account = Account("claude-1a2b3c4d", "claude", "/c", "d" * 32)
     parked = replace(park, account=account.name)
     async with world.store.transaction() as tx:
-        tx.accounts.put(account)
-        tx.accounts.park(parked)
+        tx.part(PART).put(account)
+        tx.part(PART).park(parked)
         await tx.update(tx.session(CHILD), account=account.name)
     await world.end_turn(DONE)
     assert await world.fire() is not None

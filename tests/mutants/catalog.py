@@ -31,7 +31,7 @@ MUTANTS = (
         "account_pause_ends_early",
         "a timed pause of a session ends the pause of its account, and the session spends",
         "src/sm/sessions/pause.py",
-        "            if not await leave_to_hold(tx, session) and not await leave_to_account(tx, session):\n",
+        "            if not await leave_to_hold(tx, session) and await tx.keep_paused(session) is None:\n",
         "            if not await leave_to_hold(tx, session):\n",
     ),
     Mutant(

@@ -17,6 +17,10 @@ from pathlib import Path
 from typing import Any, cast
 
 from sm.api.sockets import SOCKET_LIMITS
+from sm.capabilities.accounts import tables as accounts
+from sm.capabilities.accounts.model import Account
+from sm.capabilities.accounts.settings import QuotaSection
+from sm.capabilities.accounts.state import record_success
 from sm.capabilities.budgets.model import Budget, BudgetTimer, parse_amounts
 from sm.capabilities.budgets.tables import PART
 from sm.capabilities.digest import operations
@@ -24,7 +28,6 @@ from sm.capabilities.digest.model import DigestTimer
 from sm.capabilities.digest.screen import digest_lines
 from sm.config import Config
 from sm.config.loading import LoadedConfig
-from sm.core.accounts import Account
 from sm.core.effects import Effect, EffectKind
 from sm.core.faults import Fault, FaultKind
 from sm.core.lifecycle import is_live
@@ -289,7 +292,7 @@ class Life:
             await tx.event(EventType.SPAWNED, new, tx.now, f"spawned {agent}", {})
             await tx.effect(EffectKind.START, agent, {}, tx.now)
             if agent in LIMITED:
-                tx.accounts.put(Account(ACCOUNT, "command", "/night", "0" * 32))
+                tx.part(accounts.PART).put(Account(ACCOUNT, "command", "/night", "0" * 32))
             if agent in BUDGETS:
                 limits = parse_amounts(LIMIT)
                 tx.part(PART).put(Budget(agent, limits, steps=limits, state_at=tx.now))
@@ -344,7 +347,13 @@ class Life:
             await self.manager.faults.record(tx, agent.id, fault, at, key.text, Source.HOOK)
 
     async def _succeed(self, agent: Session, _key: RequestKey) -> None:
-        await self.services.accounts.turn_succeeded(agent.id, self._world.now_s())
+        async with self.store.transaction() as tx:
+            await record_success(
+                tx,
+                tx.session(agent.id),
+                self._world.now_s(),
+                config().with_keys(QuotaSection).quota.stagger_s,
+            )
 
     async def _complete(self, agent: Session, key: RequestKey) -> None:
         if is_live(agent.status) or agent.completed_at == iso(self._world.now_s()):

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from sm.capabilities.accounts.operations import LIST
 from sm.capabilities.pairing.model import PairState
 from sm.capabilities.pairing.operations import APPROVE, REVOKE, UserApproval
 from sm.capabilities.pairing.tables import PART
@@ -306,7 +307,7 @@ async def test_owner_sees_and_does_what_the_operator_may_but_needs_a_terminal_fo
             w.services.workspaces.create(OWNER, "shop", given, None),
             w.services.restorer.restore_all(OWNER, None),
             w.services.adoptions.adopt(OWNER, "%0", None, name=None, agent_type=None, trust=None),
-            w.services.accounts.states(OWNER),
+            w.services.use_cases[LIST](OperationCall(OWNER, "", None, None)),
         ):
             assert isinstance(await refusal(call), NotPermitted)
         with pytest.raises(NotPermitted):

@@ -12,11 +12,12 @@ from typing import Any, TypeVar
 
 import pytest
 
+from sm.capabilities.accounts import tables as accounts
+from sm.capabilities.accounts.model import Account, Park, ParkKind
 from sm.capabilities.budgets.model import DAILY, Amounts, Budget, Spent
 from sm.capabilities.budgets.tables import PART
 from sm.capabilities.pairing import tables as pairing
 from sm.capabilities.pairing.model import PairState
-from sm.core.accounts import Account, Park, ParkKind
 from sm.core.effects import EffectKind
 from sm.core.lifecycle import decide
 from sm.core.messages import Message, Notice
@@ -611,11 +612,12 @@ class Walk:
             tx.warnings.change(known, closed_at=LATER)
 
     def _account(self, tx: Transaction) -> None:
-        tx.accounts.put(Account("a", "claude", "/c", "d", f"{self._dice.random()}"))
-        tx.accounts.park(Park(ParkKind.QUOTA, "x", self._dice.random(), model="opus", account="a"))
+        part = tx.part(accounts.PART)
+        part.put(Account("a", "claude", "/c", "d", f"{self._dice.random()}"))
+        part.park(Park(ParkKind.QUOTA, "x", self._dice.random(), model="opus", account="a"))
         if self._dice.random() < 0.5:
-            tx.accounts.park(Park(ParkKind.LOGIN, "y", self._dice.random(), account="a"))
-            tx.accounts.unpark(tx.accounts.parks("a")[""])
+            part.park(Park(ParkKind.LOGIN, "y", self._dice.random(), account="a"))
+            part.unpark(part.parks("a")[""])
 
     def _pairing(self, tx: Transaction) -> None:
         part = tx.part(pairing.PART)

@@ -78,7 +78,6 @@ _IN_PATH: dict[str, tuple[str, Schema]] = {
         "An id, a unique prefix of one (4 digits or more), a name, a friendly name, or `me`.",
         _TEXT,
     ),
-    "accounts": ("The name of an account.", _TEXT),
     "messages": ("The number of a message.", {"type": "integer", "minimum": 1}),
     "requests": ("`rN`; for an answer also a session with exactly one open request.", _TEXT),
     "sandbox": ("The slug of a workspace, or `default`: the container for sessions without one.", _TEXT),

@@ -38,7 +38,7 @@ def capability_routes() -> dict[str, list[Route]]:
 
 
 def operation_route(operation: Operation) -> Route:
-    """The route of an operation. A POST takes an Idempotency-Key."""
+    """The route of an operation."""
 
     async def handler(
         request: ApiRequest,
@@ -65,7 +65,7 @@ def operation_route(operation: Operation) -> Route:
         operation.summary,
         None if is_read else EmptyBody if arguments is None else _body(arguments),  # type: ignore[arg-type]  # classes are hashable
         _query(arguments, operation.fields) if is_read and arguments is not None else None,
-        not is_read,
+        not is_read and operation.takes_key,
         web.StreamResponse if operation.result is PackedFile else operation.result,
         None,
         operation.target,

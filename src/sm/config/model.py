@@ -8,7 +8,7 @@ from pydantic import AfterValidator, Field, create_model
 from sm import registry
 from sm.config.agents import AgentKeysOfCapabilities
 from sm.config.capability_keys import keys_of_capabilities
-from sm.config.faults import QuotaSettings, RetrySettings
+from sm.config.faults import RetrySettings
 from sm.config.fields import (
     NOTHING,
     AbsolutePath,
@@ -358,8 +358,6 @@ class KernelSections(_WithProviders):
     """Live views in browsers. A change needs sm daemon restart, or a new start of your own sm web."""
     unseen_days: int = Field(default=7, ge=1, le=3650)
     """Days for which lists show a session that has ended and that you have not looked at (sm seen)."""
-    quota: QuotaSettings = QuotaSettings()
-    """Usage limits of accounts. At the reset one session tries first; when it succeeds, the others follow."""
     retry: RetrySettings = RetrySettings()
     """Turns that failed because the service is overloaded, fails or cannot be reached: sm lets the agent go on."""
     on_context_full: Literal["tell", "compact"] = "tell"

@@ -49,8 +49,8 @@ from sm.sessions.keepers import SessionKeeper
 from sm.sessions.manager import Manager
 from sm.sessions.restore import Restorer
 from sm.sessions.spawn import Spawner, process_of
-from sm.state.accounts import account_hold
 from sm.state.loss_causes import LossCause
+from sm.state.part_holds import postponed
 from sm.store import Effect, Store, durable
 from sm.terminals.base import ForeignPane, Pane, Terminals
 
@@ -278,10 +278,10 @@ class Outbox:
         self._watcher.watch(session.id, process, pane)
 
     def _may_start(self, session_id: str) -> bool:
-        """False while the session is paused, or its account parked. A kill does not wait for that."""
+        """False while the session is paused or postponed, such as by its account. A kill does not wait for that."""
         session, open = self._store.sessions[session_id], self._store.mail.open
         return (
-            (session.paused is None and account_hold(open, session, 0.0) is None)
+            (session.paused is None and postponed(session, open, 0.0) is None)
             or not is_live(session.status)
             or self._is_killed(session_id)
         )

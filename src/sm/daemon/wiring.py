@@ -68,7 +68,6 @@ from sm.services import (
     UsageReports,
     Waits,
 )
-from sm.sessions.accounts import Accounts
 from sm.sessions.adopt import Adoptions
 from sm.sessions.archive import Records
 from sm.sessions.attached import AttachedOperator
@@ -122,16 +121,6 @@ class DialogListener(AgentListener):
 
     async def setup_dialog(self, session_id: str, dialog: SetupDialog | None) -> None:
         await self._setup.dialog_shown(session_id, dialog)
-
-
-class AccountListener(AgentListener):
-    """Passes the ends of turns to the accounts, whose package must not import the monitor's protocol."""
-
-    def __init__(self, accounts: Accounts) -> None:
-        self._accounts = accounts
-
-    async def turn_ended(self, session_id: str, at: float) -> None:
-        await self._accounts.turn_succeeded(session_id, at)
 
 
 def terminals_of(config: Config, paths: InstancePaths, store: Store, umask: int) -> Tmux:
@@ -265,7 +254,6 @@ class DaemonParts:
         retries = Retries(store, use_of_terminal)
         freezer = Freezer(self.sandboxing.session_processes.cgroup)
         self.pausing = pausing = Pausing(store, manager, AgentSight(freezer, observer))
-        accounts = Accounts(store, manager, config.quota)
         restarter = Restarter(store, manager, planner, terminals)
         detector = Detector(
             config,
@@ -291,7 +279,6 @@ class DaemonParts:
             receipts,
             composer,
             DialogListener(dialogs, setup_dialogs),
-            AccountListener(accounts),
             retries,
             program_checks,
         ):
@@ -319,6 +306,7 @@ class DaemonParts:
             providers=providers,
             planner=planner,
             usage=usage,
+            observer=observer,
             requests=requests,
             workspaces=workspaces,
             monitor=monitor,
@@ -340,8 +328,6 @@ class DaemonParts:
                 TimerKind.UNCLEAR: completions.report_unclear,
                 TimerKind.REMINDER: completions.remind,
                 TimerKind.MISSING_REPORT: completions.warn_of_missing_report,
-                TimerKind.PARK: accounts.try_again,
-                TimerKind.FOLLOW: accounts.follow,
                 TimerKind.RETRY: retries.send,
                 TimerKind.RETRIED: retries.forget,
                 TimerKind.COMPACTED: retries.forget,
@@ -404,7 +390,6 @@ class DaemonParts:
             screens=LiveScreens(terminals),
             terminals=terminals,
             store=Reads(store),
-            accounts=accounts,
             users=users,
             telegram=Telegram(store, manager, audit.record, link, owners, users),
             daemon=DaemonInfo(
@@ -417,6 +402,7 @@ class DaemonParts:
                 config_file,
             ),
             fields=kernel.fields,
+            status_fields=kernel.status_fields,
             use_cases=kernel.use_cases,
         )
         self.telegram = TelegramParts(loaded, services, wall, steady)

@@ -23,7 +23,6 @@ from sm.services.sessions import SessionFilter, Sessions
 from sm.services.telegram import Telegram, TelegramLink
 from sm.services.usage import UsageReports
 from sm.services.waits import LongPoll, TeamWaitResult, WaitEnd, WaitResult, Waits
-from sm.sessions.accounts import Accounts
 from sm.sessions.adopt import Adoptions
 from sm.sessions.archive import Records
 from sm.sessions.chat_users import ChatUsers
@@ -34,7 +33,7 @@ from sm.sessions.reports import Reports
 from sm.sessions.restore import Restorer
 from sm.sessions.sandboxing import Sandboxing
 from sm.sessions.seen import SeenSessions
-from sm.sessions.session_fields import SessionField
+from sm.sessions.session_fields import SessionField, StatusField
 from sm.sessions.workspaces import Workspaces
 from sm.store import Store
 from sm.terminals.base import Screen
@@ -135,11 +134,12 @@ class Services:
     screens: LiveScreens
     terminals: Screen
     store: Reads
-    accounts: Accounts
     users: ChatUsers
     telegram: Telegram
     daemon: DaemonInfo
     fields: Sequence[SessionField]
     """The fields of sessions that capabilities add."""
+    status_fields: Sequence[StatusField]
+    """The fields of the overview that capabilities add."""
     use_cases: Mapping[Operation, UseCase]
     """Of the operations of capabilities."""

@@ -13,7 +13,7 @@ from sm.core.usage import Usage
 from sm.core.wording import subject
 from sm.errors import InternalError, NotFound, NotPermitted, SmError
 from sm.policy.access import Action, Principal, Relation, may, may_at_all
-from sm.policy.parking import RetryLimits
+from sm.policy.retries import RetryLimits
 from sm.providers.base import Provider
 from sm.sessions.tree import SessionTree
 from sm.state.endings import Endings

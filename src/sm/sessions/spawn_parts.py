@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 
 from sm.config import AgentConfig
-from sm.core.models import Caller, Session, SpawnRequest
+from sm.core.models import Caller, Launch, Session, SpawnRequest
 from sm.providers.base import Provider
+from sm.sandboxes.home import ContainerHome
 from sm.store import Transaction
 
 
@@ -20,6 +21,15 @@ class SpawnAddition:
     def warnings(self) -> Sequence[str]:
         """Warnings for the caller."""
         return ()
+
+    async def complete(
+        self, session: Session, provider: Provider, launch: Launch, home: ContainerHome | None
+    ) -> Session:
+        """The session with what its process tells. A fork has the values of its original.
+
+        `home`: the home directory of its container; None: it starts on this host.
+        """
+        return session
 
     def planned_warnings(self, session: Session, provider: Provider) -> Sequence[str]:
         """Warnings that need the model of the session. A fork has none."""

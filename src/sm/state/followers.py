@@ -1,7 +1,9 @@
 """Followers of changes and of the usage of sessions, which register for them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 
+from sm.core.faults import Fault
 from sm.core.models import Session
 from sm.core.usage import Usage
 from sm.store import Transaction
@@ -35,3 +37,26 @@ class UsageFollower:
 
         `stored`: the stored usage of these messages, by id; None: it was not read.
         """
+
+
+@dataclass(frozen=True, slots=True)
+class MetLimit:
+    """A limit of an account that ended a turn: its sessions wait, and this one gets a message to go on."""
+
+    account: str
+    words: str
+    """For the notice."""
+    roots: Collection[str]
+    """Sessions that are told beside the parent."""
+    is_news: bool
+    """False: an earlier notice has said the same."""
+
+
+class FaultFollower:
+    """Acts in the transaction that records a failed turn."""
+
+    async def follow_fault(
+        self, tx: Transaction, session: Session, fault: Fault, at: float
+    ) -> MetLimit | None:
+        """Follow a turn that failed at `at` (seconds since the epoch); None: the session waits for no limit."""
+        return None

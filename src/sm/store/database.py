@@ -148,7 +148,7 @@ class Store:
         self.chat_preferences = PreferenceReads(self.read)
         self.instance = ""
         self.account_key = b""
-        """The key for digests of logins (`core.accounts`)."""
+        """The key for digests of logins."""
         self.last_seq = 0
         self.effects: asyncio.Queue[Effect] = asyncio.Queue()
         """Committed rows of the outbox, in order."""

@@ -5,7 +5,6 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from sm.core.accounts import Account, Park
 from sm.core.effects import Effect
 from sm.core.messages import Message, Notice
 from sm.core.requests import Request
@@ -17,12 +16,10 @@ from sm.errors import NotFound
 from sm.store.connection import Read
 from sm.store.part import Parts, PartWrites, TablePart
 from sm.store.rows import (
-    ACCOUNTS,
     MESSAGES,
     NOTICES,
     OUTBOX,
     OUTGOING,
-    PARKS,
     REQUESTS,
     TELEGRAM_TEXTS,
     TIMERS,
@@ -51,10 +48,6 @@ class Open:
     """Pending and taken."""
     timers: Mapping[tuple[str, str], Timer] = field(default_factory=dict)
     """By subject and kind."""
-    accounts: Mapping[str, Account] = field(default_factory=dict)
-    """By name."""
-    parks: Mapping[tuple[str, str], Park] = field(default_factory=dict)
-    """By account and model."""
     outgoing: Mapping[int, Outgoing] = field(default_factory=dict)
     """Calls to Telegram."""
     texts: Mapping[int, WatchedText] = field(default_factory=dict)
@@ -299,11 +292,6 @@ class MailReads(MailLookup):
             _by_id(await self._all(NOTICES, "state = 'pending' ORDER BY id")),
             _by_id(await self._all(OUTBOX, "state IN ('pending', 'taken') ORDER BY id")),
             {timer.key: timer for timer in await self._all(TIMERS, "1 ORDER BY due_at")},
-            {account.name: account for account in await self._all(ACCOUNTS, "1 ORDER BY name")},
-            {
-                (park.account, park.model): park
-                for park in await self._all(PARKS, "1 ORDER BY account, model")
-            },
             _by_id(await self._all(OUTGOING, "1 ORDER BY id")),
             _by_id(await self._all(TELEGRAM_TEXTS, "1 ORDER BY id")),
             _by_session(await self._all(WARNINGS, "closed_at IS NULL ORDER BY id")),

@@ -11,7 +11,7 @@ from sm.core.replacement import replaced
 from sm.core.requests import Request
 from sm.core.states import RequestKind
 from sm.core.usage import SaidText
-from sm.errors import IllegalState
+from sm.errors import IllegalState, SmError
 from sm.store.connection import Read
 from sm.store.migrations import Schema
 
@@ -111,6 +111,17 @@ class PartWrites:
         """The error for a paused session that a hold of this part keeps from going on."""
         raise NotImplementedError
 
+    async def keep_paused(self, session: Session) -> IllegalState | None:
+        """Take over the pause of a session that is about to go on.
+
+        Returns the error for a caller who may not end that pause; None: nothing of this part keeps it paused.
+        """
+        return None
+
+    def wait_refusal(self, session: Session, why: str) -> SmError:
+        """The error for a new session that may not wait although it is postponed (`TablePart.postponed`)."""
+        raise NotImplementedError
+
 
 R = TypeVar("R")
 W = TypeVar("W", bound=PartWrites)
@@ -144,6 +155,13 @@ class TablePart(Generic[R, W]):
 
     def hold(self, session: Session, find: Find, rows: Rows) -> WorkHold | None:
         """The hold on the session and on starts of agents below it; None: this capability has none."""
+        return None
+
+    def postponed(self, session: Session, open: "Open", now: float) -> str | None:
+        """Why the session begins no turn now, and its process starts later; None: this part postpones nothing.
+
+        Unlike a hold it refuses nothing. `now`: seconds since the epoch.
+        """
         return None
 
 

@@ -17,7 +17,6 @@ from sm.core.states import EventType
 from sm.core.statuses import Status
 from sm.core.work_time import track_work
 from sm.errors import IllegalState, InternalError, NotFound, SmError
-from sm.store.accounts import AccountWrites
 from sm.store.connection import Script, Statement
 from sm.store.exchanges import ExchangeWrites
 from sm.store.idempotency import IdempotencyKey
@@ -112,7 +111,6 @@ class Transaction:
         self.timers = TimerWrites(self)
         self.turn_ends = TurnEndWrites(self)
         self.warnings = WarningWrites(self)
-        self.accounts = AccountWrites(self)
         self.telegram = TelegramWrites(self)
         self.chat_preferences = PreferenceWrites(self)
         self.telegram_texts = TextWrites(self)
@@ -189,6 +187,13 @@ class Transaction:
         """Prepare for another parent of the session, or for another one that binds it."""
         for part in self.parts:
             await part.before_move(session)
+
+    async def keep_paused(self, session: Session) -> IllegalState | None:
+        """As `PartWrites.keep_paused`, of all parts."""
+        for part in self.parts:
+            if (refusal := await part.keep_paused(session)) is not None:
+                return refusal
+        return None
 
     def part(self, part: TablePart[Any, W]) -> W:
         """The tables of one capability."""

@@ -3,7 +3,6 @@
 from sm.api.operation_routes import capability_routes
 from sm.api.route import Route
 from sm.api.routes import (
-    accounts,
     agents,
     daemon,
     events,
@@ -25,7 +24,6 @@ ROUTES: dict[str, list[Route]] = {
     "sessions": sessions.routes,
     "live": [*live.routes, *screens.routes, *usage.routes],
     "agents": agents.routes,
-    "accounts": accounts.routes,
     "telegram": telegram.routes,
     "messages": messages.routes,
     "requests": requests.routes,

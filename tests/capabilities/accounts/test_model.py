@@ -2,7 +2,7 @@
 
 import pytest
 
-from sm.core.accounts import Park, ParkKind, account_of
+from sm.capabilities.accounts.model import Park, ParkKind, account_of
 
 KEY = b"k" * 32
 SECRET = "sk-ant-oat01-a-secret"

@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from sm.core.accounts import Account, Park, ParkKind
+from sm.capabilities.accounts.model import Account, Park, ParkKind
+from sm.capabilities.accounts.tables import PART
 from sm.store import Store
 from tests import golden
+from tests.golden import DATA
 
-DATA = Path(__file__).parents[1] / "data"
 ACCOUNT = Account("claude-1a2b3c4d", "claude", "/c", "d" * 32)
 PARK = Park(ParkKind.QUOTA, "session limit", 1.0, 2.0, account=ACCOUNT.name)
 OPUS = replace(PARK, model="opus", until=None)
@@ -20,8 +21,8 @@ async def test_database_of_version_10_has_its_accounts_and_parks(tmp_path: Path)
     path = tmp_path / "sm.db"
     shutil.copy(DATA / "v10.db", path)
     async with await Store.open(str(path)) as store:
-        assert store.mail.open.accounts == {golden.ACCOUNT.name: golden.ACCOUNT}
-        assert list(store.mail.open.parks.values()) == sorted(golden.PARKS, key=lambda park: park.model)
+        assert store.part(PART).rows.accounts == {golden.ACCOUNT.name: golden.ACCOUNT}
+        assert list(store.part(PART).rows.parks.values()) == sorted(golden.PARKS, key=lambda park: park.model)
         assert store.sessions["aaaa1111"] == golden.RUNNING
 
 
@@ -30,16 +31,16 @@ async def test_accounts_parks_and_the_key_survive_a_restart(tmp_path: Path) -> N
     async with await Store.open(path) as store:
         key = store.account_key
         async with store.transaction() as tx:
-            tx.accounts.put(ACCOUNT)
-            tx.accounts.park(PARK)
-            tx.accounts.park(OPUS)
-            tx.accounts.park(replace(OPUS, tries=3))
-            tx.accounts.unpark(PARK)
+            tx.part(PART).put(ACCOUNT)
+            tx.part(PART).park(PARK)
+            tx.part(PART).park(OPUS)
+            tx.part(PART).park(replace(OPUS, tries=3))
+            tx.part(PART).unpark(PARK)
         assert len(key) == 32
     async with await Store.open(path) as store:
         assert store.account_key == key
-        assert store.mail.open.accounts == {ACCOUNT.name: ACCOUNT}
-        assert store.mail.open.parks == {(ACCOUNT.name, "opus"): replace(OPUS, tries=3)}
+        assert store.part(PART).rows.accounts == {ACCOUNT.name: ACCOUNT}
+        assert store.part(PART).rows.parks == {(ACCOUNT.name, "opus"): replace(OPUS, tries=3)}
 
 
 @pytest.mark.usefixtures("migrated_databases")
@@ -54,8 +55,8 @@ async def test_each_database_has_its_own_key(tmp_path: Path) -> None:
 async def test_park_of_a_newer_version_can_be_ended_by_the_operator(tmp_path: Path) -> None:
     path = str(tmp_path / "sm.db")
     async with await Store.open(path) as store, store.transaction() as tx:
-        tx.accounts.park(PARK)
+        tx.part(PART).park(PARK)
         tx.write("UPDATE parks SET kind = 'not yet invented'", ())
     async with await Store.open(path) as store:
-        (park,) = store.mail.open.parks.values()
+        (park,) = store.part(PART).rows.parks.values()
         assert park.kind is ParkKind.OPERATOR

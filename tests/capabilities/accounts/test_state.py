@@ -8,20 +8,22 @@ from typing import Any
 
 import pytest
 
+from sm.capabilities.accounts.listeners import FaultParks
+from sm.capabilities.accounts.model import Account, AccountTimer, Park, ParkKind
+from sm.capabilities.accounts.state import GO_ON, record_success, release, try_again
+from sm.capabilities.accounts.tables import PART
 from sm.config import Config
-from sm.core.accounts import Account, Park, ParkKind
 from sm.core.faults import Fault, FaultKind
 from sm.core.messages import Message
 from sm.core.models import Signal
 from sm.core.observation import Source
 from sm.core.states import MessageMode, MessageState, NoticeKind, SignalKind
 from sm.core.statuses import Status
-from sm.core.timers import TimerKind
 from sm.core.timestamps import iso
-from sm.policy.parking import RetryLimits
-from sm.state.accounts import GO_ON, account_hold, record_success, release, try_again
+from sm.policy.retries import RetryLimits
 from sm.state.faults import Faults
 from sm.state.notices import Notices
+from sm.state.part_holds import postponed
 from sm.state.sessions import move
 from sm.store import Store
 from tests.samples import LAUNCH, commit, session
@@ -38,6 +40,7 @@ A, B, C, D = (s.id for s in SESSIONS)
 BUSY = Signal(SignalKind.BUSY, "hook", "a turn began", iso(START_S + 2))
 
 FAULTS = Faults(lambda: RetryLimits(0, ()), Notices(Config()))
+FAULTS.followers.append(FaultParks())
 
 
 class Clock:
@@ -56,7 +59,7 @@ def clock() -> Clock:
 async def store(tmp_path: Path, clock: Clock) -> AsyncIterator[Store]:
     async with await Store.open(str(tmp_path / "sm.db"), clock) as opened:
         async with opened.transaction() as tx:
-            tx.accounts.put(ACCOUNT)
+            tx.part(PART).put(ACCOUNT)
             for each in SESSIONS:
                 await tx.insert(each, LAUNCH, None)
         yield opened
@@ -72,7 +75,7 @@ async def fail(store: Store, session_id: str, fault: Fault, *, at: float = START
 
 
 def held(store: Store) -> dict[str, str | None]:
-    return {s.id[0]: account_hold(store.mail.open, store.sessions[s.id], START_S) for s in SESSIONS}
+    return {s.id[0]: postponed(store.sessions[s.id], store.mail.open, START_S) for s in SESSIONS}
 
 
 async def texts(store: Store) -> list[tuple[str | None, str]]:
@@ -98,7 +101,7 @@ async def test_limit_of_one_session_holds_all_sessions_of_the_account_and_is_tol
     await fail(store, B, quota(3600))
     assert set(held(store).values()) == {"parked until " + clock_text(3600) + ": session limit"}
     assert told(store) == [None]
-    assert due(store) == {(ACCOUNT.name, TimerKind.PARK): 3600}
+    assert due(store) == {(ACCOUNT.name, AccountTimer.PARK): 3600}
     assert [s.cut_off_at is not None for s in map(store.sessions.__getitem__, (A, B, C))] == [
         True,
         True,
@@ -132,8 +135,8 @@ async def test_one_session_goes_first_and_the_others_follow_with_pauses(store: S
     assert [name for name, why in held(store).items() if why is None] == ["b"]
     clock.now_s += 10
     await commit(store, lambda tx: record_success(tx, tx.session(B), clock.now_s, 5))
-    assert store.mail.open.parks == {}
-    assert due(store) == {(A, TimerKind.FOLLOW): 3615}
+    assert store.part(PART).rows.parks == {}
+    assert due(store) == {(A, AccountTimer.FOLLOW): 3615}
     assert await texts(store) == [(B, GO_ON)], "the others follow with their timers"
     assert [name for name, why in held(store).items() if why is not None] == ["a"]
 
@@ -151,7 +154,7 @@ async def test_session_whose_only_message_is_held_does_not_go_first(store: Store
     await add(D, None)
     clock.now_s = START_S + 3600
     await commit(store, lambda tx: try_again(tx, ACCOUNT.name, 5))
-    assert [park.first for park in store.mail.open.parks.values()] == [D]
+    assert [park.first for park in store.part(PART).rows.parks.values()] == [D]
 
 
 async def test_limit_that_is_not_over_is_tried_again_after_five_minutes_by_the_next_attempt(
@@ -175,12 +178,12 @@ async def test_park_ends_at_its_time_when_no_session_waits(store: Store, clock: 
     await commit(store, lambda tx: set_park(tx, Park(ParkKind.QUOTA, "session limit", START_S, START_S + 60)))
     clock.now_s = START_S + 60
     await commit(store, lambda tx: try_again(tx, ACCOUNT.name, 5))
-    assert store.mail.open.parks == {}
+    assert store.part(PART).rows.parks == {}
     assert store.mail.open.timers == {}
 
 
 async def set_park(tx: Any, park: Park) -> None:
-    tx.accounts.park(replace(park, account=ACCOUNT.name))
+    tx.part(PART).park(replace(park, account=ACCOUNT.name))
 
 
 async def test_another_session_tries_when_the_first_one_never_ends_its_turn(
@@ -203,7 +206,7 @@ async def test_limit_is_over_when_the_first_session_still_works_on_its_turn(
     await commit(store, lambda tx: move(tx, Notices(Config()), A, BUSY))
     clock.now_s += 600
     await commit(store, lambda tx: try_again(tx, ACCOUNT.name, 5))
-    assert store.mail.open.parks == {}
+    assert store.part(PART).rows.parks == {}
 
 
 async def test_agent_that_continued_by_itself_gets_no_message(store: Store, clock: Clock) -> None:
@@ -221,30 +224,30 @@ async def test_login_and_billing_wait_for_a_turn_that_succeeds(store: Store, kin
     assert set(held(store).values()) == {"parked: not logged in"}
     assert due(store) == {}
     await commit(store, lambda tx: record_success(tx, tx.session(B), START_S - 1, 5))
-    assert store.mail.open.parks, "that turn ended before"
+    assert store.part(PART).rows.parks, "that turn ended before"
     await commit(store, lambda tx: record_success(tx, tx.session(B), START_S + 1, 5))
-    assert store.mail.open.parks == {}
-    assert due(store) == {(A, TimerKind.FOLLOW): 5}
+    assert store.part(PART).rows.parks == {}
+    assert due(store) == {(A, AccountTimer.FOLLOW): 5}
 
 
 async def test_success_of_a_turn_that_the_limit_left_alone_does_not_end_the_limit(store: Store) -> None:
     await fail(store, A, quota(3600))
     await commit(store, lambda tx: record_success(tx, tx.session(B), START_S + 1, 5))
-    assert len(store.mail.open.parks) == 1
-    assert store.mail.open.accounts[ACCOUNT.name].last_success_at == iso(START_S + 1)
+    assert len(store.part(PART).rows.parks) == 1
+    assert store.part(PART).rows.accounts[ACCOUNT.name].last_success_at == iso(START_S + 1)
 
 
 async def test_release_by_hand_lets_all_waiting_sessions_follow(store: Store) -> None:
     await fail(store, A, quota(3600))
     await fail(store, B, quota(3600), at=START_S + 1)
-    (park,) = store.mail.open.parks.values()
+    (park,) = store.part(PART).rows.parks.values()
     await commit(store, lambda tx: release(tx, park, 5))
-    assert due(store) == {(A, TimerKind.FOLLOW): 5, (B, TimerKind.FOLLOW): 10}
+    assert due(store) == {(A, AccountTimer.FOLLOW): 5, (B, AccountTimer.FOLLOW): 10}
 
 
 @pytest.mark.parametrize("kind", [FaultKind.SERVER, FaultKind.CONTEXT_FULL, FaultKind.MODEL])
 async def test_fault_of_the_service_or_of_one_session_parks_nothing(store: Store, kind: FaultKind) -> None:
     await fail(store, A, Fault(kind, "x", "x"))
-    assert store.mail.open.parks == {}
+    assert store.part(PART).rows.parks == {}
     assert store.sessions[A].cut_off_at is None
     assert told(store) == [None]

@@ -1,58 +1,27 @@
-"""Decisions after a failed turn: the whole grid."""
+"""Parks after failed turns, and the order in which sessions go on: the whole grid."""
 
 from dataclasses import replace
 
 import pytest
 
-from sm.core.accounts import Park, ParkKind
-from sm.core.faults import Fault, FaultKind
-from sm.policy.parking import (
+from sm.capabilities.accounts.model import Park, ParkKind
+from sm.capabilities.accounts.rules import (
     AHEAD_MAX_S,
-    Followup,
-    RetryLimits,
     WaitingSession,
     followers,
-    followup,
     go_first,
     park,
     retry_pause_s,
 )
+from sm.core.faults import Fault, FaultKind
 
 NOW = 1_000_000.0
-LIMITS = RetryLimits(3, (30, 120, 600))
 PARKED = {FaultKind.QUOTA, FaultKind.LOGIN, FaultKind.BILLING}
-RETRIED = {FaultKind.THROTTLED, FaultKind.OVERLOADED, FaultKind.SERVER, FaultKind.NETWORK}
 QUOTA = Park(ParkKind.QUOTA, "session limit", NOW - 50, NOW + 100)
 
 
 def quota(resets_at: float | None, model: str = "", name: str = "session limit") -> Fault:
     return Fault(FaultKind.QUOTA, "You've hit your ...", name, resets_at, model)
-
-
-@pytest.mark.parametrize("tries", range(5))
-@pytest.mark.parametrize("kind", FaultKind)
-def test_each_fault_parks_is_retried_or_is_only_told(kind: FaultKind, tries: int) -> None:
-    if kind in PARKED:
-        expected = Followup.PARK, 0.0
-    elif kind in RETRIED and tries < 3:
-        expected = Followup.RETRY, (30.0, 120.0, 600.0)[tries]
-    else:
-        expected = Followup.TELL, 0.0
-    assert followup(kind, tries, LIMITS) == expected
-
-
-@pytest.mark.parametrize(
-    ("limits", "tries", "expected"),
-    [
-        (RetryLimits(0, (30,)), 0, (Followup.TELL, 0.0)),
-        (RetryLimits(5, (30, 60)), 4, (Followup.RETRY, 60)),
-        (RetryLimits(3, ()), 0, (Followup.TELL, 0.0)),
-    ],
-)
-def test_retries_follow_their_configuration(
-    limits: RetryLimits, tries: int, expected: tuple[Followup, float]
-) -> None:
-    assert followup(FaultKind.OVERLOADED, tries, limits) == expected
 
 
 @pytest.mark.parametrize("before", [None, QUOTA])

@@ -19,6 +19,15 @@ class ParkKind(StrEnum):
     """`sm pause --account`."""
 
 
+class AccountTimer(StrEnum):
+    """Stored in rows."""
+
+    PARK = "park"
+    """A limit of an account (the subject) may be over: one session tries."""
+    FOLLOW = "follow"
+    """A session goes on after the limit of its account."""
+
+
 @dataclass(frozen=True, slots=True)
 class Account:
     """One login of one provider, in one configuration directory."""

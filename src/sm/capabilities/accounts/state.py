@@ -1,20 +1,21 @@
-"""Parks accounts, and lets their sessions go on. Functions of a transaction, and of what is committed."""
+"""Parks accounts, and lets their sessions go on. Functions of a transaction."""
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 
-from sm.core.accounts import Park, ParkKind
+from sm.capabilities.accounts.model import AccountTimer, Park, ParkKind
+from sm.capabilities.accounts.rules import WaitingSession, followers, go_first, park
+from sm.capabilities.accounts.tables import PART
 from sm.core.effects import EffectKind
-from sm.core.faults import Fault, reset_time
+from sm.core.faults import Fault
 from sm.core.lifecycle import is_ended, is_live
 from sm.core.messages import SM_ITSELF, Message
-from sm.core.models import OPERATOR, Session, ancestors
+from sm.core.models import Session, ancestors
 from sm.core.states import MessageMode, MessageState
 from sm.core.statuses import Status
-from sm.core.timers import Timer, TimerKind
+from sm.core.timers import Timer
 from sm.core.timestamps import epoch_s, iso
-from sm.policy.parking import WaitingSession, followers, go_first, park
-from sm.store import Open, Transaction
+from sm.store import Transaction
 
 GO_ON = "The limit that ended your last turn is over. Go on with your work."
 ATTEMPT_S = 600.0
@@ -29,37 +30,6 @@ class ParkChange:
     """The account was not parked before, or for another reason."""
 
 
-# Holds
-
-
-def binding_park(open: Open, session: Session) -> Park | None:
-    """The park for which the session must wait: one without a time before others, then the latest."""
-    if session.account is None:
-        return None
-    parks = [
-        park
-        for park in open.parks.values()
-        if park.account == session.account and park.binds(session.model) and park.first != session.id
-    ]
-    return max(parks, key=lambda park: (park.until is None, park.until or 0.0), default=None)
-
-
-def account_hold(open: Open, session: Session, now: float) -> str | None:
-    """The reason why the session may start no turn now; None: its account is free. `now`: seconds since the epoch."""
-    parked = binding_park(open, session)
-    if parked is not None:
-        return park_reason(parked, now)
-    if (session.id, TimerKind.FOLLOW) in open.timers:
-        return "the sessions of its account go on one after the other"
-    return None
-
-
-def park_reason(parked: Park, now: float) -> str:
-    """`parked until 06:00: session limit`."""
-    until = "" if parked.until is None else f" until {reset_time(parked.until, now)}"
-    return f"parked{until}: {parked.reason}"
-
-
 # Parks
 
 
@@ -67,7 +37,7 @@ def park_account(tx: Transaction, session: Session, fault: Fault, at: float) -> 
     """Park the session's account if the fault is one of the account. None: it is not, or the account is unknown."""
     if session.account is None:
         return None
-    known = tx.accounts.parks(session.account)
+    known = tx.part(PART).parks(session.account)
     before = known.get(fault.model) or next((p for p in known.values() if p.kind is not ParkKind.QUOTA), None)
     is_attempt = before is not None and before.first == session.id
     parked = park(fault, at, before, is_attempt=is_attempt)
@@ -75,7 +45,7 @@ def park_account(tx: Transaction, session: Session, fault: Fault, at: float) -> 
         return None
     parked = replace(parked, account=session.account, first=None if is_attempt else parked.first)
     if parked != before:
-        tx.accounts.park(parked)
+        tx.part(PART).park(parked)
         plan_attempt(tx, session.account)
     is_news = before is None or (before.kind, before.reason) != (parked.kind, parked.reason)
     return ParkChange(parked, is_news)
@@ -83,11 +53,11 @@ def park_account(tx: Transaction, session: Session, fault: Fault, at: float) -> 
 
 def plan_attempt(tx: Transaction, account: str) -> None:
     """Set the timer of the account to its next attempt."""
-    due = min((p.until for p in tx.accounts.parks(account).values() if p.until is not None), default=None)
+    due = min((p.until for p in tx.part(PART).parks(account).values() if p.until is not None), default=None)
     if due is None:
-        tx.timers.remove(account, TimerKind.PARK)
+        tx.timers.remove(account, AccountTimer.PARK)
     else:
-        tx.timers.set(Timer(account, TimerKind.PARK, iso(due)))
+        tx.timers.set(Timer(account, AccountTimer.PARK, iso(due)))
 
 
 def roots_of(tx: Transaction, account: str | None) -> Collection[str]:
@@ -104,26 +74,6 @@ def roots_of(tx: Transaction, account: str | None) -> Collection[str]:
 
 def sessions_of(tx: Transaction, account: str) -> Iterable[Session]:
     return [s for s in tx.unfinished_sessions() if s.account == account and is_live(s.status)]
-
-
-# Pauses with an account
-
-
-async def leave_to_account(tx: Transaction, session: Session) -> bool:
-    """Let only the end of its account's pause end the pause of a session. False: no person has paused the account."""
-    parks = () if session.account is None else tx.accounts.parks(session.account).values()
-    if session.paused is None or not any(p.kind is ParkKind.OPERATOR for p in parks):
-        return False
-    tx.timers.remove(session.id, TimerKind.RESUME)
-    reason, by = paused_with(session.account or ""), OPERATOR.name
-    pause = replace(session.paused, by=by, reason=reason, until=None, hold=None, account=session.account)
-    await tx.update(session, paused=pause)
-    return True
-
-
-def paused_with(account: str) -> str:
-    """The reason of a session that is paused with its account."""
-    return f"account {account} was paused"
 
 
 # The end of a park
@@ -160,7 +110,7 @@ def _is_unstarted(session: Session) -> bool:
 async def try_again(tx: Transaction, account: str, stagger_s: float) -> None:
     """The time of the account's next attempt has come: one session goes first."""
     now = epoch_s(tx.now)
-    for parked in list(tx.accounts.parks(account).values()):
+    for parked in list(tx.part(PART).parks(account).values()):
         if parked.until is None or parked.until > now:
             continue
         first = tx.find(parked.first)
@@ -169,20 +119,20 @@ async def try_again(tx: Transaction, account: str, stagger_s: float) -> None:
             continue
         chosen = go_first(w for w in waiting_sessions(tx, parked) if w.session_id != parked.first)
         if chosen is None:
-            tx.accounts.unpark(parked)
+            tx.part(PART).unpark(parked)
             continue
-        tx.accounts.park(replace(parked, first=chosen.session_id, until=now + ATTEMPT_S))
+        tx.part(PART).park(replace(parked, first=chosen.session_id, until=now + ATTEMPT_S))
         await go_on(tx, tx.session(chosen.session_id))
     plan_attempt(tx, account)
 
 
 async def release(tx: Transaction, parked: Park, stagger_s: float) -> None:
     """End the park. The sessions that wait go on one after the other."""
-    tx.accounts.unpark(parked)
+    tx.part(PART).unpark(parked)
     plan_attempt(tx, parked.account)
     waiting = [w for w in waiting_sessions(tx, parked) if w.session_id != parked.first]
     for session, due in followers(waiting, epoch_s(tx.now), stagger_s):
-        tx.timers.set(Timer(session.session_id, TimerKind.FOLLOW, iso(due)))
+        tx.timers.set(Timer(session.session_id, AccountTimer.FOLLOW, iso(due)))
 
 
 async def go_on(tx: Transaction, session: Session) -> None:
@@ -207,14 +157,14 @@ async def go_on(tx: Transaction, session: Session) -> None:
 
 async def record_success(tx: Transaction, session: Session, at: float, stagger_s: float) -> None:
     """A turn of the session has ended at `at` and did not fail."""
-    account = None if session.account is None else tx.accounts.find(session.account)
+    account = None if session.account is None else tx.part(PART).find(session.account)
     if account is None:
         return
     if session.cut_off_at is not None and epoch_s(session.cut_off_at) < at:
         session = await tx.update(session, cut_off_at=None)
     if account.last_success_at is None or at - epoch_s(account.last_success_at) >= _SUCCESS_EVERY_S:
-        tx.accounts.put(replace(account, last_success_at=iso(at)))
-    for parked in list(tx.accounts.parks(account.name).values()):
+        tx.part(PART).put(replace(account, last_success_at=iso(at)))
+    for parked in list(tx.part(PART).parks(account.name).values()):
         proves = parked.first == session.id or (
             parked.kind in (ParkKind.LOGIN, ParkKind.BILLING) and parked.since < at
         )

@@ -1,14 +1,14 @@
-"""Decides what follows a failed turn, and in which order the sessions of a parked account go on. Pure.
+"""Decides which faults park an account, and in which order its sessions go on. Pure.
 
 Times are seconds since the epoch; `now` is an argument.
 """
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from enum import StrEnum
 
-from sm.core.accounts import Park, ParkKind
-from sm.core.faults import Fault, FaultKind
+from sm.capabilities.accounts.model import Park, ParkKind
+from sm.core.faults import Fault, FaultKind, reset_time
+from sm.core.models import Session
 
 FIRST_TRY_S = 300.0
 LONGEST_TRY_S = 3600.0
@@ -21,28 +21,6 @@ _PARKS = {
     FaultKind.LOGIN: ParkKind.LOGIN,
     FaultKind.BILLING: ParkKind.BILLING,
 }
-_RETRIED = frozenset({FaultKind.THROTTLED, FaultKind.OVERLOADED, FaultKind.SERVER, FaultKind.NETWORK})
-"""Faults that may be over when the agent tries again."""
-
-
-class Followup(StrEnum):
-    """The consequence of a failed turn."""
-
-    PARK = "park"
-    """The account waits."""
-    RETRY = "retry"
-    """The session goes on after a pause."""
-    TELL = "tell"
-    """Nothing but the notice."""
-
-
-@dataclass(frozen=True, slots=True)
-class RetryLimits:
-    """`retry` of the configuration."""
-
-    max: int
-    backoff_s: Sequence[float]
-    """The pause before each attempt; the last one repeats."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,13 +33,27 @@ class WaitingSession:
     """A limit ended its turn: it needs a message to go on."""
 
 
-def followup(kind: FaultKind, tries: int, limits: RetryLimits) -> tuple[Followup, float]:
-    """The consequence of a failed turn, and the seconds before a retry. `tries`: the retries in a row before it."""
-    if kind in _PARKS:
-        return Followup.PARK, 0.0
-    if kind in _RETRIED and tries < limits.max and limits.backoff_s:
-        return Followup.RETRY, limits.backoff_s[min(tries, len(limits.backoff_s) - 1)]
-    return Followup.TELL, 0.0
+def binding_park(parks: Iterable[Park], session: Session) -> Park | None:
+    """The park for which the session must wait: one without a time before others, then the latest."""
+    if session.account is None:
+        return None
+    binding = [
+        park
+        for park in parks
+        if park.account == session.account and park.binds(session.model) and park.first != session.id
+    ]
+    return max(binding, key=lambda park: (park.until is None, park.until or 0.0), default=None)
+
+
+def park_reason(parked: Park, now: float) -> str:
+    """`parked until 06:00: session limit`."""
+    until = "" if parked.until is None else f" until {reset_time(parked.until, now)}"
+    return f"parked{until}: {parked.reason}"
+
+
+def paused_with(account: str) -> str:
+    """The reason of a session that is paused with its account."""
+    return f"account {account} was paused"
 
 
 def park(fault: Fault, now: float, before: Park | None, *, is_attempt: bool) -> Park | None:

@@ -3,19 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sm.config import QuotaSettings
-from sm.core.accounts import Account, Park, ParkKind
-from sm.core.models import Caller, Session
-from sm.core.timers import Timer
-from sm.core.timestamps import epoch_s
-from sm.errors import NotFound
-from sm.policy.access import Action
-from sm.sessions.manager import Manager
-from sm.sessions.pause import is_pausing
-from sm.state.accounts import (
-    binding_park,
+from sm.capabilities.accounts.model import Account, Park, ParkKind
+from sm.capabilities.accounts.rules import paused_with
+from sm.capabilities.accounts.settings import QuotaSettings
+from sm.capabilities.accounts.state import (
     go_on,
-    paused_with,
     plan_attempt,
     record_success,
     release,
@@ -23,8 +15,22 @@ from sm.state.accounts import (
     try_again,
     waiting_sessions,
 )
+from sm.capabilities.accounts.tables import PART
+from sm.core.labels import label
+from sm.core.models import Caller, Session
+from sm.core.pause_states import PauseState, spending_words
+from sm.core.timers import Timer
+from sm.core.timestamps import epoch_s, iso
+from sm.errors import NotFound
+from sm.kernel import OperationCall
+from sm.monitor import AgentListener
+from sm.policy.access import Action
+from sm.sessions.manager import Manager
+from sm.sessions.pause import WAIT_MAX_S, WAIT_S, is_pausing
+from sm.sessions.session_fields import StatusField
 from sm.state.part_holds import leave_to_hold, resume_refusal
 from sm.store import Store, Transaction
+from sm.wire_types.accounts import AccountView, ParkView, ResumedView
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +47,11 @@ class AccountState:
     """The live sessions that were paused with the account."""
 
 
-class Accounts:
+class Accounts(AgentListener, StatusField):
+    """Use cases of accounts, for the operator. Adds the parked ones to the overview."""
+
+    name = "parked"
+
     def __init__(self, store: Store, manager: Manager, settings: QuotaSettings) -> None:
         self._store = store
         self._manager = manager
@@ -55,8 +65,8 @@ class Accounts:
     async def _states(self) -> list[AccountState]:
         async with self._store.transaction() as tx:
             states = []
-            for account in tx.mail.open.accounts.values():
-                parks = tuple(tx.accounts.parks(account.name).values())
+            for account in tx.part(PART).rows.accounts.values():
+                parks = tuple(tx.part(PART).parks(account.name).values())
                 waiting = {
                     w.session_id for parked in parks for w in waiting_sessions(tx, parked, paused=True)
                 }
@@ -65,9 +75,23 @@ class Accounts:
                 states.append(AccountState(account, live, parks, len(waiting), paused))
         return states
 
-    async def parked(self) -> list[AccountState]:
-        """The accounts that are parked, for an overview."""
-        return [state for state in await self._states() if state.parks]
+    async def value(self) -> list[AccountView]:
+        """The accounts that are parked."""
+        return [_view(state) for state in await self._states() if state.parks]
+
+    # Operations
+
+    async def show(self, call: OperationCall) -> list[AccountView]:
+        return [_view(state) for state in await self.states(call.caller)]
+
+    async def pause_account(self, call: OperationCall) -> list[AccountView]:
+        wanted = call.arguments
+        wait_s = WAIT_S if wanted.wait_s is None else min(wanted.wait_s, WAIT_MAX_S)
+        await self.pause(call.caller, call.target, soft=bool(wanted.soft), wait_s=wait_s)
+        return await self.show(call)
+
+    async def resume_account(self, call: OperationCall) -> ResumedView:
+        return ResumedView(await self.resume(call.caller, call.target) > 0)
 
     async def pause(self, caller: Caller, name: str, *, soft: bool, wait_s: float) -> None:
         """Park an account until `resume`, and pause its live sessions. Idempotent. Raises NotPermitted, NotFound.
@@ -78,9 +102,9 @@ class Accounts:
         self._manager.require(caller, Action.MANAGE_ACCOUNTS)
         ids = list[str]()
         async with self._store.transaction() as tx:
-            _require_known(tx.accounts.find(name), name)
+            _require_known(tx.part(PART).find(name), name)
             now = epoch_s(tx.now)
-            tx.accounts.park(Park(ParkKind.OPERATOR, "paused by the operator", now, account=name))
+            tx.part(PART).park(Park(ParkKind.OPERATOR, "paused by the operator", now, account=name))
             plan_attempt(tx, name)
             for session in [] if soft else list(sessions_of(tx, name)):
                 await self._pause_with(tx, caller, session, name)
@@ -113,8 +137,8 @@ class Accounts:
         """
         self._manager.require(caller, Action.MANAGE_ACCOUNTS)
         async with self._store.transaction() as tx:
-            _require_known(tx.accounts.find(name), name)
-            parks = list(tx.accounts.parks(name).values())
+            _require_known(tx.part(PART).find(name), name)
+            parks = list(tx.part(PART).parks(name).values())
             paused = _paused_with(tx, name)
             for session in paused:  # before the release, which lets those that wait go on one after the other
                 if resume_refusal(tx, session) is not None:
@@ -127,8 +151,7 @@ class Accounts:
 
     # Events
 
-    async def turn_succeeded(self, session_id: str, at: float) -> None:
-        """A turn of the session has ended at `at` (seconds since the epoch), and did not fail."""
+    async def turn_ended(self, session_id: str, at: float) -> None:
         session = self._store.sessions.get(session_id)
         if session is None or session.account is None:
             return
@@ -146,7 +169,11 @@ class Accounts:
     async def follow(self, timer: Timer) -> float | None:
         async with self._store.transaction() as tx:
             session = tx.find(timer.subject)
-            if tx.timers.take(timer) and session is not None and binding_park(tx.mail.open, session) is None:
+            if (
+                tx.timers.take(timer)
+                and session is not None
+                and tx.part(PART).rows.binding_park(session) is None
+            ):
                 await go_on(tx, session)
         return None
 
@@ -159,3 +186,31 @@ def _paused_with(tx: Transaction, name: str) -> list[Session]:
 def _require_known(account: Account | None, name: str) -> None:
     if account is None:
         raise NotFound(f"no such account: {name}", "list accounts: sm accounts")
+
+
+def _view(state: AccountState) -> AccountView:
+    account = state.account
+    return AccountView(
+        name=account.name,
+        provider=account.provider,
+        directory=account.directory,
+        sessions=state.sessions,
+        waiting=state.waiting,
+        paused=len(state.paused),
+        spends=[
+            f"{label(session)}: {spending_words(session.paused.spends)}"
+            for session in state.paused
+            if session.paused is not None and session.paused.state is PauseState.PAUSING
+        ],
+        parks=[
+            ParkView(
+                kind=park.kind.value,
+                reason=park.reason,
+                since=iso(park.since),
+                until=None if park.until is None else iso(park.until),
+                model=park.model or None,
+            )
+            for park in state.parks
+        ],
+        last_success_at=account.last_success_at,
+    )
