@@ -37,7 +37,7 @@ class Operation:
     """A dataclass with the arguments beside the target; None: it takes none. Those of a GET are its query: texts,
     times, closed sets and whole numbers with `Most`."""
     target: str = ""
-    """The documentation of the target; empty: the one of all routes with its first name, such as `sessions`."""
+    """The documentation of the target; empty: that of the other routes below the same name, such as `sessions`."""
     takes_key: bool = True
     """False: a repetition does no more than the first call, so a POST needs no Idempotency-Key."""
     agents: bool = True

@@ -30,6 +30,7 @@ def play(name: str) -> None:
         instance.restart()
         assert [row["session_id"] for row in instance.json("ls", "-a")] == [lead]
         for command in (
+            ["status"],
             ["progress", lead],
             ["usage"],
             ["requests"],
