@@ -35,7 +35,7 @@ class Basis(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """The totals at the end of a session, never below what it has used. None: no evidence. As in answers of the API."""
+    """The totals at the end of a session, never below what it has used. A field without evidence is null."""
 
     seconds: Spread | None
     """From the start to the completion."""

@@ -33,7 +33,7 @@ class AccountView:
     paused: int
     """The number of live sessions that were paused with the account."""
     spends: list[str]
-    """The work that these still spend on, for people: `engineer-login: 3 background agents still spend`."""
+    """The spending of these sessions that goes on, for people: `engineer-login: 3 background agents still spend`."""
     parks: list[ParkView]
     last_success_at: str | None
     """The last turn that succeeded, to the minute."""
