@@ -47,8 +47,25 @@ class Operation:
     button: str = ""
     """The action of its buttons in chats, which stored buttons have; empty: it has no button."""
     done: Callable[[Any], str] | None = None
-    """Words the result for the person who pressed the button."""
+    """Words the result for a person in a chat; None: `Done.`"""
+    tool: str = ""
+    """The name of its MCP tool, which takes the target as `session_id`; empty: it has none."""
+    chat: str = ""
+    """Its command in chats, without the slash. The text after the target is its only argument. Empty: it has none."""
+    key: str = ""
+    """Its key in live views, where it is an action on the selected session; empty: it is none."""
+    title: str = ""
+    """The title of the action in live views."""
     audit: str = ""
     """The action of a refusal in the audit log; empty: the name."""
     fields: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Additions to the JSON schema of arguments, by name."""
+
+    @property
+    def has_target(self) -> bool:
+        return "{" in self.path
+
+    def path_of(self, target: str) -> str:
+        """The path of its route for one target, which must be safe in a URL."""
+        before, _, rest = self.path.partition("{")
+        return before + target + rest.partition("}")[2] if rest else before

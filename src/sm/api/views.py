@@ -9,6 +9,7 @@ from typing import Any, TypeVar, cast
 import orjson
 
 from sm.api.answers.sessions import (
+    CAPABILITY_FIELDS,
     FailureView,
     LossView,
     PausedView,
@@ -272,7 +273,7 @@ def session_json(
         restarts=None
         if session.restarts is None or not session.restarts.max
         else build_view(RestartsView, session.restarts),
-        budget=fields.get("budget"),
+        **{name: fields.get(name) for name in CAPABILITY_FIELDS},
         worktree=None if session.worktree is None else {"path": session.worktree, "branch": session.branch},
         children=[],
         warnings=[build_view(WarningView, w, kind=w.kind.value, at=w.opened_at) for w in warnings],

@@ -4,6 +4,7 @@ import shlex
 from collections.abc import Callable, Mapping
 
 from sm.board.board_action import ActionInput, ApiCall, BoardAction, FieldKind, InputField, Target
+from sm.board.operation_actions import operation_actions
 from sm.core.states import TextUse
 
 _KEPT = "refused if its worktree has work that exists nowhere else"
@@ -387,6 +388,7 @@ ACTIONS: Mapping[str, BoardAction] = {
                 ),
             ),
         ),
+        *operation_actions(),
     )
 }
 """By name, in the order of the help."""

@@ -8,7 +8,14 @@ from sm.board.words import shown, status_word
 from sm.core.dollars import dollars
 from sm.core.lines import plural
 from sm.core.pause_states import PauseState, held_words
-from sm.core.session_lines import ended_children, failure_words, fallback_mark, has_process, pause_state
+from sm.core.session_lines import (
+    capability_marks,
+    ended_children,
+    failure_words,
+    fallback_mark,
+    has_process,
+    pause_state,
+)
 from sm.core.statuses import ENDED, Status
 from sm.core.timestamps import epoch_s, span
 
@@ -108,6 +115,7 @@ class BoardRow:
             warned,
             fallback_mark(self.data).strip(),
             "worktree" if self.data["worktree"] else "",
+            *capability_marks(self.data).values(),
         ]
         return [mark for mark in marks if mark]
 

@@ -4,6 +4,7 @@ from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from types import ModuleType
+from typing import Any
 
 _ROOM = "sm.capabilities"
 
@@ -14,6 +15,11 @@ def capability_parts(name: str) -> tuple[ModuleType, ...]:
     A capability without such a module is left out. docs/architecture.md lists the names.
     """
     return _parts(name, tuple(import_module(_ROOM).CAPABILITIES))
+
+
+def capability_operations() -> tuple[Any, ...]:
+    """The operations (`sm.operations.Operation`) of the capabilities that sm has, in their order."""
+    return tuple(operation for part in capability_parts("operations") for operation in part.OPERATIONS)
 
 
 @cache

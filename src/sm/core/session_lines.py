@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
+from sm.core.capability_parts import capability_parts
 from sm.core.lines import RESULT_MAX, JsonObject, age, agent_line, clock, line, plural, seconds_since
 from sm.core.pause_states import held_words, spending_words
 from sm.core.statuses import ENDED, Status
@@ -127,6 +128,19 @@ def has_process(session: Mapping[str, Any]) -> bool:
     """True for a live session, and for an ended one without a known exit: its process may still run."""
     has_exit = session["exit_code"] is not None or session["exit_signal"] is not None
     return session["status"] not in ENDED or (bool(session["pid"]) and not has_exit)
+
+
+def capability_marks(session: Mapping[str, Any]) -> dict[str, str]:
+    """The words of capabilities for their fields of a session that have a value, by the name of the field.
+
+    A capability has them as MARKS in its module `text`.
+    """
+    found = {}
+    for part in capability_parts("text"):
+        for name, mark in getattr(part, "MARKS", {}).items():
+            if session.get(name) is not None:
+                found[name] = mark(session[name])
+    return found
 
 
 def fallback_mark(session: Mapping[str, Any]) -> str:

@@ -67,5 +67,12 @@ Handler = Callable[[CommandCall], Awaitable[BotReply]]
 PressHandler = Callable[[CommandCall], Awaitable[BotReply | Redrawn]]
 
 
+@dataclass(frozen=True, slots=True)
+class BotCommand:
+    run: Handler
+    usage: str
+    help: str
+
+
 def is_count(word: str) -> bool:
     return word.isascii() and word.isdecimal() and len(word) <= _NUMBER_MAX_DIGITS

@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from difflib import get_close_matches
 
 from sm.core.labels import label, short_label
@@ -16,8 +15,9 @@ from sm.errors import IllegalState, UnknownAgentType, UsageError
 from sm.policy.access import Action
 from sm.requests.answers import RequestReply
 from sm.telegram import preferences, views
-from sm.telegram.command_call import CommandCall, Handler
+from sm.telegram.command_call import BotCommand, CommandCall
 from sm.telegram.ended_sessions import offer, offer_instead
+from sm.telegram.operation_commands import operation_commands
 from sm.telegram.replies import BotReply, NewButton
 
 _CONFIRM_S = 60.0
@@ -128,13 +128,6 @@ async def help_text(call: CommandCall) -> BotReply:
     return BotReply("\n".join(lines))
 
 
-@dataclass(frozen=True, slots=True)
-class BotCommand:
-    run: Handler
-    usage: str
-    help: str
-
-
 COMMANDS: Mapping[str, BotCommand] = {
     "list": BotCommand(views.list_sessions, "[WORKSPACE] [all]", "list sessions; all: also ended ones"),
     "status": BotCommand(views.status, "[ID]", "show a session, or the counts of all"),
@@ -157,6 +150,7 @@ COMMANDS: Mapping[str, BotCommand] = {
     ),
     "archive": BotCommand(archive, "ID", "hide an ended session"),
     "unarchive": BotCommand(unarchive, "ID", "show a hidden session again"),
+    **operation_commands(),
     "help": BotCommand(help_text, "", "show the commands"),
 }
 COMMAND_MENU = [(name, command.help) for name, command in COMMANDS.items()]

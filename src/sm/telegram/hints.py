@@ -2,9 +2,11 @@
 
 import re
 
+from sm.core.capability_parts import capability_operations
 from sm.errors import SmError
 
 IN_CHAT = {
+    **{o.command.split()[0]: o.chat for o in capability_operations() if o.chat and o.command},
     "all": "list all",
     "answer": "answer",
     "approve": "approve",

@@ -3,15 +3,15 @@
 from collections.abc import Mapping
 from functools import partial
 
-from sm.core.capability_parts import capability_parts
+from sm.core.capability_parts import capability_operations
 from sm.core.labels import label
-from sm.kernel import OperationCall
 from sm.operations import Operation
 from sm.requests.answers import RequestReply
 from sm.telegram import card_steps
 from sm.telegram.command_call import CommandCall, PressHandler
 from sm.telegram.commands import answer_request
 from sm.telegram.ended_sessions import press_restore, press_unarchive
+from sm.telegram.operation_commands import run_operation
 from sm.telegram.replies import BotReply
 from sm.telegram.views import press_list
 
@@ -33,15 +33,11 @@ async def press_kill(call: CommandCall) -> BotReply:
 
 def _operation_presses() -> dict[str, PressHandler]:
     """The buttons of operations of capabilities."""
-    operations = [o for part in capability_parts("operations") for o in part.OPERATIONS]
-    return {o.button: partial(_press_operation, o) for o in operations if o.button}
+    return {o.button: partial(_press_operation, o) for o in capability_operations() if o.button}
 
 
 async def _press_operation(operation: Operation, call: CommandCall) -> BotReply:
-    use_case = call.services.use_cases[operation]
-    arguments = None if operation.arguments is None else operation.arguments()
-    result = await use_case(OperationCall(call.caller, call.rest, arguments, call.key))
-    return BotReply("Done." if operation.done is None else operation.done(result))
+    return await run_operation(operation, call, call.rest, {})
 
 
 BUTTONS: Mapping[str, PressHandler] = {

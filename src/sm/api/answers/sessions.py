@@ -1,6 +1,6 @@
 """The JSON objects in the answers of the routes of sessions."""
 
-from typing import Annotated, NotRequired
+from typing import Annotated, NotRequired, get_type_hints
 
 from typing_extensions import TypedDict  # pydantic reads the one of `typing` only from Python 3.12 on
 
@@ -13,6 +13,8 @@ from sm.wire_types.budget import BudgetView
 from sm.wire_types.fields import Time
 from sm.wire_types.usage import SessionSumsView
 
+OF_CAPABILITY = object()
+"""Marks a field that a capability fills (`sessions.session_fields`). Without the capability it is null."""
 SessionLabel = Annotated[
     str, doc("The name for people. It ends with the id only if another session has the same friendly name.")
 ]
@@ -114,7 +116,9 @@ class BareSessionView(TypedDict):
     paused: PausedView | None
     restarts: Annotated[RestartsView | None, doc("Null: a crash ends the session.")]
     budget: Annotated[
-        BudgetView | None, doc("Its own budget, for callers who may read the session; null: none.")
+        BudgetView | None,
+        doc("Its own budget, for callers who may read the session; null: none."),
+        OF_CAPABILITY,
     ]
     worktree: WorktreeView | None
     children: Annotated["list[SessionView]", doc("Filled only with `recursive`.")]
@@ -124,6 +128,13 @@ class SessionView(BareSessionView):
     """One agent, alive or ended."""
 
     warnings: Annotated[list[WarningView], doc("The open warnings, oldest first.")]
+
+
+CAPABILITY_FIELDS = tuple(
+    name
+    for name, hint in get_type_hints(BareSessionView, include_extras=True).items()
+    if OF_CAPABILITY in getattr(hint, "__metadata__", ())
+)
 
 
 class OverviewView(SessionView):

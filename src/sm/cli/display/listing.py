@@ -7,7 +7,16 @@ from typing import NamedTuple
 from sm.core.columns import BRANCHES, columns
 from sm.core.dollars import dollars
 from sm.core.lines import JsonObject, line, seconds_since
-from sm.core.session_lines import HEADINGS, ended_children, fallback_mark, label, left_out, loss, status_of
+from sm.core.session_lines import (
+    HEADINGS,
+    capability_marks,
+    ended_children,
+    fallback_mark,
+    label,
+    left_out,
+    loss,
+    status_of,
+)
 from sm.core.timestamps import span
 
 _HEADER = ("NAME", "STATUS", "AGE", "MODEL", "CTX", "COST", "WORKSPACE", "TASK")
@@ -95,12 +104,15 @@ def listing(
     groups: dict[str, list[Row]] = {}
     commands: dict[str, list[str]] = {}
     has_workspace = any(session["workspace"] for session in sessions)
+    marks = {session["session_id"]: capability_marks(session) for session in sessions}
+    added = list(dict.fromkeys(name for found in marks.values() for name in found))
     for group, indent, session in ordered(sessions):
         name, workspace = label(session) + fallback_mark(session), line(session["workspace"] or "-")
         cells = (
             indent + name,
             *_facts(session, now),
             *([workspace] if has_workspace else ()),
+            *(line(marks[session["session_id"]].get(name, "-")) for name in added),
             _task(session),
         )
         groups.setdefault(HEADINGS[group], []).append(cells)
@@ -111,7 +123,8 @@ def listing(
     headings = {
         group: f"{group} ({'; '.join(commands[group])})" if commands.get(group) else group for group in groups
     }
-    header = tuple(name for name in _HEADER if has_workspace or name != "WORKSPACE")
+    *facts, task = (name for name in _HEADER if has_workspace or name != "WORKSPACE")
+    header = (*facts, *map(str.upper, added), task)
     rows = [(headings[group], rows) for group, rows in groups.items()]
     return Listing(
         header,
@@ -162,7 +175,11 @@ def fit(listing: Listing, width: int) -> FittedListing:
     """Omit columns until the tasks have room. The last column gets the rest of `width`."""
     rows = [listing.header, *(row for _, rows in listing.groups for row in rows)]
     widths = _widths(rows)
-    shown, omitted = list(range(len(listing.header))), [n for n in _OMITTED_FIRST if n in listing.header]
+    added = [name for name in listing.header if name not in _HEADER]
+    shown, omitted = (
+        list(range(len(listing.header))),
+        [n for n in (*added, *_OMITTED_FIRST) if n in listing.header],
+    )
     task = shown[-1]
 
     def left() -> int:

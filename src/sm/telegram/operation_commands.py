@@ -1,0 +1,53 @@
+"""Makes commands of the bot from the operations of capabilities."""
+
+import dataclasses
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+from sm.core.capability_parts import capability_operations
+from sm.core.telegram import session_object
+from sm.kernel import OperationCall
+from sm.operations import Operation
+from sm.telegram.command_call import BotCommand, CommandCall
+from sm.telegram.replies import BotReply
+
+
+async def run_operation(
+    operation: Operation, call: CommandCall, target: str, values: Mapping[str, Any]
+) -> BotReply:
+    """Carry out an operation. `values`: its arguments by name. Raises SmError."""
+    arguments = None if operation.arguments is None else operation.arguments(**values)
+    use_case = call.services.use_cases[operation]
+    result = await use_case(OperationCall(call.caller, target, arguments, call.key))
+    return BotReply("Done." if operation.done is None else operation.done(result))
+
+
+async def _run_command(operation: Operation, call: CommandCall) -> BotReply:
+    fields = [] if operation.arguments is None else dataclasses.fields(operation.arguments)
+    words = call.rest if operation.has_target is False else call.rest.partition(" ")[2].strip()
+    values = {fields[0].name: words} if fields and words else {}
+    if not operation.has_target:
+        return await run_operation(operation, call, "", values)
+    session = call.session()
+    reply = await run_operation(operation, call, session.id, values)
+    return dataclasses.replace(reply, about=session_object(session.id))
+
+
+def operation_commands() -> dict[str, BotCommand]:
+    """The commands of the operations that have one, by name."""
+    return {
+        operation.chat: BotCommand(partial(_run_command, operation), _usage(operation), _help(operation))
+        for operation in capability_operations()
+        if operation.chat
+    }
+
+
+def _usage(operation: Operation) -> str:
+    text = "" if operation.arguments is None else " [TEXT]"
+    return f"{'ID' if operation.has_target else ''}{text}".strip()
+
+
+def _help(operation: Operation) -> str:
+    """The summary as the help of a command: in lower case, without its full stop."""
+    return operation.summary[0].lower() + operation.summary[1:].removesuffix(".")
