@@ -12,10 +12,11 @@ def operation_actions() -> Iterator[BoardAction]:
     """The actions of the operations that have a key. Each one applies to the selected session."""
     for operation in capability_operations():
         if operation.key:
-            yield _action(operation)
+            yield operation_action(operation)
 
 
-def _action(operation: Operation) -> BoardAction:
+def operation_action(operation: Operation) -> BoardAction:
+    """The action of an operation on a session. The person enters its arguments as texts."""
     fields = [] if operation.arguments is None else dataclasses.fields(operation.arguments)
 
     def command(target: Target, words: ActionInput) -> tuple[str, ...]:

@@ -36,18 +36,14 @@ async def _run_command(operation: Operation, call: CommandCall) -> BotReply:
 
 def operation_commands() -> dict[str, BotCommand]:
     """The commands of the operations that have one, by name."""
-    return {
-        operation.chat: BotCommand(partial(_run_command, operation), _usage(operation), _help(operation))
-        for operation in capability_operations()
-        if operation.chat
-    }
+    operations = capability_operations()
+    return {operation.chat: operation_command(operation) for operation in operations if operation.chat}
 
 
-def _usage(operation: Operation) -> str:
-    text = "" if operation.arguments is None else " [TEXT]"
-    return f"{'ID' if operation.has_target else ''}{text}".strip()
-
-
-def _help(operation: Operation) -> str:
-    """The summary as the help of a command: in lower case, without its full stop."""
-    return operation.summary[0].lower() + operation.summary[1:].removesuffix(".")
+def operation_command(operation: Operation) -> BotCommand:
+    """The command of an operation: the text after the target is its first argument."""
+    usage = " ".join(
+        (*(["ID"] if operation.has_target else []), *(["[TEXT]"] if operation.arguments is not None else []))
+    )
+    help = operation.summary[0].lower() + operation.summary[1:].removesuffix(".")
+    return BotCommand(partial(_run_command, operation), usage, help)
