@@ -9,6 +9,7 @@ from sm.capabilities import CAPABILITIES
 from sm.core import capability_parts as parts
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("name", CAPABILITIES)
 def test_daemon_works_without_a_capability(name: str) -> None:
     command = [sys.executable, "-m", "tests.capabilities.without", name]

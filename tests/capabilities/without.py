@@ -1,11 +1,30 @@
 """Plays a short life of a daemon that lacks a capability: `python -m tests.capabilities.without NAME`."""
 
+import os
+import signal
 import sys
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
 import sm.capabilities
 
+if TYPE_CHECKING:
+    from tests.sim.stage import Instance
 
-def play() -> None:
+
+def lacks_restarts(instance: "Instance") -> None:
+    """A crash ends a session, also one that asked for restarts."""
+    session = instance.spawn("Sleeper", "--restart", "on-failure", "a task")
+    os.kill(instance.in_status(session["session_id"], "running")["pid"], signal.SIGKILL)
+    assert instance.in_status(session["session_id"], "error")["restarts"] is None
+    instance.sm("rm", session["session_id"])
+
+
+LACKS: Mapping[str, Callable[["Instance"], None]] = {"restarts": lacks_restarts}
+"""Shows that a capability is gone."""
+
+
+def play(without: str) -> None:
     """Start, list, send, restart and end, each through the real command."""
     from tests.sim.stage import (
         Instance,
@@ -29,6 +48,8 @@ def play() -> None:
             instance.sm(*command)
         instance.sm("kill", lead)
         instance.sm("rm", lead)
+        if without in LACKS:
+            LACKS[without](instance)
         assert instance.json("ls", "-a") == []
         print("played")  # noqa: T201 - the answer for the test
 
@@ -37,4 +58,4 @@ if __name__ == "__main__":
     known = sm.capabilities.CAPABILITIES
     assert sys.argv[1] in known
     sm.capabilities.CAPABILITIES = tuple(name for name in known if name != sys.argv[1])
-    play()
+    play(sys.argv[1])

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
+from sm.capabilities.restarts.listeners import CrashRule
 from sm.config import Config
 from sm.config.warnings import ContextUse, WarningsSection
 from sm.core.models import Exit, Process, Session, Signal
-from sm.core.restarts import Restarts
+from sm.core.next_process import Restarts
 from sm.core.states import SignalKind
 from sm.core.timers import TimerKind
 from sm.core.timestamps import epoch_s, iso
@@ -84,6 +85,7 @@ async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
 
         async with store.transaction() as tx:
             await tx.insert(made, LAUNCH, None)
+        manager.endings.rules.append(CrashRule(manager.notices))
         detector = Detector(CONFIG, store, manager, lambda _: None, lambda _: None, facts, clocks.steady)
         bench = Bench(clocks, store, manager, detector)
         await bench.start()

@@ -27,14 +27,13 @@ from sm.api.sums import session_sums_json
 from sm.core.labels import label, label_of, short_label
 from sm.core.lifecycle import is_live
 from sm.core.messages import Message
-from sm.core.models import Caller, Event, Session, Workspace
+from sm.core.models import Caller, Event, Session, Workspace, is_between_processes, last_exit
 from sm.core.requests import Request
 from sm.core.states import CallerKind
 from sm.core.timestamps import iso
 from sm.core.tree_totals import Totals
 from sm.core.warnings import SessionWarning
 from sm.messaging.messages import RenderedMessage
-from sm.policy.restarts import is_between_processes, last_exit
 from sm.services import Services
 from sm.sessions.manager import SessionResult
 from sm.sessions.restore import RestoreResult

@@ -23,7 +23,6 @@ from sm.config.fields import (
     Price,
     Program,
     ProgramOrName,
-    Restart,
     ShortIdPattern,
     Skills,
     Text,
@@ -46,22 +45,29 @@ SET_BY_SM = frozenset({*IDENTITY, "SM_PROMPT_FILE"})
 """Variables that sm sets last, overriding the configuration."""
 
 
+def keys_of_capabilities(*names: str) -> type[Section]:
+    """A section with the keys that the modules `settings` of capabilities have under the first of these names."""
+    added = (
+        next(filter(None, (getattr(part, name, None) for name in names)), None)
+        for part in capability_parts("settings")
+    )
+    return new_class(f"Capabilities_{names[0]}", (*filter(None, added),) or (Section,))
+
+
 if TYPE_CHECKING:
 
     class _AgentKeys(Section):
         """The keys of agent types that capabilities add."""
 
+    class _CommandKeys(Section):
+        """The keys of commands that capabilities add."""
+
     class _Sections(Section):
         """The sections that capabilities add."""
 
 else:
-
-    def _keys_of_capabilities(name: str) -> type[Section]:
-        """A section with the keys of those that the modules `settings` of capabilities have under that name."""
-        added = (getattr(part, name, None) for part in capability_parts("settings"))
-        return new_class(f"Capabilities_{name}", (*filter(None, added),) or (Section,))
-
-    _AgentKeys, _Sections = _keys_of_capabilities("AGENT"), _keys_of_capabilities("CONFIG")
+    _AgentKeys, _Sections = keys_of_capabilities("AGENT"), keys_of_capabilities("CONFIG")
+    _CommandKeys = keys_of_capabilities("COMMAND", "AGENT")
 
 
 class TmuxSection(Section):
@@ -90,14 +96,9 @@ class CommandKeys(Section):
     """Variables added to the environment of the agent."""
     lifecycle: Lifecycle | None = None
     """The mode of its sessions, as in child_agents.mode. null: that of the workspace."""
-    restart: Restart = "never"
-    """on-failure: start the program again when it crashes, after 5 s, 10 s and so on. never: a crash ends the
-    session."""
-    restart_max: int = Field(default=3, ge=1, le=20)
-    """Maximum number of restarts in 15 minutes. After the next crash, sm gives up."""
 
 
-class Command(_AgentKeys, CommandKeys):
+class Command(_CommandKeys, CommandKeys):
     """An agent type that runs any program."""
 
 
@@ -125,11 +126,6 @@ class AgentKeys(ModelArgs):
     report to sm."""
     lifecycle: Lifecycle | None = None
     """The mode of its sessions, as in child_agents.mode. null: that of the workspace."""
-    restart: Restart = "never"
-    """on-failure: start the agent again when its process crashes, in its conversation. never: a crash ends the
-    session."""
-    restart_max: int = Field(default=3, ge=1, le=20)
-    """Maximum number of restarts in 15 minutes. After the next crash, sm gives up."""
     mcp: bool = True
     """Give this agent type the MCP server of sm, with the tools of docs/mcp.md."""
     auto_allow: AllowRules = ()
@@ -148,7 +144,7 @@ class AgentConfig(_AgentKeys, AgentKeys):
     @classmethod
     def of_command(cls, command: Command) -> Self:
         """The settings that commands share with agent types."""
-        shared = ("lifecycle", "restart", "restart_max", *_AgentKeys.model_fields)
+        shared = ("lifecycle", *_AgentKeys.model_fields)
         return cls(**{name: getattr(command, name) for name in shared})
 
 

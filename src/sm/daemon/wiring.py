@@ -84,11 +84,11 @@ from sm.sessions.interrupt import Interrupts
 from sm.sessions.kill import Kills
 from sm.sessions.leftovers import Leftovers
 from sm.sessions.manager import Manager
+from sm.sessions.next_process import Restarter
 from sm.sessions.pairings import Pairings
 from sm.sessions.pause import Pausing
 from sm.sessions.plan import SpawnPlanner
 from sm.sessions.reports import Reports
-from sm.sessions.restart import Restarter
 from sm.sessions.restore import Restorer
 from sm.sessions.sandboxing import Sandboxing
 from sm.sessions.seen import SeenSessions

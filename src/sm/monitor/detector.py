@@ -12,6 +12,7 @@ from typing import Any
 
 from sm.config import Config
 from sm.core.models import Session
+from sm.core.next_process import GOOD_S
 from sm.core.observation import Source
 from sm.core.states import RequestKind
 from sm.core.timers import Timer, TimerKind
@@ -39,7 +40,6 @@ from sm.monitor.anomalies import (
 )
 from sm.monitor.evidence import Ledger
 from sm.monitor.progress import Measurements, context_percent
-from sm.policy.restarts import GOOD_S
 from sm.sessions.manager import Manager
 from sm.state.requests import open_of
 from sm.state.warning_rows import close_warning

@@ -20,10 +20,10 @@ from sm.core.models import (
     digest,
 )
 from sm.core.names import friendly_name, nearest_name, normalize_title
+from sm.core.next_process import Restarts
 from sm.core.permission_facts import current_mode
 from sm.core.process_limits import checked_limits
 from sm.core.program_states import ProgramState
-from sm.core.restarts import Restarts
 from sm.core.states import CallerKind, Mode, TrustLevel
 from sm.core.statuses import Status
 from sm.core.text import PROMPT_MAX, folded, validate_text
@@ -36,7 +36,6 @@ from sm.linux.file_threads import FileThreads
 from sm.paths import InstancePaths
 from sm.policy.access import Action, is_unrestricted, may_at_all, paired_user
 from sm.policy.modes import ModeChoice, choose_mode, parse_mode
-from sm.policy.restarts import restarts_of
 from sm.providers.base import TYPED_LINES_MAX, AgentPlan, PlanContext, Provider
 from sm.sandboxes.base import Sandbox
 from sm.sandboxes.home import homes
@@ -199,7 +198,6 @@ class SpawnPlanner:
             status_reason="requested",
             mode=mode.mode,
             mode_source=mode.source,
-            restarts=restarts_of(request.restart, kind.agent.restart, kind.agent.restart_max),
             parent=parent,
             working_dir=working_dir,
             workspace=parent.workspace if parent is not None else workspace.slug if workspace else None,
@@ -227,6 +225,8 @@ class SpawnPlanner:
             session, warnings = replace(session, working_dir=shown[0]), (*warnings, *shown[1])
         grants = Grants() if runs else await self._grants(session, provider, base, types)
         additions = [part.plan(session, request, kind.agent) for part in self.parts]
+        for addition in additions:
+            session = addition.added_to(session)
         context = await self._context(session, parent, base, provider, types, grants)
         context = replace(context, additions=_lines(addition.briefing for addition in additions))
         at_most = _at_most(caller, session, parent, parent_launch, kind)

@@ -21,6 +21,10 @@ class SpawnAddition:
         """Warnings for the caller."""
         return ()
 
+    def added_to(self, session: Session) -> Session:
+        """The session with what the capability stores in its row. A fork has that of its original."""
+        return session
+
     def planned_warnings(self, session: Session, provider: Provider) -> Sequence[str]:
         """Warnings that need the model of the session. A fork has none."""
         return ()

@@ -13,7 +13,7 @@ from dataclasses import replace
 from sm.core.effects import Effect, EffectKind
 from sm.core.lifecycle import is_ended
 from sm.core.messages import SM_ITSELF
-from sm.core.models import Session
+from sm.core.models import Session, is_waiting
 from sm.core.pause_states import Held
 from sm.core.pauses import GO_ON, Pause
 from sm.core.states import EventType
@@ -30,7 +30,6 @@ from sm.core.wording import (
     subject,
 )
 from sm.policy.pauses import FROZEN_LOOK_S, LOOK_S, SOFT_LOOK_S, PauseStep, Seen, after_look
-from sm.policy.restarts import is_waiting
 from sm.providers.base import Provider
 from sm.state.followers import UsageFollower
 from sm.state.messages import send

@@ -23,10 +23,10 @@ from sm.core.models import (
     Session,
     Workspace,
 )
+from sm.core.next_process import Restarts
 from sm.core.pairing import Pairing, PairRequest, PairState
 from sm.core.pauses import Pause
 from sm.core.requests import Answer, Question, Request
-from sm.core.restarts import Restarts
 from sm.core.states import (
     BridgeLevel,
     EventType,

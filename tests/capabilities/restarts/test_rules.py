@@ -4,14 +4,14 @@ from dataclasses import replace
 
 import pytest
 
-from sm.core.models import Exit, Session, Signal
+from sm.capabilities.restarts.rules import after_end, restarts_of
+from sm.core.models import Exit, Session, Signal, is_waiting, last_exit
+from sm.core.next_process import GiveUp, Restart, Restarts
 from sm.core.pauses import Pause
-from sm.core.restarts import Restarts
 from sm.core.states import SignalKind
 from sm.core.statuses import ENDED, LIVE, Status
 from sm.core.timestamps import epoch_s, iso, later
 from sm.errors import UsageError
-from sm.policy.restarts import GiveUp, Restart, after_end, is_waiting, last_exit, restarts_of
 from tests.samples import session
 
 NOW = "2026-03-01T02:00:00.000Z"

@@ -1,10 +1,11 @@
 """Decides whether a session whose process has ended is started again, and when. Pure: facts and a time in."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from enum import StrEnum
 
 from sm.core.lifecycle import is_live
 from sm.core.models import Exit, Session, Signal
-from sm.core.restarts import RestartPolicy, Restarts
+from sm.core.next_process import GOOD_S, GiveUp, Restart, Restarts
 from sm.core.states import SignalKind
 from sm.core.statuses import Status
 from sm.core.text import folded
@@ -16,38 +17,15 @@ FIRST_S = 5.0
 LONGEST_S = 300.0
 WINDOW_S = 900.0
 """The time in which `Restarts.max` restarts are tried."""
-GOOD_S = 600.0
-"""After a process that ran this long, the next crash is the first one again."""
 _SIGINT = 2
 _CTRL_C = (Exit(None, _SIGINT), Exit(128 + _SIGINT))
 """The second one is of a shell, or of a program that handles the signal and reports it like a shell."""
 _FAILURES = (SignalKind.CRASHED, SignalKind.TERMINAL_LOST)
 
 
-@dataclass(frozen=True, slots=True)
-class Restart:
-    """Start the session again."""
-
-    after_s: float
-    restarts: Restarts
-    """The restarts of the session from now on, with this one."""
-
-    @property
-    def words(self) -> str:
-        """`restart 2 of 3`."""
-        return numbered(self.restarts)
-
-
-@dataclass(frozen=True, slots=True)
-class GiveUp:
-    """End the session: too many restarts have failed."""
-
-    reason: str
-
-
-def numbered(restarts: Restarts) -> str:
-    """`restart 2 of 3`, for the newest restart."""
-    return f"restart {restarts.count} of {restarts.max}"
+class RestartPolicy(StrEnum):
+    NEVER = "never"
+    ON_FAILURE = "on-failure"
 
 
 def after_end(
@@ -93,14 +71,7 @@ def after_end(
         exit_code=exit.code,
         exit_signal=exit.signal,
     )
-    return Restart(delay_s, after)
-
-
-def after_pause(session: Session, exit: Exit, now: str) -> Restart:
-    """The restart of a session whose process a pause has ended. It does not count as one after a crash."""
-    before = session.restarts or Restarts(max=0)
-    after = replace(before, total=before.total + 1, next_at=now, exit_code=exit.code, exit_signal=exit.signal)
-    return Restart(0.0, after)
+    return Restart(delay_s, after, f"restart {after.count} of {after.max}")
 
 
 def restarts_of(requested: str | None, of_type: str, most: int) -> Restarts | None:
@@ -109,23 +80,6 @@ def restarts_of(requested: str | None, of_type: str, most: int) -> Restarts | No
     if policy not in RestartPolicy.__members__.values():
         raise UsageError(f"invalid value for --restart: {folded(policy, 40)!r}", "use never or on-failure")
     return Restarts(most) if policy == RestartPolicy.ON_FAILURE else None
-
-
-def is_waiting(session: Session) -> bool:
-    """True while the session has no process because its restart is not due yet."""
-    return session.restarts is not None and session.restarts.next_at is not None
-
-
-def is_between_processes(session: Session) -> bool:
-    """True from a crash until the next process runs: also while the restart is due, and its account is parked."""
-    restarts = session.restarts
-    return restarts is not None and restarts.total > 0 and session.started_at is None and session.exit is None
-
-
-def last_exit(session: Session) -> Exit:
-    """How the process ended that the newest restart replaces; unknown without one."""
-    restarts = session.restarts
-    return Exit() if restarts is None else Exit(restarts.exit_code, restarts.exit_signal)
 
 
 def _seconds(since: str, until: str) -> float:

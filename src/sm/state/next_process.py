@@ -1,4 +1,4 @@
-"""Plans the restart of a session whose process has crashed. Functions of a transaction.
+"""Plans the next process of a session whose process has ended. Functions of a transaction.
 
 Until the restart is due, the session has the status starting and no process, so it is live: its children and its
 messages wait for it.
@@ -8,19 +8,31 @@ from dataclasses import replace
 
 from sm.core.lifecycle import is_ended
 from sm.core.models import Exit, Session, Signal
-from sm.core.restarts import RESTART
-from sm.core.states import EventType, SignalKind
+from sm.core.next_process import RESTART, GiveUp, Restart, Restarts
+from sm.core.states import SignalKind
 from sm.core.timers import Timer, TimerKind
 from sm.core.timestamps import later
-from sm.core.warnings import WarningKind
-from sm.core.wording import subject
-from sm.policy.restarts import Restart
 from sm.state.messages import keep_messages
 from sm.state.notices import Notices
 from sm.state.requests import cancel_questions
 from sm.state.retries import end_row
-from sm.state.warning_rows import open_row
 from sm.store import Transaction
+
+
+class EndRule:
+    """Decides what follows the end of a process. The methods do nothing here."""
+
+    def after_end(
+        self, session: Session, signal: Signal, exit: Exit, now: str, ran_s: float, *, closed: bool
+    ) -> Restart | GiveUp | None:
+        """Decide whether another process follows. None: the session ends too.
+
+        `session`: before the end. `ran_s`: how long its process ran. `closed`: somebody closed its terminal.
+        """
+        return None
+
+    async def follow_plan(self, tx: Transaction, session: Session, restart: Restart) -> None:
+        """Follow a restart that `after_end` has decided and that is planned now."""
 
 
 def why_ended(crash: Signal) -> str:
@@ -28,6 +40,13 @@ def why_ended(crash: Signal) -> str:
     if crash.cause is not None or crash.exit in (None, Exit()):
         return crash.cause or crash.reason
     return str(crash.exit)
+
+
+def after_pause(session: Session, exit: Exit, now: str) -> Restart:
+    """The restart of a session whose process a pause has ended. It does not count as one after a crash."""
+    before = session.restarts or Restarts(max=0)
+    after = replace(before, total=before.total + 1, next_at=now, exit_code=exit.code, exit_signal=exit.signal)
+    return Restart(0.0, after, "the restart after the pause")
 
 
 def crash_signal(crash: Signal, restart: Restart) -> Signal:
@@ -43,12 +62,10 @@ async def plan_restart(
     session: Session,
     restart: Restart,
     why: str,
-    *,
-    words: str | None = None,
 ) -> None:
     """Set the timer of the restart. `before`: the session with its process; `session`: after the crash.
 
-    `why`: how the process ended, for its agent. `words`: what the restart is, if it follows no crash.
+    `why`: how the process ended, for its agent.
     """
     await keep_messages(tx, notices, session)
     await cancel_questions(tx, session, tx.now, "the process has ended")
@@ -57,44 +74,11 @@ async def plan_restart(
     data = {
         "process": None if process is None else {"pid": process.pid, "started": process.started},
         "began": before.started_at,
-        "words": words or restart.words,
+        "words": restart.words,
         "why": why,
     }
     due_at = later(tx.now, restart.after_s)
     tx.timers.set(Timer(session.id, TimerKind.RESTART, due_at, restart.after_s, data))
-    if words is None:
-        await _warn(tx, notices, session, restart)
-
-
-async def _warn(tx: Transaction, notices: Notices, session: Session, restart: Restart) -> None:
-    """Record the crash, and open a warning with the first one in a row."""
-    restarts = restart.restarts
-    is_first = tx.warnings.find(session.id, WarningKind.CRASH_LOOP) is None
-    metadata = {
-        "kind": "crash_loop",
-        "value": restarts.count,
-        "limit": restarts.max,
-        "evidence": session.status_reason,
-        "next_at": restarts.next_at,
-        "exit_code": restarts.exit_code,
-        "exit_signal": restarts.exit_signal,
-        "ended": False,
-        "told": notices.warns_of_crashes and is_first,
-    }
-    text = f"{subject(session)} has crashed: {session.status_reason}"
-    await tx.event(EventType.WARNING, session, tx.now, text, metadata)
-    if notices.warns_of_crashes:
-        warning = await open_row(
-            tx,
-            session,
-            WarningKind.CRASH_LOOP,
-            value=restarts.count,
-            limit=restarts.max,
-            evidence=session.status_reason,
-            recorded=True,
-        )
-        if warning is not None:
-            await notices.add_for_warning(tx, session, warning)
 
 
 async def after_move(tx: Transaction, session: Session) -> Session:

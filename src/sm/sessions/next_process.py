@@ -1,12 +1,12 @@
-"""Restarts sessions whose process has crashed, when their restart is due."""
+"""Starts the next process of sessions that wait for it, when their restart is due."""
 
 import time
 from dataclasses import dataclass, replace
 
 from sm.core.effects import EffectKind
 from sm.core.messages import SM_ITSELF
-from sm.core.models import Session, Signal
-from sm.core.restarts import RESTART, TOLD
+from sm.core.models import Session, Signal, is_waiting
+from sm.core.next_process import RESTART, TOLD
 from sm.core.states import EventType, SignalKind
 from sm.core.timers import Timer
 from sm.core.timestamps import epoch_s
@@ -20,7 +20,6 @@ from sm.errors import (
     StorageFull,
     TerminalError,
 )
-from sm.policy.restarts import is_waiting
 from sm.sessions.manager import Manager
 from sm.sessions.plan import SpawnPlanner
 from sm.sessions.restore import refuse_foreign_process

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sm.core.restarts import Restarts
+from sm.core.next_process import Restarts
 from sm.store import Store
 from tests import golden
 from tests.store.test_pairings import DATA

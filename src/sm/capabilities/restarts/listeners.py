@@ -1,0 +1,81 @@
+"""Follows spawns and ends of processes."""
+
+from dataclasses import dataclass, replace
+
+from sm.capabilities.restarts.rules import after_end, restarts_of
+from sm.capabilities.restarts.settings import AgentRestart
+from sm.config import AgentConfig
+from sm.core.models import Exit, Session, Signal, SpawnRequest
+from sm.core.next_process import GiveUp, Restart, Restarts
+from sm.core.states import EventType
+from sm.core.warnings import WarningKind
+from sm.core.wording import subject
+from sm.sessions.spawn_parts import SpawnAddition, SpawnPart
+from sm.state.next_process import EndRule
+from sm.state.notices import Notices
+from sm.state.warning_rows import open_row
+from sm.store import Transaction
+
+
+@dataclass(frozen=True, slots=True)
+class SpawnRestarts(SpawnAddition):
+    """The restarts of a new session; None: a crash ends it."""
+
+    restarts: Restarts | None
+
+    def added_to(self, session: Session) -> Session:
+        return replace(session, restarts=self.restarts)
+
+
+class PlannedRestarts(SpawnPart):
+    """Decides whether a crash of a new session starts it again: as its spawn says, or its agent type."""
+
+    def plan(
+        self, session: Session, request: SpawnRequest | None, agent: AgentConfig | None
+    ) -> SpawnAddition:
+        if request is None or agent is None:
+            return SpawnAddition()
+        keys = agent.with_keys(AgentRestart)
+        return SpawnRestarts(restarts_of(request.additions.get("restart"), keys.restart, keys.restart_max))
+
+
+class CrashRule(EndRule):
+    """Starts sessions again whose process has crashed."""
+
+    def __init__(self, notices: Notices) -> None:
+        self._notices = notices
+
+    def after_end(
+        self, session: Session, signal: Signal, exit: Exit, now: str, ran_s: float, *, closed: bool
+    ) -> Restart | GiveUp | None:
+        return after_end(session, signal, exit, now, ran_s, closed=closed)
+
+    async def follow_plan(self, tx: Transaction, session: Session, restart: Restart) -> None:
+        """Record the crash, and open a warning with the first one in a row."""
+        restarts = restart.restarts
+        is_first = tx.warnings.find(session.id, WarningKind.CRASH_LOOP) is None
+        metadata = {
+            "kind": "crash_loop",
+            "value": restarts.count,
+            "limit": restarts.max,
+            "evidence": session.status_reason,
+            "next_at": restarts.next_at,
+            "exit_code": restarts.exit_code,
+            "exit_signal": restarts.exit_signal,
+            "ended": False,
+            "told": self._notices.warns_of_crashes and is_first,
+        }
+        text = f"{subject(session)} has crashed: {session.status_reason}"
+        await tx.event(EventType.WARNING, session, tx.now, text, metadata)
+        if self._notices.warns_of_crashes:
+            warning = await open_row(
+                tx,
+                session,
+                WarningKind.CRASH_LOOP,
+                value=restarts.count,
+                limit=restarts.max,
+                evidence=session.status_reason,
+                recorded=True,
+            )
+            if warning is not None:
+                await self._notices.add_for_warning(tx, session, warning)
