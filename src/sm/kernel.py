@@ -8,7 +8,7 @@ from sm.config import Config
 from sm.core.capability_parts import capability_parts
 from sm.core.models import Caller, RequestKey
 from sm.core.timers import Timer
-from sm.monitor import UsageMeter
+from sm.monitor import Observer, UsageMeter, Watcher
 from sm.operations import Operation
 from sm.providers.base import Provider
 from sm.requests import Requests
@@ -46,9 +46,13 @@ class Kernel:
     providers: Mapping[str, Provider]
     planner: SpawnPlanner
     usage: UsageMeter
+    observer: Observer
+    watcher: Watcher
     requests: Requests
     timers: dict[str, TimerHandler]
     """By the kind of the timer."""
+    steady: Callable[[], float]
+    """A clock that nobody sets."""
     fields: list[SessionField] = field(default_factory=list)
     use_cases: dict[Operation, UseCase] = field(default_factory=dict)
     """Of the operations of capabilities."""

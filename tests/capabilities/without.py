@@ -20,7 +20,18 @@ def lacks_restarts(instance: "Instance") -> None:
     instance.sm("rm", session["session_id"])
 
 
-LACKS: Mapping[str, Callable[["Instance"], None]] = {"restarts": lacks_restarts}
+def lacks_warnings(instance: "Instance") -> None:
+    """A crash that a restart follows is recorded, and no warning is open."""
+    session_id = instance.spawn("Sleeper", "--restart", "on-failure", "a task")["session_id"]
+    os.kill(instance.in_status(session_id, "running")["pid"], signal.SIGKILL)
+    crashed = instance.in_status(session_id, "starting")
+    assert (crashed["restarts"]["count"], crashed["warnings"]) == (1, [])
+    assert "has crashed" in instance.sm("events", session_id, "--type", "warning")
+    instance.sm("kill", session_id)
+    instance.sm("rm", session_id)
+
+
+LACKS: Mapping[str, Callable[["Instance"], None]] = {"restarts": lacks_restarts, "warnings": lacks_warnings}
 """Shows that a capability is gone."""
 
 

@@ -34,7 +34,6 @@ from sm.config.fields import (
 )
 from sm.config.sandbox import SandboxSection
 from sm.config.telegram import TelegramSection
-from sm.config.warnings import WarningsSection
 from sm.config.web import WebSection
 from sm.core.capability_parts import capability_parts
 from sm.core.models import IDENTITY
@@ -522,8 +521,6 @@ class KernelSections(Section):
     on_context_full: Literal["tell", "compact"] = "tell"
     """The step after a turn that failed because the context is full. tell: the parent and you are told. compact: sm
     sends /compact and then a message to go on, once until a turn succeeds; if that does not help, you are told."""
-    warnings: WarningsSection = WarningsSection()
-    """Signs that a session goes wrong (docs/lifecycle.md)."""
     mcp: McpSettings = McpSettings()
     """Tools for agents over the Model Context Protocol. A change needs sm daemon restart."""
     daemon: DaemonSection = DaemonSection()

@@ -38,11 +38,9 @@ from sm.messaging import (
     MailTimers,
     Messages,
 )
-from sm.messaging.exchange_timers import ExchangeTimers
 from sm.monitor import AgentListener, CutOffSessions, Monitor, Observer, Summary, UsageMeter, Watcher
 from sm.monitor.archive_records import ArchiveRecords
 from sm.monitor.completions import Completions, TurnReader
-from sm.monitor.detector import Detector
 from sm.monitor.live_screens import LiveScreens
 from sm.monitor.program_checks import ProgramChecks, RunCheck
 from sm.monitor.retries import Retries
@@ -275,16 +273,6 @@ class DaemonParts:
         self.pausing = pausing = Pausing(store, manager, AgentSight(freezer, observer))
         accounts = Accounts(store, manager, config.quota)
         restarter = Restarter(store, manager, planner, terminals)
-        detector = Detector(
-            config,
-            store,
-            manager,
-            observer.ledger,
-            lambda session_id: self.watcher.activity.get(session_id),
-            usage.known_facts,
-            steady,
-        )
-        usage.rules = detector.follow_facts
         self.cut_off = cut_off = CutOffSessions(store, restorer)
         self.watcher = watcher = Watcher(store, manager, terminals, observer, sandbox)
         self.unread_transcripts = UnreadTranscripts(store, manager, observer, steady)
@@ -293,7 +281,6 @@ class DaemonParts:
         self.setup_dialogs = setup_dialogs = SetupDialogs(store, manager, terminals, kills)
         self.terminal_dialogs = TerminalDialogs(store, manager, terminals)
         self.messages = messages = Messages(store, manager, dialogs)
-        exchange_timers = ExchangeTimers(store, manager)
         receipts = DeliveryReceipts(store, manager, program_checks.state)
         for listener in (
             receipts,
@@ -319,7 +306,17 @@ class DaemonParts:
         requests = Requests(store, manager, reports, dialogs, setup_dialogs)
         timer_handlers: dict[str, TimerHandler] = {}
         self.kernel = kernel = Kernel(
-            config, store, manager, providers, planner, usage, requests, timer_handlers
+            config,
+            store,
+            manager,
+            providers,
+            planner,
+            usage,
+            observer,
+            watcher,
+            requests,
+            timer_handlers,
+            steady,
         )
         set_up_capabilities(kernel)
 
@@ -340,15 +337,10 @@ class DaemonParts:
                 TimerKind.COMPACTED: retries.forget,
                 TimerKind.RESUME: pausing.resume_due,
                 TimerKind.PAUSE: pausing.look_again,
-                TimerKind.WATCH: detector.look,
-                TimerKind.UNANSWERED: detector.report_unanswered,
-                TimerKind.LINKS: observer.links.look,
                 TimerKind.DIGEST: digests.send,
                 TimerKind.RESTART: restarter.restart,
                 TimerKind.CUT_OFF: cut_off.forget,
                 TimerKind.REAP: Reaper(store).reap,
-                TimerKind.HELD_MESSAGE: exchange_timers.release,
-                TimerKind.EXCHANGE: exchange_timers.look,
                 **timer_handlers,
             },
             wall,

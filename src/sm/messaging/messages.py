@@ -265,7 +265,8 @@ class Messages:
             reason=why,
             expires_at=later(tx.now, TTL_S if ttl_s is None else ttl_s),
         )
-        message = await self._manager.exchanges.admit(tx, tx.find(caller.session_id), session, message)
+        for follower in tx.followers:
+            message = await follower.admit(tx, tx.find(caller.session_id), session, message)
         tx.mail.add_message(message, text)
         return message
 

@@ -1,20 +1,12 @@
-"""What follows from changes and from the usage of sessions, for parts of the daemon that register."""
+"""Lets parts of the daemon follow the usage and the facts of sessions."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from sm.core.models import Session
+from sm.core.tool_calls import CallStep
 from sm.core.usage import Usage
 from sm.store import Transaction
-
-
-class SessionFollower:
-    """Acts in the transaction of a change. The methods do nothing here."""
-
-    async def follow_move(self, tx: Transaction, before: Session, after: Session) -> None:
-        """Follow the move of a session to another parent by a person."""
-
-    async def leave(self, tx: Transaction, session: Session) -> None:
-        """Prepare for the removal of a session."""
 
 
 class UsageFollower:
@@ -34,4 +26,12 @@ class UsageFollower:
         """Follow usage that the transaction is about to store.
 
         `stored`: the stored usage of these messages, by id; None: it was not read.
+        """
+
+    async def follow_facts(
+        self, tx: Transaction, session_id: str, facts: Mapping[str, Any], calls: Sequence[CallStep]
+    ) -> None:
+        """Follow changed facts in the transaction that stores them. Called again if that fails.
+
+        `calls`: the state of the session's tool calls after each of the new ones.
         """

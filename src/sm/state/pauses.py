@@ -34,7 +34,6 @@ from sm.providers.base import Provider
 from sm.state.followers import UsageFollower
 from sm.state.messages import send
 from sm.state.notices import Notices
-from sm.state.warning_rows import after_move as follow_warnings
 from sm.store import Transaction
 
 ENDED_BY_PAUSE = "its pause has ended the process"
@@ -85,7 +84,8 @@ class Pauses(UsageFollower):
                 suspends=suspends,
             )
         after = await tx.update(session, paused=pause)
-        await follow_warnings(tx, after)
+        for follower in tx.followers:
+            await follower.follow_status(tx, after)
         tx.timers.remove(session.id, TimerKind.RESUME)
         if until is not None:
             tx.timers.set(Timer(session.id, TimerKind.RESUME, until, within_s))
@@ -109,7 +109,8 @@ class Pauses(UsageFollower):
             return session
         tx.timers.remove(session.id, TimerKind.RESUME, TimerKind.PAUSE)
         after = await tx.update(session, paused=None)
-        await follow_warnings(tx, after)
+        for follower in tx.followers:
+            await follower.follow_status(tx, after)
         is_ending = session.process is None or end_by_pause(tx, session.id) is not None
         starts_again = is_waiting(session) or end_by_pause(tx, session.id) is not None
         held = Held.ENDED if starts_again else Held.FROZEN if pause.held == Held.FROZEN else None

@@ -25,12 +25,12 @@ from sm.core.sightings import Sighting
 from sm.core.states import EventType
 from sm.core.timeline import STATUS_EVENTS, StatusEvent
 from sm.core.timestamps import iso, later
-from sm.core.warnings import SessionWarning
 from sm.errors import InternalError, NotFound, SmError, StorageFull
 from sm.store.backup import write_backup
 from sm.store.batch import Changes, WriteTurn
 from sm.store.change_signal import ChangeSignal
 from sm.store.connection import connect, inspect, make_room, refusal, rows
+from sm.store.followers import SessionFollower
 from sm.store.messages import MailReads
 from sm.store.migrations import migrate
 from sm.store.part import Part, known_parts
@@ -143,6 +143,8 @@ class Store:
         self.records = RecordReads(self._read)
         self.writable = WritablePathReads(self._read)
         self._parts = known_parts()
+        self.followers: list[SessionFollower] = []
+        """Act in each transaction. Parts of the daemon register before the first one."""
         self._part_reads = {part: part.reads(self) for part in self._parts}
         self.sums = SumReads(self._read)
         self.telegram = TelegramReads(self._read)
@@ -341,6 +343,7 @@ class Store:
             self.work,
             self.runs,
             self._parts,
+            self.followers,
         )
         turn.granted.set_result(tx)
         keep = await turn.handed_back
@@ -409,10 +412,6 @@ class Store:
     def sessions(self) -> Mapping[str, Session]:
         """Every session by id, oldest first, as committed."""
         return self.index.sessions
-
-    def warnings_of(self, session_id: str) -> tuple[SessionWarning, ...]:
-        """The open warnings of a session, oldest first, as committed."""
-        return self.mail.open.warnings.get(session_id, ())
 
     @property
     def workspaces(self) -> Mapping[str, Workspace]:

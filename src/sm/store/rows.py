@@ -50,7 +50,6 @@ from sm.core.telegram import (
 )
 from sm.core.telegram_threads import ForumFacts, ProgressCard, Topic, TopicState
 from sm.core.timers import Timer
-from sm.core.warnings import SessionWarning, WarningKind
 
 T = TypeVar("T")
 
@@ -291,13 +290,6 @@ PAIR_REQUESTS = RowTable("pair_requests", PairRequest, decode={"state": PairStat
 PAIRINGS = RowTable("pairings", Pairing, decode={"level": _level})
 PARKS = RowTable("parks", Park, decode={"kind": _park_kind})
 TIMERS = RowTable("timers", Timer, encode={"data": encoded_mapping}, decode={"data": decode_json})
-WARNINGS = RowTable(
-    "warnings",
-    SessionWarning,
-    split={"limit": ("bound",)},
-    encode={"limit": lambda limit: (limit,)},
-    decode={"kind": WarningKind, "limit": float, "told": bool},
-)
 OUTBOX = RowTable("outbox", Effect, encode={"payload": encoded_mapping}, decode={"payload": decode_json})
 
 OUTGOING = RowTable(

@@ -8,12 +8,11 @@ from sm.config import AgentConfig
 from sm.core.models import Exit, Session, Signal, SpawnRequest
 from sm.core.next_process import GiveUp, Restart, Restarts
 from sm.core.states import EventType
-from sm.core.warnings import WarningKind
+from sm.core.warnings import Sign, WarningKind
 from sm.core.wording import subject
 from sm.sessions.spawn_parts import SpawnAddition, SpawnPart
 from sm.state.next_process import EndRule
-from sm.state.notices import Notices
-from sm.state.warning_rows import open_row
+from sm.state.signs import show_sign
 from sm.store import Transaction
 
 
@@ -42,18 +41,15 @@ class PlannedRestarts(SpawnPart):
 class CrashRule(EndRule):
     """Starts sessions again whose process has crashed."""
 
-    def __init__(self, notices: Notices) -> None:
-        self._notices = notices
-
     def after_end(
         self, session: Session, signal: Signal, exit: Exit, now: str, ran_s: float, *, closed: bool
     ) -> Restart | GiveUp | None:
         return after_end(session, signal, exit, now, ran_s, closed=closed)
 
     async def follow_plan(self, tx: Transaction, session: Session, restart: Restart) -> None:
-        """Record the crash, and open a warning with the first one in a row."""
-        restarts = restart.restarts
-        is_first = tx.warnings.find(session.id, WarningKind.CRASH_LOOP) is None
+        """Record the crash. The first one in a row is told to people."""
+        restarts, kind = restart.restarts, WarningKind.CRASH_LOOP
+        is_told = any(f.warns_of(kind) and not f.has_warned(tx, session, kind) for f in tx.followers)
         metadata = {
             "kind": "crash_loop",
             "value": restarts.count,
@@ -63,19 +59,9 @@ class CrashRule(EndRule):
             "exit_code": restarts.exit_code,
             "exit_signal": restarts.exit_signal,
             "ended": False,
-            "told": self._notices.warns_of_crashes and is_first,
+            "told": is_told,
         }
         text = f"{subject(session)} has crashed: {session.status_reason}"
         await tx.event(EventType.WARNING, session, tx.now, text, metadata)
-        if self._notices.warns_of_crashes:
-            warning = await open_row(
-                tx,
-                session,
-                WarningKind.CRASH_LOOP,
-                value=restarts.count,
-                limit=restarts.max,
-                evidence=session.status_reason,
-                recorded=True,
-            )
-            if warning is not None:
-                await self._notices.add_for_warning(tx, session, warning)
+        crashes = Sign(kind, restarts.count, session.status_reason, restarts.max, recorded=True)
+        await show_sign(tx, session, crashes)

@@ -5,17 +5,19 @@ from pathlib import Path
 
 import pytest
 
+from sm.capabilities.warnings.model import WarningTimer
+from sm.capabilities.warnings.settings import PingPong
+from sm.capabilities.warnings.state.exchanges import Exchanges
+from sm.capabilities.warnings.tables import PART
 from sm.config import Config
 from sm.core.messages import Message
 from sm.core.models import OPERATOR, Session
 from sm.core.requests import Answer, Request
 from sm.core.states import MessageMode, MessageState, RequestState
 from sm.core.statuses import Status
-from sm.core.timers import TimerKind
 from sm.core.timestamps import later
 from sm.core.warnings import WarningKind
 from sm.errors import IllegalState
-from sm.state.exchanges import Exchanges
 from sm.state.notices import Notices
 from sm.state.requests import finish_request
 from sm.store import Store
@@ -36,8 +38,7 @@ class Talk:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.now = AT
-        config = Config.model_validate({"warnings": {"ping_pong": {"limit": LIMIT, "within_s": 300}}})
-        self.exchanges = Exchanges(config.warnings.ping_pong, Notices(config))
+        self.exchanges = Exchanges(PingPong(limit=LIMIT, within_s=300), Notices(Config()))
 
     async def open(self) -> None:
         self.store = await Store.open(str(self.path), lambda: self.now)
@@ -89,7 +90,7 @@ class Talk:
     def warned(self) -> dict[str, str]:
         return {
             id: w.evidence
-            for id, warnings in self.store.mail.open.warnings.items()
+            for id, warnings in PART.rows_of(self.store.mail.open).items()
             for w in warnings
             if w.kind is WarningKind.PING_PONG
         }
@@ -130,7 +131,7 @@ async def test_message_is_released_when_its_wait_is_over_also_after_a_restart(ta
     message = (await talk.chat(LIMIT + 1))[-1]
     await talk.restart()
     assert talk.held() == [message.id]
-    timer = talk.store.mail.open.timers[str(message.id), TimerKind.HELD_MESSAGE]
+    timer = talk.store.mail.open.timers[str(message.id), WarningTimer.HELD_MESSAGE]
     assert timer.due_at == message.held_until
     await commit(talk.store, lambda tx: talk.exchanges.release(tx, timer))
     assert talk.held() == []
@@ -163,7 +164,7 @@ async def test_denial_fails_the_held_messages_and_refuses_further_ones_until_one
 async def test_denial_lasts_beyond_silence(talk: Talk) -> None:
     await talk.chat(2 * LIMIT)
     await talk.answer(talk.request, approved=False)
-    timer = talk.store.mail.open.timers[f"{ALICE.id}/{BOB.id}", TimerKind.EXCHANGE]
+    timer = talk.store.mail.open.timers[f"{ALICE.id}/{BOB.id}", WarningTimer.EXCHANGE]
     async with talk.store.transaction() as tx:
         assert await talk.exchanges.look(tx, timer) is None
     with pytest.raises(IllegalState, match="were denied"):
@@ -214,7 +215,7 @@ async def test_nearest_ancestor_of_both_that_is_neither_is_told(
 
 async def test_warning_ends_after_silence_and_stays_while_a_decision_is_awaited(talk: Talk) -> None:
     await talk.chat(2 * LIMIT)
-    timer = talk.store.mail.open.timers[f"{ALICE.id}/{BOB.id}", TimerKind.EXCHANGE]
+    timer = talk.store.mail.open.timers[f"{ALICE.id}/{BOB.id}", WarningTimer.EXCHANGE]
     async with talk.store.transaction() as tx:
         assert await talk.exchanges.look(tx, timer) == 300
     assert talk.warned().keys() == {ALICE.id}
@@ -229,7 +230,7 @@ async def test_warning_ends_after_silence_and_stays_while_a_decision_is_awaited(
 async def test_closed_request_is_opened_again_while_a_message_is_held(talk: Talk) -> None:
     await talk.chat(2 * LIMIT)
     first = talk.request
-    timer = talk.store.mail.open.timers[f"{ALICE.id}/{BOB.id}", TimerKind.EXCHANGE]
+    timer = talk.store.mail.open.timers[f"{ALICE.id}/{BOB.id}", WarningTimer.EXCHANGE]
     async with talk.store.transaction() as tx:
         await finish_request(tx, tx.session(ALICE.id), first, tx.now, state=RequestState.CANCELLED)
     async with talk.store.transaction() as tx:
@@ -248,14 +249,14 @@ async def test_two_pairs_with_one_owner_have_a_warning_each(talk: Talk) -> None:
     await talk.chat(2 * LIMIT, LEAD, ALICE)
     await talk.chat(2 * LIMIT, LEAD, BOB)
     assert talk.warned().keys() == {LEAD.id}
-    evidence = [w.evidence for w in talk.store.mail.open.warnings[LEAD.id]]
+    evidence = [w.evidence for w in talk.store.part(PART).all_of(LEAD.id)]
     assert [ALICE.id in one for one in evidence] == [True, False]
     assert [BOB.id in one for one in evidence] == [False, True]
     # A warning and a request about each pair, each told to the parent of both.
     assert talk.told() == [GRANDPARENT.id] * 4
     first, second = talk.store.mail.open.requests.values()
     await talk.answer(first, approved=True)
-    assert [w.evidence for w in talk.store.mail.open.warnings[LEAD.id]] == evidence[1:]
+    assert [w.evidence for w in talk.store.part(PART).all_of(LEAD.id)] == evidence[1:]
     assert [r.id for r in talk.store.mail.open.requests.values() if r.open] == [second.id]
     assert {m.reason for m in talk.store.mail.open.messages.values() if m.held_until == ""} == {
         f"held: 6 messages between the two without other work; waits for {second.name}"
@@ -273,13 +274,13 @@ async def test_warnings_of_two_pairs_survive_a_restart(talk: Talk) -> None:
     assert BOB.id in talk.warned()[LEAD.id]
     ended = [e.message for e in await talk.store.events(sessions=[LEAD.id]) if e.metadata.get("ended")]
     assert [ALICE.id in message for message in ended] == [True], "the event names the pair"
-    assert len(talk.store.mail.open.warnings[LEAD.id]) == 1
+    assert len(talk.store.part(PART).all_of(LEAD.id)) == 1
 
 
 @pytest.mark.parametrize(("do", "is_held"), [("notice", False), ("off", False), ("slow", True)])
 async def test_configuration_decides_what_follows(talk: Talk, do: str, is_held: bool) -> None:
-    config = Config.model_validate({"warnings": {"ping_pong": {"limit": LIMIT, "do": do}}})
-    talk.exchanges = Exchanges(config.warnings.ping_pong, Notices(config))
+    rule = PingPong.model_validate({"limit": LIMIT, "do": do})
+    talk.exchanges = Exchanges(rule, Notices(Config()))
     await talk.chat(3 * LIMIT)
     assert bool(talk.held()) is is_held
     assert bool(talk.warned()) is (do != "off")
@@ -295,7 +296,7 @@ async def test_removal_of_the_owner_leaves_a_pair_held_with_a_new_request(talk: 
         # The end of a session cancels its requests.
         await finish_request(tx, tx.session(LEAD.id), talk.request, tx.now, state=RequestState.CANCELLED)
         await tx.remove(tx.session(LEAD.id))
-    timer = talk.store.mail.open.timers[f"{ALICE.id}/{COUSIN.id}", TimerKind.EXCHANGE]
+    timer = talk.store.mail.open.timers[f"{ALICE.id}/{COUSIN.id}", WarningTimer.EXCHANGE]
     async with talk.store.transaction() as tx:
         assert await talk.exchanges.look(tx, timer) == 300
     assert (talk.request.session_id, held.id in talk.held()) == (ALICE.id, True)

@@ -7,24 +7,34 @@ wait. The warning, the delays and the request follow from rows, so a restart of 
 from dataclasses import replace
 from typing import Final
 
-from sm.config.warnings import PingPong
-from sm.core.exchanges import ExchangeStep, MessageExchange, Sent, delay_s, next_step, turns_of
+from sm.capabilities.warnings.model import SessionWarning, WarningTimer
+from sm.capabilities.warnings.rules.exchanges import (
+    ExchangeStep,
+    MessageExchange,
+    Sent,
+    delay_s,
+    next_step,
+    turns_of,
+)
+from sm.capabilities.warnings.settings import PingPong
+from sm.capabilities.warnings.state.rows import close_warning, open_row, warning_occasion
+from sm.capabilities.warnings.tables import PART
+from sm.capabilities.warnings.text.sentences import warning_notice
 from sm.core.labels import label_of, short_label
 from sm.core.lifecycle import is_live
 from sm.core.messages import Message
 from sm.core.models import Caller, Session, ancestors
 from sm.core.requests import Answer, Request
-from sm.core.states import MessageState, RequestKind, RequestState
-from sm.core.timers import Timer, TimerKind
+from sm.core.states import EventType, MessageState, NoticeKind, RequestKind, RequestState
+from sm.core.timers import Timer
 from sm.core.timestamps import later, span
 from sm.core.warnings import WarningKind
 from sm.errors import IllegalState
-from sm.state.followers import SessionFollower
 from sm.state.messages import finish
-from sm.state.notices import Notices
+from sm.state.notices import Notices, notice_recipient
 from sm.state.requests import NewRequest, finish_request, open_request
-from sm.state.warning_rows import close_warning, open_row
 from sm.store import Transaction
+from sm.store.followers import SessionFollower
 
 _LOOK_BACK: Final = 50
 """Messages of others between those of a pair that are looked at."""
@@ -47,9 +57,9 @@ class Exchanges(SessionFollower):
             return message
         if rule.do == "off" or sender.id == to.id:
             return message
-        exchange = await tx.exchanges.find(sender.id, to.id)
-        worked_at = await tx.exchanges.worked_at(exchange)
-        earlier = await tx.exchanges.sent(exchange, 2 * rule.limit + _LOOK_BACK)
+        exchange = await tx.part(PART).exchanges.find(sender.id, to.id)
+        worked_at = await tx.part(PART).exchanges.worked_at(exchange)
+        earlier = await tx.part(PART).exchanges.sent(exchange, 2 * rule.limit + _LOOK_BACK)
         sent = [m for m in earlier if m.at > worked_at] + [Sent(message.id, sender.id, tx.now)]
         step = next_step(exchange, sent, limit=rule.limit, within_s=rule.within_s)
         count = len(turns_of(sent))
@@ -78,27 +88,27 @@ class Exchanges(SessionFollower):
             return replace(message, held_until="", reason=reason)
         wait_s = delay_s(count, rule.limit)
         until = later(tx.now, wait_s)
-        tx.timers.set(Timer(str(message.id), TimerKind.HELD_MESSAGE, until, wait_s))
+        tx.timers.set(Timer(str(message.id), WarningTimer.HELD_MESSAGE, until, wait_s))
         reason = f"waits {span(wait_s)}: {count} messages between the two without other work"
         return replace(message, held_until=until, reason=reason)
 
     async def answer(self, tx: Transaction, caller: Caller, request: Request, answer: Answer) -> None:
         """Let the two go on, or let the held messages fail and refuse further ones."""
-        exchange = await tx.exchanges.of_request(request.id)
+        exchange = await tx.part(PART).exchanges.of_request(request.id)
         if exchange is None:
             return
         held = self._held(tx, exchange)
         if answer.approved:
             await self._close(tx, exchange, await self._newest(tx, exchange), f"{caller} let them go on")
             return
-        tx.exchanges.put(replace(exchange, is_refused=True, request=request.id))
+        tx.part(PART).exchanges.put(replace(exchange, is_refused=True, request=request.id))
         for message in held:
             reason = f"{caller} denied further messages between the two ({request.name})"
             await finish(tx, self._notices, message, MessageState.FAILED, reason)
 
     async def leave(self, tx: Transaction, session: Session) -> None:
         """End the exchanges of a session that is about to be removed."""
-        for exchange in await tx.exchanges.of_session(session.id):
+        for exchange in await tx.part(PART).exchanges.of_session(session.id):
             await self._close(tx, exchange, exchange.after_id, "one of the two was removed")
 
     async def release(self, tx: Transaction, timer: Timer) -> None:
@@ -109,7 +119,7 @@ class Exchanges(SessionFollower):
 
     async def look(self, tx: Transaction, timer: Timer) -> float | None:
         """End a warning after silence, or ask again. Returns the seconds until the next look; None for the last."""
-        exchange = await tx.exchanges.find(*timer.subject.split("/"))
+        exchange = await tx.part(PART).exchanges.find(*timer.subject.split("/"))
         if exchange.owner is None or exchange.is_refused:  # a denial lasts until one of the two works
             return None
         pair = [tx.find(exchange.first), tx.find(exchange.second)]
@@ -131,7 +141,7 @@ class Exchanges(SessionFollower):
 
     async def _end_denials(self, tx: Transaction, to: Session) -> None:
         """Let a session whose messages to others were denied write to them again."""
-        for exchange in await tx.exchanges.of_session(to.id):
+        for exchange in await tx.part(PART).exchanges.of_session(to.id):
             if exchange.is_refused:
                 newest = await self._newest(tx, exchange)
                 await self._close(tx, exchange, newest, "one of the two got a message from a person")
@@ -151,10 +161,16 @@ class Exchanges(SessionFollower):
             evidence=evidence,
             subject=exchange.subject,
         )
-        tx.exchanges.put(replace(exchange, owner=owner.id, request=None, is_refused=False))
+        tx.part(PART).exchanges.put(replace(exchange, owner=owner.id, request=None, is_refused=False))
         self._watch(tx, exchange)
         if warning is not None:
-            await self._notices.add_for_exchange(tx, owner, warning)
+            await self._tell_parent(tx, owner, warning)
+
+    async def _tell_parent(self, tx: Transaction, session: Session, warning: SessionWarning) -> None:
+        """Report that the session only answers another one, to its parent or else to the operator."""
+        recipient, text = notice_recipient(tx, session), warning_notice(session, warning)
+        occasion = warning_occasion(warning)
+        await self._notices.add(tx, session, recipient, NoticeKind.WARNING, occasion, text, EventType.WARNING)
 
     async def _ask(
         self, tx: Transaction, exchange: MessageExchange, sender: Session, to: Session, count: int
@@ -168,13 +184,13 @@ class Exchanges(SessionFollower):
         asked = NewRequest(RequestKind.EXCHANGE, arguments={"between": _pair(sender, to), "messages": count})
         request = await open_request(tx, self._notices, owner, asked, tx.now, None)
         exchange = replace(exchange, request=request.id)
-        tx.exchanges.put(exchange)
+        tx.part(PART).exchanges.put(exchange)
         return exchange
 
     async def _close(self, tx: Transaction, exchange: MessageExchange, after_id: int, reason: str) -> None:
         """End the warning and its request, and release the messages."""
-        tx.exchanges.put(MessageExchange(exchange.first, exchange.second, after_id))
-        tx.timers.remove(exchange.subject, TimerKind.EXCHANGE)
+        tx.part(PART).exchanges.put(MessageExchange(exchange.first, exchange.second, after_id))
+        tx.timers.remove(exchange.subject, WarningTimer.EXCHANGE)
         owner = tx.find(exchange.owner)
         if owner is not None:
             await close_warning(tx, owner, WarningKind.PING_PONG, exchange.subject)
@@ -190,7 +206,7 @@ class Exchanges(SessionFollower):
 
     async def _newest(self, tx: Transaction, exchange: MessageExchange) -> int:
         """The id of the newest message of the pair."""
-        sent = await tx.exchanges.sent(exchange, 2 * self._settings.limit + _LOOK_BACK)
+        sent = await tx.part(PART).exchanges.sent(exchange, 2 * self._settings.limit + _LOOK_BACK)
         return sent[-1].id if sent else exchange.after_id
 
     def _held(self, tx: Transaction, exchange: MessageExchange) -> list[Message]:
@@ -206,11 +222,11 @@ class Exchanges(SessionFollower):
     def _watch(self, tx: Transaction, exchange: MessageExchange) -> None:
         rule = self._settings
         due_at = later(tx.now, rule.within_s)
-        tx.timers.set(Timer(exchange.subject, TimerKind.EXCHANGE, due_at, rule.within_s))
+        tx.timers.set(Timer(exchange.subject, WarningTimer.EXCHANGE, due_at, rule.within_s))
 
 
 def _let_go(tx: Transaction, message: Message) -> None:
-    tx.timers.remove(str(message.id), TimerKind.HELD_MESSAGE)
+    tx.timers.remove(str(message.id), WarningTimer.HELD_MESSAGE)
     tx.mail.move_message(message, message.state, message.state_at, held_until=None, reason="no longer held")
 
 

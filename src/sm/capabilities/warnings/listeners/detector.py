@@ -10,20 +10,10 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from sm.config import Config
-from sm.core.models import Session
-from sm.core.next_process import GOOD_S
-from sm.core.observation import Source
-from sm.core.states import RequestKind
-from sm.core.timers import Timer, TimerKind
-from sm.core.timestamps import epoch_s, iso, later
-from sm.core.warnings import OF_PROCESS, SessionWarning, WarningKind
-from sm.core.wording import unanswered_evidence
-from sm.linux.process_usage import ProcessTable, read_table, read_usage
-from sm.monitor.anomalies import (
+from sm.capabilities.warnings.model import OF_PROCESS, SessionWarning, WarningTimer
+from sm.capabilities.warnings.rules.anomalies import (
     BURN_PERIODS,
     Anomaly,
-    CallStep,
     LoopLimits,
     Step,
     Stillness,
@@ -38,11 +28,25 @@ from sm.monitor.anomalies import (
     next_step,
     p90,
 )
+from sm.capabilities.warnings.settings import WarningsSection
+from sm.capabilities.warnings.state.opening import Warnings
+from sm.capabilities.warnings.state.rows import close_warning
+from sm.capabilities.warnings.tables import PART
+from sm.capabilities.warnings.text.sentences import unanswered_evidence
+from sm.core.models import Session
+from sm.core.next_process import GOOD_S
+from sm.core.observation import Source
+from sm.core.states import RequestKind
+from sm.core.timers import Timer
+from sm.core.timestamps import epoch_s, iso, later
+from sm.core.tool_calls import CallStep
+from sm.core.warnings import WarningKind
+from sm.linux.process_usage import ProcessTable, read_table, read_usage
 from sm.monitor.evidence import Ledger
 from sm.monitor.progress import Measurements, context_percent
 from sm.sessions.manager import Manager
+from sm.state.followers import UsageFollower
 from sm.state.requests import open_of
-from sm.state.warning_rows import close_warning
 from sm.store import Store, Transaction
 
 LOOK_S = 30.0
@@ -67,7 +71,7 @@ class _Watched:
     """The last look (monotonic), and the processor time of the agent's own process then."""
 
 
-class Detector:
+class Detector(UsageFollower):
     """Handles the timers of warnings, and follows the facts of transcripts.
 
     `ledger`, `activity_s`, `facts_of`: the evidence for a session, the time of the last output of its terminal, and the
@@ -76,17 +80,19 @@ class Detector:
 
     def __init__(
         self,
-        config: Config,
+        settings: WarningsSection,
         store: Store,
         manager: Manager,
+        warnings: Warnings,
         ledger: Callable[[str], Ledger | None],
         activity_s: Callable[[str], int | None],
         facts_of: Callable[[str], Awaitable[Mapping[str, Any]]],
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._settings = config.warnings
+        self._settings = settings
         self._store = store
         self._manager = manager
+        self._warnings = warnings
         self._ledger = ledger
         self._activity_s = activity_s
         self._facts_of = facts_of
@@ -112,7 +118,7 @@ class Detector:
             return
         for step in calls:
             loop = find_loop(step.state, self._loop)
-            known = tx.warnings.find(session_id, WarningKind.LOOP)
+            known = tx.part(PART).find(session_id, WarningKind.LOOP)
             goes_on = loop is not None and known is not None and loop_goes_on(loop, known)
             await self._take(tx, session_id, WarningKind.LOOP, loop, goes_on=goes_on)
         percent = self._context_percent(session, facts)
@@ -139,7 +145,7 @@ class Detector:
         if self._store.mail.open.timers.get(timer.key) != timer:
             return None
         session = self._store.sessions.get(timer.subject)
-        lasts = any(w.kind in OF_PROCESS for w in self._store.warnings_of(timer.subject))
+        lasts = any(w.kind in OF_PROCESS for w in self._store.part(PART).all_of(timer.subject))
         works = session is not None and session.working_since is not None
         if session is None or session.exit is not None or not (works or lasts):
             self._watched.pop(timer.subject, None)
@@ -156,10 +162,10 @@ class Detector:
         ]
         if steps:
             async with self._store.transaction() as tx:
-                if tx.timers.find(timer.subject, TimerKind.WATCH) != timer:
+                if tx.timers.find(timer.subject, WarningTimer.WATCH) != timer:
                     return None
                 for kind in steps:
-                    finding, known = found[kind], tx.warnings.find(session.id, kind)
+                    finding, known = found[kind], tx.part(PART).find(session.id, kind)
                     goes_on = self._is_old(tx, session.id, kind)
                     if kind is WarningKind.NO_PROGRESS and finding is not None and known is not None:
                         goes_on = finding.value >= known.value + known.limit
@@ -172,7 +178,7 @@ class Detector:
         return every_s - self._monotonic() % every_s
 
     def _known(self, session_id: str, kind: WarningKind) -> SessionWarning | None:
-        return next((w for w in self._store.warnings_of(session_id) if w.kind is kind), None)
+        return next((w for w in self._store.part(PART).all_of(session_id) if w.kind is kind), None)
 
     async def _find(self, session: Session, *, works: bool) -> dict[WarningKind, Anomaly | None]:
         """The findings of the rules that apply to the session now."""
@@ -310,7 +316,7 @@ class Detector:
             )
             if request is not None:
                 after_s = self._settings.unanswered.after
-                await self._manager.warnings.open_warning(
+                await self._warnings.open_warning(
                     tx,
                     session,
                     WarningKind.UNANSWERED,
@@ -323,13 +329,13 @@ class Detector:
     # Warnings
 
     def _is_old(self, tx: Transaction, session_id: str, kind: WarningKind) -> bool:
-        known = tx.warnings.find(session_id, kind)
+        known = tx.part(PART).find(session_id, kind)
         return known is not None and self._age_s(tx, known) >= _AGAIN_S
 
     def _age_s(self, tx: Transaction, warning: SessionWarning) -> float:
         """Seconds since the warning opened, by the steady clock from the first call on."""
         if warning.id not in self._opened:
-            open = {w.id for warnings in tx.mail.open.warnings.values() for w in warnings}
+            open = {w.id for warnings in tx.part(PART).rows.values() for w in warnings}
             self._opened = {id: at_s for id, at_s in self._opened.items() if id in open}
             before_s = max(0.0, epoch_s(tx.now) - epoch_s(warning.opened_at))
             self._opened[warning.id] = self._monotonic() - before_s
@@ -339,7 +345,7 @@ class Detector:
         self, tx: Transaction, session_id: str, kind: WarningKind, finding: Anomaly | None, *, goes_on: bool
     ) -> None:
         """Carry out the step that follows from a finding."""
-        session, known = tx.find(session_id), tx.warnings.find(session_id, kind)
+        session, known = tx.find(session_id), tx.part(PART).find(session_id, kind)
         step = next_step(finding, known, goes_on=goes_on)
         if session is None or step is None or session.paused is not None:
             return
@@ -348,10 +354,10 @@ class Detector:
         elif finding is None:
             return
         elif step is Step.OPEN:
-            opened = await self._manager.warnings.open_warning(
+            opened = await self._warnings.open_warning(
                 tx, session, kind, value=finding.value, limit=finding.limit, evidence=finding.evidence
             )
             if opened is not None:
                 self._age_s(tx, opened)
         elif known is not None:
-            await self._manager.warnings.tell(tx, session, known, finding.evidence)
+            await self._warnings.tell(tx, session, known, finding.evidence)

@@ -2,14 +2,12 @@ import json
 
 import pytest
 
-from sm.core.tool_calls import CallEnd, CallItem, CallStart, TurnBreak
-from sm.core.warnings import SessionWarning, WarningKind
-from sm.monitor.anomalies import (
+from sm.capabilities.warnings.model import SessionWarning
+from sm.capabilities.warnings.rules.anomalies import (
     Anomaly,
     LoopLimits,
     Step,
     Stillness,
-    empty_calls,
     find_burn,
     find_full_context,
     find_loop,
@@ -20,8 +18,10 @@ from sm.monitor.anomalies import (
     loop_goes_on,
     next_step,
     p90,
-    steps_of,
 )
+from sm.core.tool_calls import CallEnd, CallItem, CallStart, TurnBreak
+from sm.core.warnings import WarningKind
+from sm.monitor.tool_calls import empty_calls, steps_of
 
 LIMITS = LoopLimits(5, 3)
 NEXT = iter(range(1_000_000))

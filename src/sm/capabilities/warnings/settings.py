@@ -165,3 +165,13 @@ class WarningsSection(Section):
     """The agent has no tools of sm."""
     ping_pong: PingPong = PingPong()
     """Two agents only answer each other."""
+
+
+class WarningKeys(Section):
+    """The section that warnings add to config.yaml."""
+
+    warnings: WarningsSection = WarningsSection()
+    """Signs that a session goes wrong (docs/lifecycle.md)."""
+
+
+CONFIG = WarningKeys

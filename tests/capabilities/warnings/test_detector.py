@@ -8,22 +8,22 @@ from typing import Any
 import pytest
 
 from sm.capabilities.restarts.listeners import CrashRule
-from sm.config import Config
-from sm.config.warnings import ContextUse, WarningsSection
+from sm.capabilities.warnings.listeners.detector import Detector
+from sm.capabilities.warnings.model import WarningTimer
+from sm.capabilities.warnings.settings import ContextUse, WarningsSection
+from sm.capabilities.warnings.tables import PART
 from sm.core.models import Exit, Process, Session, Signal
 from sm.core.next_process import Restarts
 from sm.core.states import SignalKind
-from sm.core.timers import TimerKind
 from sm.core.timestamps import epoch_s, iso
 from sm.core.warnings import WarningKind
-from sm.monitor.detector import Detector
 from sm.sessions.manager import Manager
 from sm.state.sessions import move
 from sm.store import Store
 from tests.samples import AT, LAUNCH, session
-from tests.session_manager import open_manager
+from tests.session_manager import open_manager, with_warnings
 
-CONFIG = Config(warnings=WarningsSection(context=ContextUse(do="nudge")))
+SETTINGS = WarningsSection(context=ContextUse(do="nudge"))
 ID = "aaaa1111"
 STEPS = pytest.mark.parametrize("step_s", [3 * 3600, -5 * 3600], ids=["forward", "back"])
 
@@ -68,16 +68,16 @@ class Bench:
         return self.session.status_reason
 
     async def look(self) -> None:
-        await self.detector.look(self.store.mail.open.timers[ID, TimerKind.WATCH])
+        await self.detector.look(self.store.mail.open.timers[ID, WarningTimer.WATCH])
 
     def warnings(self) -> list[WarningKind]:
-        return [warning.kind for warning in self.store.warnings_of(ID)]
+        return [warning.kind for warning in self.store.part(PART).all_of(ID)]
 
 
 @pytest.fixture
 async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
     clocks = Clocks()
-    async with open_manager(tmp_path, clocks.now, config=CONFIG, steady=clocks.steady) as (store, manager):
+    async with open_manager(tmp_path, clocks.now, steady=clocks.steady) as (store, manager):
         made = replace(session(ID), provider="claude", token_hash="0" * 64, restarts=Restarts())
 
         async def facts(_: str) -> Mapping[str, Any]:
@@ -85,8 +85,11 @@ async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
 
         async with store.transaction() as tx:
             await tx.insert(made, LAUNCH, None)
-        manager.endings.rules.append(CrashRule(manager.notices))
-        detector = Detector(CONFIG, store, manager, lambda _: None, lambda _: None, facts, clocks.steady)
+        manager.endings.rules.append(CrashRule())
+        warnings = with_warnings(store, manager, SETTINGS)
+        detector = Detector(
+            SETTINGS, store, manager, warnings, lambda _: None, lambda _: None, facts, clocks.steady
+        )
         bench = Bench(clocks, store, manager, detector)
         await bench.start()
         yield bench
@@ -134,7 +137,7 @@ async def test_step_of_the_clock_does_not_tell_others_of_a_nudged_warning(
         async with bench.store.transaction() as tx:
             full = {"model": "claude-haiku-4-5", "context_tokens": 190_000}
             await bench.detector.follow_facts(tx, ID, full, ())
-        (warning,) = bench.store.warnings_of(ID)
+        (warning,) = bench.store.part(PART).all_of(ID)
         assert warning.kind is WarningKind.CONTEXT
         return warning.told
 

@@ -4,15 +4,16 @@ from pathlib import Path
 
 import pytest
 
-from sm.config import Config, load
+from sm.capabilities.warnings.settings import WarningKeys, WarningsSection
+from sm.config import load
 from sm.errors import ConfigError
 
 
-def read(tmp_path: Path, text: str) -> Config:
+def read(tmp_path: Path, text: str) -> WarningsSection:
     path = tmp_path / "config.yaml"
     path.write_text(f"warnings:\n  {text}\n")
     path.chmod(0o600)
-    return load(str(path)).config
+    return load(str(path)).config.with_keys(WarningKeys).warnings
 
 
 @pytest.mark.parametrize(
@@ -51,9 +52,9 @@ def test_unusable_rule_is_refused(tmp_path: Path, text: str) -> None:
 
 @pytest.mark.parametrize("off", ["off", '"off"', "no"])
 def test_rule_can_be_off_without_quotes(tmp_path: Path, off: str) -> None:
-    assert read(tmp_path, f"loop: {{do: {off}}}").warnings.loop.do == "off"
+    assert read(tmp_path, f"loop: {{do: {off}}}").loop.do == "off"
 
 
 def test_rule_keeps_the_defaults_of_other_keys(tmp_path: Path) -> None:
-    rule = read(tmp_path, "loop: {failures: 4, do: pause}").warnings.loop
+    rule = read(tmp_path, "loop: {failures: 4, do: pause}").loop
     assert (rule.limit, rule.failures, rule.do) == (5, 4, "pause")

@@ -6,15 +6,17 @@ from pathlib import Path
 
 import pytest
 
+from sm.capabilities.warnings.model import SessionWarning
+from sm.capabilities.warnings.settings import WarningsSection
+from sm.capabilities.warnings.state.opening import Warnings
 from sm.config import Config
 from sm.core.effects import EffectKind
 from sm.core.models import Session
 from sm.core.statuses import Status
-from sm.core.warnings import SessionWarning, WarningKind
+from sm.core.warnings import WarningKind
 from sm.providers import PROVIDERS
 from sm.state.notices import Notices
 from sm.state.pauses import Pauses
-from sm.state.warnings import Warnings
 from sm.store import Store
 from tests.samples import LAUNCH, commit, session
 
@@ -33,10 +35,10 @@ async def store(tmp_path: Path) -> AsyncIterator[Store]:
 
 async def warn(store: Store, about: Session, act: str) -> SessionWarning | None:
     """Warn of no progress of the session. `act`: as in `warnings.no_progress.do`."""
-    config = Config.model_validate({"warnings": {"no_progress": {"do": act}}})
+    config, settings = Config(), WarningsSection.model_validate({"no_progress": {"do": act}})
     providers = {name: make(config) for name, make in PROVIDERS.items()}
     notices, pauses = Notices(config), Pauses(Notices(config), providers)
-    warnings = Warnings(config.warnings, notices, pauses, providers)
+    warnings = Warnings(settings, notices, pauses, providers)
     return await commit(
         store,
         lambda tx: warnings.open_warning(

@@ -3,16 +3,18 @@
 A warning is one episode: opened once, and closed when its cause has ended. Then it may come again.
 """
 
+from sm.capabilities.warnings.model import EVIDENCE_MAX, OF_PROCESS, OF_WORK, SessionWarning, WarningTimer
+from sm.capabilities.warnings.tables import PART
+from sm.capabilities.warnings.text.sentences import warning_ended_event, warning_event
 from sm.core.lifecycle import is_ended
 from sm.core.models import Session
 from sm.core.states import EventType, MessageState, NoticeKind
 from sm.core.statuses import Status
 from sm.core.text import folded
-from sm.core.timers import Timer, TimerKind
+from sm.core.timers import Timer
 from sm.core.timestamps import later
-from sm.core.warnings import EVIDENCE_MAX, OF_PROCESS, OF_WORK, SessionWarning, WarningKind
-from sm.core.wording import warning_ended_event, warning_event
-from sm.state.notices import warning_occasion, withdraw
+from sm.core.warnings import WarningKind
+from sm.state.notices import withdraw
 from sm.store import Transaction
 
 FIRST_LOOK_S = 5.0
@@ -35,7 +37,7 @@ async def open_row(
 
     `told`: the operator gets a notice. `recorded`: the event exists.
     """
-    if tx.warnings.find(session.id, kind, subject) is not None:
+    if tx.part(PART).find(session.id, kind, subject) is not None:
         return None
     text = folded(evidence, EVIDENCE_MAX)
     warning = SessionWarning(
@@ -48,22 +50,26 @@ async def open_row(
         text,
         subject=subject,
     )
-    tx.warnings.add(warning)
+    tx.part(PART).add(warning)
     if not recorded:
         metadata = _metadata(warning) | {"ended": False, "told": told}
         await tx.event(EventType.WARNING, session, tx.now, warning_event(session, warning), metadata)
     return warning
 
 
+def warning_occasion(warning: SessionWarning) -> str:
+    return f"warning:{warning.id}"
+
+
 async def close_warning(tx: Transaction, session: Session, kind: WarningKind, subject: str = "") -> None:
     """Close the open warning of this kind about this subject, and withdraw its notices and its nudge."""
-    warning = tx.warnings.find(session.id, kind, subject)
+    warning = tx.part(PART).find(session.id, kind, subject)
     if warning is not None:
         await _close(tx, session, warning)
 
 
 async def _close(tx: Transaction, session: Session, warning: SessionWarning) -> None:
-    tx.warnings.change(warning, closed_at=tx.now)
+    tx.part(PART).change(warning, closed_at=tx.now)
     metadata = _metadata(warning) | {"ended": True, "told": False}
     await tx.event(EventType.WARNING, session, tx.now, warning_ended_event(session, warning), metadata)
     occasion = warning_occasion(warning)
@@ -90,15 +96,15 @@ def _metadata(warning: SessionWarning) -> dict[str, object]:
 async def after_move(tx: Transaction, session: Session) -> None:
     """Follow a change of a session's status or pause: close the warnings whose cause has ended, and watch its work."""
     works = session.status is Status.RUNNING and session.paused is None
-    for warning in tx.warnings.all_of(session.id):
+    for warning in tx.part(PART).all_of(session.id):
         if _is_over(session, warning.kind, works=works):
             await _close(tx, session, warning)
     if works:
-        if tx.timers.find(session.id, TimerKind.WATCH) is None:
+        if tx.timers.find(session.id, WarningTimer.WATCH) is None:
             due_at = later(tx.now, FIRST_LOOK_S)
-            tx.timers.set(Timer(session.id, TimerKind.WATCH, due_at, FIRST_LOOK_S))
-    elif all(w.kind not in OF_PROCESS for w in tx.warnings.all_of(session.id)):
-        tx.timers.remove(session.id, TimerKind.WATCH)
+            tx.timers.set(Timer(session.id, WarningTimer.WATCH, due_at, FIRST_LOOK_S))
+    elif all(w.kind not in OF_PROCESS for w in tx.part(PART).all_of(session.id)):
+        tx.timers.remove(session.id, WarningTimer.WATCH)
 
 
 def _is_over(session: Session, kind: WarningKind, *, works: bool) -> bool:

@@ -2,7 +2,14 @@
 
 import pytest
 
-from sm.core.exchanges import ExchangeStep, MessageExchange, Sent, delay_s, next_step, turns_of
+from sm.capabilities.warnings.rules.exchanges import (
+    ExchangeStep,
+    MessageExchange,
+    Sent,
+    delay_s,
+    next_step,
+    turns_of,
+)
 from sm.core.timestamps import later
 
 NOW = "2026-01-27T15:00:00.000Z"

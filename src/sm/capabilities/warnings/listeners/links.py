@@ -7,15 +7,17 @@ A turn that another source shows must have run hooks, and an agent that works mu
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
+from sm.capabilities.warnings.model import WarningTimer
+from sm.capabilities.warnings.state.opening import Warnings
+from sm.capabilities.warnings.state.rows import close_warning
+from sm.capabilities.warnings.tables import PART
 from sm.core.observation import Source
-from sm.core.timers import Timer, TimerKind
+from sm.core.timers import Timer
 from sm.core.timestamps import epoch_s, iso, later
 from sm.core.warnings import WarningKind
 from sm.monitor.agent import Agent
 from sm.monitor.listeners import AgentListener
 from sm.providers.readers import AcceptedInput
-from sm.state.warning_rows import close_warning
-from sm.state.warnings import Warnings
 from sm.store import Store, durable
 
 WAITS_S = 30.0
@@ -64,9 +66,9 @@ class AgentLinks(AgentListener):
     async def _look_later(self, session_id: str, at: float) -> None:
         async with self._store.transaction() as tx:
             session = tx.find(session_id)
-            if session is not None and tx.timers.find(session_id, TimerKind.LINKS) is None:
+            if session is not None and tx.timers.find(session_id, WarningTimer.LINKS) is None:
                 data = {"at": iso(at), "run": session.runs}
-                tx.timers.set(Timer(session_id, TimerKind.LINKS, later(tx.now, WAITS_S), WAITS_S, data))
+                tx.timers.set(Timer(session_id, WarningTimer.LINKS, later(tx.now, WAITS_S), WAITS_S, data))
 
     async def look(self, timer: Timer) -> float | None:
         """Warn if the hooks or the tools are still missing. Handles the timer."""
@@ -89,9 +91,9 @@ class AgentLinks(AgentListener):
                     )
         return None
 
-    async def close_ended(self, agent: Agent) -> None:
+    async def observed(self, agent: Agent) -> None:
         """Close the warnings whose cause has ended."""
-        for warning in self._store.warnings_of(agent.session_id):
+        for warning in self._store.part(PART).all_of(agent.session_id):
             opened_s = epoch_s(warning.opened_at)
             has_ended = (warning.kind is WarningKind.HOOKS_MISSING and agent.last_hook_s > opened_s) or (
                 warning.kind is WarningKind.TOOLS_MISSING and agent.tools.listed_s is not None
