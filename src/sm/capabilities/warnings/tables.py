@@ -27,11 +27,11 @@ class WarningReads:
     """Reads the open warnings, as committed or as of a transaction."""
 
     def __init__(self, known: Callable[[], Mapping[str, tuple[SessionWarning, ...]]]) -> None:
-        self._known = known
+        self.known = known
 
     def all_of(self, session_id: str) -> tuple[SessionWarning, ...]:
         """The open warnings of the session, oldest first."""
-        return self._known().get(session_id, ())
+        return self.known().get(session_id, ())
 
 
 class ExchangeWrites:

@@ -17,7 +17,7 @@ class WarningsField(SessionField):
         self._reads = reads
 
     def is_set(self, session_id: str) -> bool:
-        return self.signs(session_id) > 0
+        return session_id in self._reads.known()
 
     def value(self, session_id: str) -> Any:
         return [
