@@ -67,7 +67,6 @@ class Manager:
         self.notices = Notices(config)
         self.endings = Endings(config, self.notices, providers)
         self.pauses = Pauses(self.notices, providers)
-        self.followers = store.followers
         self.quota = Quota(config.limits)
         self._config = config
         self.faults = Faults(

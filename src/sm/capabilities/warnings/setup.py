@@ -1,8 +1,7 @@
 """Builds warnings, and registers their parts at the kernel."""
 
+from sm.capabilities.warnings.listeners import ExchangeTimers, WarningsField
 from sm.capabilities.warnings.listeners.detector import Detector
-from sm.capabilities.warnings.listeners.exchange_timers import ExchangeTimers
-from sm.capabilities.warnings.listeners.fields import WarningsField
 from sm.capabilities.warnings.listeners.links import AgentLinks
 from sm.capabilities.warnings.model import WarningTimer
 from sm.capabilities.warnings.settings import WarningKeys
