@@ -17,7 +17,7 @@ from sm.config import Config
 from sm.core.models import Launch, Session
 from sm.core.statuses import Status
 from sm.core.usage import FilePosition, Usage
-from sm.providers import PROVIDERS
+from sm.providers import make_providers
 from sm.state.notices import Notices
 from sm.state.pauses import Pauses
 from sm.store import Store
@@ -36,7 +36,7 @@ def measure(effort: Effort) -> Iterator[Row]:
 
 async def _measured(path: str, times: int) -> Pairs:
     config = Config()
-    providers = {name: make(config) for name, make in PROVIDERS.items()}
+    providers = make_providers(config)
     notices = Notices(config)
     numbers = itertools.count()
     ours, floor = list[float](), list[float]()

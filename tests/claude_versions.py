@@ -15,7 +15,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from sm.providers import CHECKS
+from sm.providers import make_check
 from sm.providers.kept_programs import KeptPrograms
 
 DOCUMENT = Path(__file__).parents[1] / "docs" / "claude-versions.md"
@@ -38,7 +38,7 @@ Row = tuple[str, Mapping[str, str]]
 
 def contracts() -> Mapping[str, str]:
     """The sentences of the contracts, by name."""
-    return {contract.name: contract.sentence for contract in CHECKS["claude"]().contracts}
+    return {contract.name: contract.sentence for contract in make_check("claude").contracts}
 
 
 def checked(program: str, directory: str) -> Row:
@@ -92,7 +92,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     broken = False
     for word in options.versions:
         with tempfile.TemporaryDirectory(prefix="versions-") as directory:
-            kept = KeptPrograms(CHECKS["claude"]().package, directory, f"{directory}/bin")
+            kept = KeptPrograms(make_check("claude").package, directory, f"{directory}/bin")
             version = kept.newest() if word == NEWEST else word
             kept.install(version)
             rows[version] = day, marks = checked(kept.program(version), f"{directory}/home")

@@ -13,8 +13,8 @@ from pydantic.fields import FieldInfo
 
 from sm.capabilities.budgets.settings import BudgetText
 from sm.config import fields, sandbox, telegram, web
+from sm.config.example import descriptions
 from sm.config.model import Config
-from sm.core.attribute_docs import attribute_docs
 from sm.core.observation import Source
 from sm.core.states import TrustLevel
 
@@ -135,7 +135,7 @@ def _section(model: type[BaseModel], path: str, about: str | None) -> Iterator[s
     if own and path:
         yield f"{own}\n"
     hints = get_type_hints(model, include_extras=True)
-    meanings = attribute_docs(model)
+    meanings = descriptions(model)
     nested = {name: found for name in model.model_fields if (found := _below(hints[name]))}
     plain = {
         name: field for name, field in model.model_fields.items() if name not in nested or nested[name][1]

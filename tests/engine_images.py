@@ -20,9 +20,10 @@ from pathlib import Path
 import pytest
 
 from sm.config import SandboxSection
-from sm.sandboxes.docker.build import BuildRequest, agents_of, build_arguments, bundle_of, context_of
+from sm.sandboxes.docker.build import build_arguments, bundle_of, context_of
 from sm.sandboxes.docker.engine import Engine
-from sm.sandboxes.docker.image import ImageBuild, Images
+from sm.sandboxes.docker.image import Images
+from sm.sandboxes.images import BuildRequest, ImageBuild, agents_of
 from tests.engine import CACHE, image_id, locked, missing, shared_engine, unavailable
 
 BASE = "debian:bookworm-slim"

@@ -1,6 +1,6 @@
-"""Writes `tests/data/v13.db`, a database of the current schema version: `python -m tests.golden`.
+"""Writes `tests/data/v14.db`, a database of the current schema version: `python -m tests.golden`.
 
-Run only until version 13 is released. After that the file never changes, so that later versions prove they can read it.
+Run only until version 14 is released. After that the file never changes, so that later versions prove they can read it.
 """
 
 import asyncio
@@ -11,6 +11,8 @@ from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
+from sm.capabilities.budgets.model import Amounts, Budget, Spent
+from sm.capabilities.budgets.tables import PART
 from sm.core.accounts import Account, Park, ParkKind
 from sm.core.messages import Message
 from sm.core.models import Capabilities, Exit, Process, Session, Workspace
@@ -37,6 +39,7 @@ from sm.core.turn_ends import ReportedEnd
 from sm.core.turns import TurnWork
 from sm.core.usage import FilePosition, ToolUse, Usage
 from sm.store import Store
+from sm.wire_types.budget import BudgetState
 from tests.samples import AT, LAUNCH, session
 
 REPORTED_END = ReportedEnd(
@@ -195,6 +198,17 @@ CARD = ProgressCard("aaaa1111", CHAT.chat_id, 78, "<b>engineer-lögin</b>")
 FORUM = ForumFacts(CHAT.chat_id, is_forum=True, can_manage=False, owners=(4711,), is_told=True)
 PAIRED: Session = replace(session("aaaa3333"), created_by="telegram:4711", paired_user="telegram:4711")
 PAIRING = Pairing("telegram:4711", "Ädä", BridgeLevel.DIRECT, "web", AT, "operator")
+BUDGET = Budget(
+    "aaaa1111",
+    Amounts(usd=5.5, tokens=2_000_000),
+    90,
+    Amounts(usd=0.5),
+    Spent(1.25, 3000, 60.5, 7),
+    BudgetState.SOFT,
+    AT,
+    request=1,
+    reports={"aaaa2222": 1},
+)
 PAIR_REQUEST = PairRequest(1, "telegram:4712", "Böb", PairState.DENIED, AT, AT)
 
 
@@ -235,10 +249,11 @@ async def write(path: str) -> None:
         tx.measures.tools(RUNNING.id, TOOLS)
         tx.measures.facts(RUNNING.id, FACTS)
         tx.turn_ends.keep(REPORTED_END)
+        tx.part(PART).put(BUDGET)
 
 
 def main() -> None:
-    target = Path(__file__).parent / "data" / "v13.db"
+    target = Path(__file__).parent / "data" / "v14.db"
     with tempfile.TemporaryDirectory() as directory:
         path = os.path.join(directory, "sm.db")
         asyncio.run(write(path))

@@ -23,7 +23,7 @@ BANDS: Mapping[str, tuple[str, ...]] = {
     "Drivers": ("notifiers", "providers", "sandboxes", "terminals"),
     "Foundation": ("config", "linux", "policy", "client", "wire_types", "core"),
 }
-LEAVES = {"errors", "operations", "paths", "section", "wire"}
+LEAVES = {"errors", "operations", "paths", "registry", "section", "wire"}
 """Modules that any room may import: only the table shows them, not the picture."""
 
 

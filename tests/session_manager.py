@@ -7,7 +7,7 @@ from pathlib import Path
 from sm.capabilities.warnings.settings import WarningsSection
 from sm.capabilities.warnings.state.opening import Warnings
 from sm.config import Config
-from sm.providers import PROVIDERS
+from sm.providers import make_providers
 from sm.sessions.manager import Manager
 from sm.store import Store
 from sm.store.audit import Record
@@ -22,14 +22,14 @@ async def open_manager(
     steady: Callable[[], float] | None = None,
 ) -> AsyncIterator[tuple[Store, Manager]]:
     config = config or Config()
-    providers = {name: make(config) for name, make in PROVIDERS.items()}
+    providers = make_providers(config)
     async with await Store.open(str(directory / "sm.db"), now, steady) as store:
         yield store, Manager(config, store, providers, audit, now)
 
 
 def with_warnings(store: Store, manager: Manager, settings: WarningsSection) -> Warnings:
     """Warnings that follow the sessions of the manager."""
-    providers = {name: make(Config()) for name, make in PROVIDERS.items()}
+    providers = make_providers(Config())
     warnings = Warnings(settings, manager.notices, manager.pauses, providers)
     store.followers.append(warnings)
     return warnings

@@ -1,4 +1,4 @@
-"""What a capability gets to build itself with, and to register its parts at."""
+"""The parts of the kernel that a capability uses, and the places where it registers its own."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
@@ -19,7 +19,7 @@ from sm.store import Store
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class OperationCall:
     """A call of an operation, of which its door knows the caller."""
 
     caller: Caller
@@ -30,7 +30,7 @@ class Call:
     key: RequestKey | None
 
 
-UseCase: TypeAlias = Callable[[Call], Awaitable[Any]]
+UseCase: TypeAlias = Callable[[OperationCall], Awaitable[Any]]
 """Carries out an operation. Returns its result, or raises SmError."""
 TimerHandler: TypeAlias = Callable[[Timer], Awaitable[float | None]]
 """As in `daemon.due_timers`."""

@@ -14,8 +14,6 @@ CLIENT_HEADER = "Mcp-Client"
 REPORT_READ_HEADER = "Mcp-Report-Read"
 """In the answer to a message: `sm mcp` shall send the notification ANSWER_READ once its client has read the answer."""
 ANSWER_READ = "notifications/sm/answer_read"
-TOOL_USE_META = "claudecode/toolUseId"
-"""The member of `_meta` with which claude names its tool use. It has no time limit for a call over stdio."""
 MCP_CALL_MAX_S = 3600
 """The longest time for which the daemon holds a call of a tool."""
 

@@ -5,8 +5,9 @@ from typing import Annotated, Any
 import pytest
 
 from sm.api.body import Body
-from sm.api.fields import Anything, NeededText, NeededTexts, Seconds, WholeNumber, choice
+from sm.api.fields import NeededText, NeededTexts, Seconds, WholeNumber, choice
 from sm.errors import UsageError
+from sm.wire_types.fields import Anything
 
 
 class Sample(Body):

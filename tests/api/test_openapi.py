@@ -44,6 +44,15 @@ def test_openapi_document_is_valid_with_unique_operation_ids() -> None:
     assert len(set(ids)) == len(ids)
 
 
+def test_openapi_schema_of_a_dataclass_has_its_docstrings_and_only_its_required_fields() -> None:
+    sent = document()["components"]["schemas"]["Sent"]
+    assert sent["description"] == "A sent message."
+    assert sent["properties"]["from"]["description"].startswith("`operator`, `sm`, the id of a session")
+    assert sent["properties"]["request_id"]["description"] == "The question that the text answered."
+    assert {"from", "settled"} <= set(sent["required"])
+    assert not {"request_id", "unarchived"} & set(sent["required"])
+
+
 def test_route_handlers_read_input_only_through_models() -> None:
     """A field read without a model would be missing from the document."""
     for file in Path("src/sm/api/routes").glob("*.py"):

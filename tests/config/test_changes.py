@@ -8,7 +8,7 @@ from pydantic import BaseModel
 
 import sm
 from sm.config import NEEDS_RESTART, Config, load, take_over
-from sm.core.attribute_docs import attribute_docs
+from sm.config.example import descriptions
 from sm.section import Section
 
 SOURCE = Path(sm.__file__).parent
@@ -54,7 +54,7 @@ def test_take_over_changes_no_other_configuration(tmp_path: Path) -> None:
 def described(section: BaseModel, path: str = "") -> Iterator[tuple[str, str]]:
     """Each dotted key with its description."""
     for name in type(section).model_fields:
-        yield f"{path}{name}", attribute_docs(type(section)).get(name, "")
+        yield f"{path}{name}", descriptions(type(section)).get(name, "")
         value = getattr(section, name)
         if isinstance(value, Section):
             yield from described(value, f"{path}{name}.")

@@ -17,21 +17,20 @@ from pydantic import BaseModel, ValidationError
 
 from sm.config import (
     AgentConfig,
-    Claude,
     Command,
     Config,
     LoadedConfig,
     ModelArgs,
+    ModelPrices,
     example,
     load,
-    read_briefing,
     sandbox_settings,
 )
-from sm.config.loading import BRIEFING_MAX_BYTES, MAX_BYTES, MISTAKES_MAX
-from sm.config.model import ModelPrices
-from sm.core.attribute_docs import attribute_docs
+from sm.config.example import descriptions
+from sm.config.loading import MAX_BYTES, MISTAKES_MAX
 from sm.core.states import TrustLevel
 from sm.errors import ConfigError, UsageError
+from sm.providers.claude.section import BRIEFING_MAX_BYTES, ClaudeSection, read_briefing
 
 ROOT = Path(__file__).parents[2]
 
@@ -121,7 +120,7 @@ def test_shipped_defaults_are_as_documented() -> None:
 
 
 def test_default_agent_types_and_presets_use_existing_claude_options() -> None:
-    claude = Config().claude
+    claude = Config().section(ClaudeSection)
     assert claude.default_command == ("claude",)
     assert claude.default_args == ()
     assert (claude.prompt_via, claude.env, claude.briefing) == ("argument", {}, None)
@@ -157,7 +156,7 @@ claude:
 child_agents:
   progress: {enable_token_tracking: true, enable_tool_tracking: true, snapshot_interval: 30}
 """,
-    ).config.claude
+    ).config.section(ClaudeSection)
     assert claude.default_command == ("claude",)
     assert claude.default_args == ("--bypass-permissions",)
     assert list(claude.agent_configs) == [
@@ -168,7 +167,7 @@ child_agents:
         "Coordinator",
     ]
     assert claude.agent_configs["Engineer"].args == ("--bypass-permissions",)
-    assert claude.presets == Claude().presets | {
+    assert claude.presets == ClaudeSection().presets | {
         "quick-fix": ModelArgs(model="sonnet", args=("--bypass-permissions", "--compact"))
     }
 
@@ -185,8 +184,8 @@ claude:
     Empty:
   presets: {quick-fix: , new: {model: haiku}}
 """,
-    ).config.claude
-    default = Claude()
+    ).config.section(ClaudeSection)
+    default = ClaudeSection()
     assert claude.agent_configs == {
         "engineer": default.agent_configs["Engineer"].model_copy(update={"auto_allow": ("Read",)}),
         "Architect": default.agent_configs["Architect"],
@@ -203,8 +202,8 @@ claude:
 
 @pytest.mark.parametrize("nothing", ["", "{}", "null"])
 def test_map_without_entries_keeps_the_default_entries(path: Path, nothing: str) -> None:
-    claude = loaded(path, f"claude:\n  agent_configs: {nothing}\n").config.claude
-    assert claude == Claude()
+    claude = loaded(path, f"claude:\n  agent_configs: {nothing}\n").config.section(ClaudeSection)
+    assert claude == ClaudeSection()
 
 
 def test_mistake_in_an_entry_that_overrides_a_default_has_its_own_place(path: Path) -> None:
@@ -236,13 +235,13 @@ claude:
 child_agents: {{progress: {{enable_token_tracking: false, enable_tool_tracking: false, snapshot_interval: 5}}}}
 """,
     ).config
-    assert config.claude == Claude(
+    assert config.section(ClaudeSection) == ClaudeSection(
         default_command=("/opt/claude", "--verbose"),
         default_args=("--effort", "high"),
         prompt_via="file",
         env={"IS_SANDBOX": "1"},
         briefing=str(briefing),
-        agent_configs=Claude().agent_configs
+        agent_configs=ClaudeSection().agent_configs
         | {
             "Tester": AgentConfig(
                 model="claude-opus-4-8",
@@ -254,8 +253,8 @@ child_agents: {{progress: {{enable_token_tracking: false, enable_tool_tracking: 
             ),
             "Other": AgentConfig(),
         },
-        presets=Claude().presets | {"fast": ModelArgs(model="haiku"), "none": ModelArgs()},
-        what=Claude().what.model_copy(update={"enabled": True, "model": "sonnet", "timeout_s": 5}),
+        presets=ClaudeSection().presets | {"fast": ModelArgs(model="haiku"), "none": ModelArgs()},
+        what=ClaudeSection().what.model_copy(update={"enabled": True, "model": "sonnet", "timeout_s": 5}),
         prices={
             "claude-opus": ModelPrices(input=1, output=2.5, cache_read=0, cache_write=0.5),
             "x": ModelPrices(input=0, output=0),
@@ -271,13 +270,24 @@ child_agents: {{progress: {{enable_token_tracking: false, enable_tool_tracking: 
 @pytest.mark.parametrize("program", ["claude", "/opt/with blank/claude", "[claude]"])
 def test_default_command_accepts_a_program_without_a_list(path: Path, program: str) -> None:
     config = loaded(path, f"claude: {{default_command: {program}}}").config
-    assert config.claude.default_command == (program.strip("[]"),)
+    assert config.section(ClaudeSection).default_command == (program.strip("[]"),)
 
 
 def test_command_replaces_the_default_agent_type_of_the_same_name(path: Path) -> None:
     config = loaded(path, "commands: {engineer: {command: [x]}}").config
-    assert config.claude_agents == ("Architect", "Explore", "general-purpose", "Coordinator")
-    assert Config().claude_agents == ("Engineer", "Architect", "Explore", "general-purpose", "Coordinator")
+    assert config.agent_types_of(config.section(ClaudeSection)) == (
+        "Architect",
+        "Explore",
+        "general-purpose",
+        "Coordinator",
+    )
+    assert Config().agent_types_of(ClaudeSection()) == (
+        "Engineer",
+        "Architect",
+        "Explore",
+        "general-purpose",
+        "Coordinator",
+    )
 
 
 # ---------------------------------------------------------------------------------------------------- briefing
@@ -932,7 +942,7 @@ def test_every_key_of_the_model_is_in_the_example_with_a_comment() -> None:
         for name, field in model.model_fields.items():
             at = next(index for index, line in enumerate(lines) if line.startswith(f"{name}:"))
             assert lines[at - 1]
-            assert attribute_docs(model)[name]
+            assert descriptions(model)[name]
             if isinstance(field.default, BaseModel):
                 check(type(field.default))
 

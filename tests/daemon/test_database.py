@@ -16,6 +16,7 @@ from sm.daemon.lock import instance_lock
 from sm.errors import DatabaseRefused, IllegalState, NotFound
 from sm.paths import InstancePaths
 from sm.store import Store, backups
+from sm.store.migrations import MIGRATIONS
 from tests.samples import AT, LAUNCH, session
 
 Lose = Callable[[Path], None]
@@ -112,15 +113,22 @@ async def test_new_database_keeps_the_lost_files_and_their_backups_in_a_director
     assert await sessions(paths) == []
 
 
-async def test_new_database_replaces_a_damaged_one_and_refuses_to_replace_an_intact_or_newer_one(
+async def test_new_database_replaces_a_damaged_one_and_refuses_to_replace_an_intact_one_or_another_version(
     paths: InstancePaths,
 ) -> None:
     await write(paths, "aaaa1111")
     with pytest.raises(IllegalState, match="is intact"):
         await open_database(paths, new=True)
+    for version in (99, 9):
+        with closing(sqlite3.connect(paths.database)) as db:
+            db.execute(f"PRAGMA user_version = {version}")
+        with pytest.raises(DatabaseRefused, match=f"has version {version}"):
+            await open_database(paths, new=True)
     with closing(sqlite3.connect(paths.database)) as db:
-        db.execute("PRAGMA user_version = 99")
-    with pytest.raises(DatabaseRefused, match="has version 99"):
+        db.execute(f"PRAGMA user_version = {max(MIGRATIONS)}")
+        db.execute("UPDATE schemas SET version = 99 WHERE name = 'budgets'")
+        db.commit()
+    with pytest.raises(DatabaseRefused, match="has version 99 of its budgets"):
         await open_database(paths, new=True)
     Path(paths.database).write_bytes(b"no database" * 1000)
     async with await open_database(paths, new=True) as store:

@@ -145,7 +145,7 @@ async def test_failed_handler_does_not_stop_the_other_timers(store: Store, error
 
 
 async def test_timer_of_a_newer_version_stays(store: Store) -> None:
-    unknown = Timer("aaaa1111", TimerKind("not yet invented"), iso(time.time() - 1))
+    unknown = Timer("aaaa1111", "not yet invented", iso(time.time() - 1))
     recorded = Recorded(store)
     await set_timer(store, unknown, timer("other", -1))
     async with running(store, recorded):

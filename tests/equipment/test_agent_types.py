@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from sm.config import AgentConfig, Config, Definition, read_definition
-from sm.config.model import Claude, Command, DefaultCapabilities
+from sm.config.model import Command, DefaultCapabilities
 from sm.core.items import ItemKind, ProjectItem
 from sm.core.models import Capabilities, Workspace
 from sm.equipment import directories
@@ -19,7 +19,8 @@ from sm.equipment.agreements import Agreements
 from sm.equipment.directories import Directory, definition_items
 from sm.errors import ConfigError, ExternalError, NotPermitted, UnknownAgentType
 from sm.paths import InstancePaths
-from sm.providers import PROVIDERS
+from sm.providers import make_providers
+from sm.providers.claude.section import ClaudeSection
 from tests import samples
 from tests.waits import NEVER_S
 
@@ -36,14 +37,15 @@ class World:
         for directory in (self.shop_sm, self.shop_claude, self.user_sm, self.user_claude):
             directory.mkdir(parents=True)
         config.setdefault(
-            "claude", Claude(agent_configs={"Engineer": AgentConfig(model="sonnet", description="codes")})
+            "claude",
+            ClaudeSection(agent_configs={"Engineer": AgentConfig(model="sonnet", description="codes")}),
         )
         config.setdefault("commands", {"Sh": Command(command=("sh",))})
         loaded = Config(**config)
         self.types = AgentTypes(
             loaded,
             InstancePaths(str(self.sm / "config.yaml"), str(self.sm / "state")),
-            {name: make(loaded) for name, make in PROVIDERS.items()},
+            make_providers(loaded),
             Agreements(str(path / "agreements.json")),
         )
 
@@ -155,7 +157,7 @@ def test_claude_directory_follows_the_configured_environment(tmp_path: Path) -> 
     other = tmp_path / "other" / "agents"
     other.mkdir(parents=True)
     define(other, "elsewhere")
-    world = World(tmp_path, claude=Claude(env={"CLAUDE_CONFIG_DIR": str(other.parent)}))
+    world = World(tmp_path, claude=ClaudeSection(env={"CLAUDE_CONFIG_DIR": str(other.parent)}))
     assert "elsewhere" in world.origins()
 
 

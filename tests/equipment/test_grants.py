@@ -15,7 +15,6 @@ from typing import Any
 
 import pytest
 
-from sm.config import Claude
 from sm.core.models import IDENTITY, Capabilities, Session, Workspace
 from sm.core.states import TrustLevel
 from sm.equipment.agreements import Agreements
@@ -24,8 +23,9 @@ from sm.equipment.mcp import project_servers, server_items
 from sm.equipment.skills import SkillSearch
 from sm.errors import UsageError
 from sm.policy.environment import DENIED_IN_SANDBOX
-from sm.providers.claude import ClaudeProvider
-from sm.providers.command import CommandProvider
+from sm.providers.claude.plan import ClaudeProvider
+from sm.providers.claude.section import ClaudeSection
+from sm.providers.command.provider import CommandProvider
 from sm.sandboxes.home import ContainerHome
 from tests import samples
 from tests.instance import until
@@ -50,7 +50,7 @@ class Team:
         self.shop.mkdir()
         self.user_file = self.home / ".claude.json"
         self.shop_file = self.shop / ".mcp.json"
-        self.provider = ClaudeProvider(Claude(), (), is_root=False)
+        self.provider = ClaudeProvider(ClaudeSection(), (), is_root=False)
         self.agreements_file = root / "agreements.json"
         self.agreements = Agreements(str(self.agreements_file))
         self.container_home = root / "container"

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from sm.config import Claude
 from sm.core.items import ItemKind, ProjectItem
 from sm.equipment.agreements import Agreements
 from sm.equipment.project_items import ProjectItems, ProjectListing
 from sm.errors import IllegalState, StorageFull
-from sm.providers.claude import ClaudeProvider
-from sm.providers.command import CommandProvider
+from sm.providers.claude.plan import ClaudeProvider
+from sm.providers.claude.section import ClaudeSection
+from sm.providers.command.provider import CommandProvider
 
 
 class Project:
@@ -27,7 +27,10 @@ class Project:
         self.file = self.directory / ".mcp.json"
         self.state = root / "state"
         self.state.mkdir()
-        providers = {"claude": ClaudeProvider(Claude(), (), is_root=False), "command": CommandProvider({})}
+        providers = {
+            "claude": ClaudeProvider(ClaudeSection(), (), is_root=False),
+            "command": CommandProvider({}),
+        }
         self.items = ProjectItems(providers, Agreements(str(self.state / "agreements.json")))
 
     def write(self, **servers: Any) -> None:

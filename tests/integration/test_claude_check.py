@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from sm.linux.processes import environments
-from sm.providers import CHECKS
+from sm.providers import make_check
 from tests import claude_cli
 from tests.claude_fixtures import scripted_api
 from tests.claude_instance import ClaudeInstance
@@ -17,7 +17,7 @@ from tests.instance import Instance, until
 from tests.scripted_api import ScriptedApi
 
 api = scripted_api("module")
-NAMES = [contract.name for contract in CHECKS["claude"]().contracts]
+NAMES = [contract.name for contract in make_check("claude").contracts]
 WRAPPER = """\
 #!/bin/sh
 case $1 in --version) echo 9.9.9;; *) {};; esac

@@ -1,4 +1,4 @@
-"""The contract of Kernel: processes, pidfds and terminals, on this machine and played.
+"""The contract of KernelCalls: processes, pidfds and terminals, on this machine and played.
 
 The tests ask the functions of the room, which read what the kernel says.
 """

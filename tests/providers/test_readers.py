@@ -14,7 +14,7 @@ from sm.core.models import Process
 from sm.core.observation import Activity, Source
 from sm.core.requests import Answer, Request
 from sm.core.states import RequestState
-from sm.providers.claude import ClaudeProvider
+from sm.providers.claude.plan import ClaudeProvider
 from sm.providers.readers import HookReader, Readers, ScreenReader, StateReader, TranscriptReader
 from tests import samples
 from tests.providers import scripted

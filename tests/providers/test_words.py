@@ -1,4 +1,4 @@
-"""Only providers/claude uses claude's words, and there the patterns of readers have none: they are in its dialect.
+"""Only the package of an agent CLI or an engine uses its words, and the package of claude has its own in its dialect.
 
 ALLOWED and OWN_PATTERNS list the exceptions with their reasons.
 """
@@ -9,59 +9,40 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import sm
+from sm import registry
 from sm.providers.claude.hooks import EVENTS
 
 SOURCE = Path(sm.__file__).parent
 CLAUDE_ROOM = SOURCE / "providers" / "claude"
-ANY = {"any"}
-"""Every word is allowed."""
 ALLOWED: dict[str, tuple[str, set[str]]] = {
-    "providers/__init__.py": (
-        "the registry",
+    "registry.py": (
+        "the registries",
         {
-            *("claude", "_claude", "_claude_check", "ClaudeCheck", "CLAUDE_CONFIG_DIR"),
-            *("sm.providers.claude", "sm.providers.claude.check.contracts"),
+            *("claude", "sm.providers.claude", "codex", "sm.providers.codex"),
+            *("docker", "sm.sandboxes.docker"),
         },
     ),
-    "config/__init__.py": ("exports the section", {"Claude"}),
-    "config/model.py": ("the section `claude` and what it may hold", ANY),
+    "monitor/completion/words/english.py": ("words of final messages", {"docker", "dockeri"}),
     "config/fields.py": ("the kinds of fields of the section, with examples", {"Bash", "claude"}),
-    "config/loading.py": ("finds mistakes in the section, and its files", {"claude", "claude.toml"}),
-    "config/example.py": ("shows the section", {"claude-sonnet"}),
     "config/definitions.py": (
         "its messages name a key of the section and give a tool as an example",
         {"claude.agent_configs", "Bash"},
     ),
-    "config/sandbox.py": (
-        "protects files that claude executes, and refuses its variable",
-        {".claude", "CLAUDE_CODE_SANDBOXED"},
-    ),
-    "policy/mounts.py": ("refuses to mount the directory of claude's user", {".claude"}),
-    "policy/rules.py": ("`auto_allow` and `auto_deny` of the section are about claude's tools", ANY),
-    "policy/shell.py": ("as rules.py", ANY),
-    "wire.py": ("a member of the messages of its MCP client", {"claudecode"}),
-    "api/answers/agents.py": ("documents what stands on the wire", {"claude"}),
+    "policy/rules.py": ("its messages give tools as examples", {"Bash", "claude"}),
+    "wire_types/agents.py": ("documents what stands on the wire", {"claude"}),
     "api/answers/sessions.py": ("documents what stands on the wire", {"claude"}),
-    "api/routes/agents.py": ("a parameter on the wire", {"claude_config_dir", "CLAUDE_CONFIG_DIR"}),
-    "api/answers/sandbox.py": ("documents what stands on the wire", {"claude"}),
-    "api/routes/sandbox.py": ("documents what stands on the wire", {"claude"}),
-    "cli/commands/sandbox.py": ("the programs that an image can have", {"claude"}),
-    "sandboxes/docker/build.py": ("the programs that an image can have", {"claude", "CLAUDE"}),
-    "sessions/sandboxing.py": (
-        "starts the login of a program of the image",
-        {"claude", "CLAUDE_CODE_SANDBOXED"},
-    ),
+    "wire_types/sandbox.py": ("documents what stands on the wire", {"claude"}),
     "cli/__init__.py": ("the help of `sm trust`", {"claude"}),
     "cli/commands/spawn.py": ("the help of --preset names a key of the section", {"claude.presets"}),
-    "cli/mcp/client_config.py": (
-        "the clients of `sm mcp --print-config`",
-        {".claude.json", "_claude", "claude"},
-    ),
-    "cli/hook/formats.py": ("registers `sm hook claude`", {"claude", "PermissionRequest"}),
-    "core/request_lines.py": ("a request on the wire does not say that it is a plan", {"ExitPlanMode"}),
 }
 """By module: the reason, and the allowed words."""
-NAMED = re.compile(r"[\w.-]*claude[\w.-]*", re.IGNORECASE)
+PACKAGES = {
+    name: SOURCE.joinpath(*package.split(".")[1:])
+    for name, package in {**registry.PROVIDERS, **registry.ENGINES}.items()
+    if name != "command"  # an English word, and any program
+}
+"""The folder of each package of the registries."""
+NAMED = re.compile(rf"[\w.-]*(?:{'|'.join(PACKAGES)})[\w.-]*", re.IGNORECASE)
 TOOLS = (
     "AskUserQuestion ExitPlanMode MultiEdit NotebookEdit WebFetch WebSearch TodoWrite Bash BashOutput".split()
 )
@@ -70,18 +51,20 @@ ALSO_ENGLISH = {"Read", "Edit", "Write", "Glob", "Grep", "Skill", "Stop", "Notif
 UNMISTAKABLE = re.compile(rf"\b(?:{'|'.join({*TOOLS, *EVENTS} - ALSO_ENGLISH)})\b")
 
 
-MENTION = re.compile(rf"claude|{UNMISTAKABLE.pattern}|[\"'](?:{'|'.join(ALSO_ENGLISH)})[\"']", re.IGNORECASE)
-"""Found in every module with a word of claude: the others need not be parsed."""
+MENTION = re.compile(
+    rf"{'|'.join(PACKAGES)}|{UNMISTAKABLE.pattern}|[\"'](?:{'|'.join(ALSO_ENGLISH)})[\"']", re.IGNORECASE
+)
+"""Found in every module with a word of a package: the others need not be parsed."""
 
 
 def words_of(text: str) -> Iterator[str]:
-    """Words of claude in an identifier or a text."""
+    """Words of a package in an identifier or a text."""
     yield from (name.rstrip(".") for name in NAMED.findall(text))
     yield from UNMISTAKABLE.findall(text)
 
 
 def words_in(tree: ast.AST) -> Iterator[str]:
-    """Words of claude in the identifiers and string constants of a module, except docstrings."""
+    """Words of a package in the identifiers and string constants of a module, except docstrings."""
     docstrings = {
         id(node.value)
         for node in ast.walk(tree)
@@ -105,19 +88,19 @@ def words_in(tree: ast.AST) -> Iterator[str]:
 def words_by_module() -> dict[str, set[str]]:
     words: dict[str, set[str]] = {}
     for path in SOURCE.rglob("*.py"):
-        if CLAUDE_ROOM in path.parents or not MENTION.search(text := path.read_text()):
+        if not MENTION.search(text := path.read_text()):
             continue
-        if used := set(words_in(ast.parse(text))):
+        own = next((name for name, folder in PACKAGES.items() if folder in path.parents), None)
+        used = set(words_in(ast.parse(text)))
+        if own is not None:
+            used = {word for word in used if any(name in word.lower() for name in PACKAGES if name != own)}
+        if used:
             words[str(path.relative_to(SOURCE))] = used
     return words
 
 
-def test_words_of_claude_are_used_only_in_providers_claude_and_allowed_modules() -> None:
-    used = words_by_module()
-    for path, (_, words) in ALLOWED.items():
-        if words is ANY:
-            used.pop(path, None)
-    assert used == {path: words for path, (_, words) in ALLOWED.items() if words is not ANY}
+def test_words_of_a_package_are_used_only_in_it_and_in_allowed_modules() -> None:
+    assert words_by_module() == {path: words for path, (_, words) in ALLOWED.items()}
 
 
 def test_words_in_finds_words_in_names_and_texts_but_not_in_docstrings() -> None:

@@ -18,7 +18,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from sm.errors import SmError
-from sm.providers import CHECKS
+from sm.providers import make_check
 from sm.providers.kept_programs import KeptPrograms
 from tests.record.catalogue import SCENES
 from tests.record.comparison import differences
@@ -66,7 +66,7 @@ def recordings(directory: Path) -> dict[str, dict[str, Scene]]:
 
 def install(word: str, directory: str) -> str:
     """Install a version with npm, and return the path of the program. Raises SmError."""
-    kept = KeptPrograms(CHECKS["claude"]().package, directory, f"{directory}/bin")
+    kept = KeptPrograms(make_check("claude").package, directory, f"{directory}/bin")
     version = kept.newest() if word == NEWEST else word
     kept.install(version)
     return kept.program(version)

@@ -17,7 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self, TypeVar
 
-from sm.config import AgentConfig, Claude
+from sm.config import AgentConfig
 from sm.core.models import SpawnRequest
 from sm.core.requests import Answer, Request
 from sm.core.states import RequestState
@@ -26,6 +26,7 @@ from sm.providers.base import PlanContext, ProgramFacts
 from sm.providers.claude.check.home import QUIET, locations, seed
 from sm.providers.claude.check.scripted_api import ModelRequest, ScriptedApi
 from sm.providers.claude.plan import ClaudeProvider
+from sm.providers.claude.section import ClaudeSection
 from tests import samples
 from tests.record.placeholders import ROOT_PREFIX, steady_rows
 
@@ -192,7 +193,9 @@ class ClaudeStage:
 
     @property
     def _provider(self) -> ClaudeProvider:
-        return ClaudeProvider(Claude(default_command=(self.program.path,)), ("Recorded",), is_root=False)
+        return ClaudeProvider(
+            ClaudeSection(default_command=(self.program.path,)), ("Recorded",), is_root=False
+        )
 
     def _context(self, arguments: Sequence[str]) -> PlanContext:
         session = replace(

@@ -12,7 +12,7 @@ from sm.core.states import TrustLevel
 from sm.errors import UsageError
 from sm.paths import InstancePaths
 from sm.policy.environment import DENIED_IN_SANDBOX
-from sm.providers import PROVIDERS
+from sm.providers import make_providers
 from sm.sessions.environment import Environments, check_sandboxed, denied_warnings
 from tests.samples import AT, session
 
@@ -43,7 +43,7 @@ def given(
     added: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
     """The complete environment of a session whose caller has the variables SHELL."""
-    plan = PROVIDERS[provider](config())
+    plan = make_providers(config())[provider]
     variables = environments.given(of, workspace, plan, SHELL, configured or {}, added or {})
     return dict(environments.complete(of, variables, has_prompt_file=True))
 

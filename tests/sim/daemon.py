@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
+from functools import partial
 
 from aiohttp import web
 
@@ -16,6 +17,7 @@ from sm.api.middleware import KernelIdentifier
 from sm.api.sockets import AGENT_SOCKET_LIMITS, SOCKET_LIMITS, Listener, Site, listen
 from sm.config import load
 from sm.core.models import Exit
+from sm.core.programs import engine_of
 from sm.daemon.database import open_database
 from sm.daemon.lock import InstanceLock, instance_lock
 from sm.daemon.main import make_directories, write_command
@@ -24,6 +26,10 @@ from sm.daemon.start import catch_up, running_parts
 from sm.daemon.wiring import DaemonParts
 from sm.monitor.program_checks import RunCheck
 from sm.paths import InstancePaths
+from sm.sandboxes import make_engine
+from sm.sandboxes.docker.parts import DockerEngine
+from sm.sandboxes.docker.program import PROGRAM
+from sm.sandboxes.engine import ContainerEngine, EngineContext
 from sm.store import Store
 from sm.store.audit import Audit
 from tests.sim.clocks import Clocks
@@ -65,6 +71,13 @@ class DaemonOptions:
     containment: Containment | None = None
     check_program: RunCheck = no_check
     """No real program runs in a simulation."""
+
+
+def played_engine(access: PlayedAccess, context: EngineContext) -> ContainerEngine:
+    """Make the engine that the configuration names. Docker is played."""
+    if engine_of(context.config.sandbox.engine) is PROGRAM:
+        return DockerEngine(context, access)
+    return make_engine(context)
 
 
 class Daemon:
@@ -185,7 +198,9 @@ class Daemon:
                 containment=self._options.containment,
                 started_s=around.clocks.steady(),
                 stopping=self._stopping,
-                sandboxing=SandboxParts(loaded.config, paths, store, way_in=WAY_IN, access=access),
+                sandboxing=SandboxParts(
+                    loaded.config, paths, store, way_in=WAY_IN, make_engine=partial(played_engine, access)
+                ),
                 wall=around.clocks.wall,
                 steady=around.clocks.steady,
                 check_program=self._options.check_program,

@@ -87,7 +87,7 @@ class PlayedProcess:
 
 
 class PlayedKernel:
-    """`Kernel` of the played processes. It outlives every daemon."""
+    """`KernelCalls` of the played processes. It outlives every daemon."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -212,7 +212,7 @@ class PlayedKernel:
             raise ProcessLookupError(errno.ESRCH, "no such process")
         self.signal(process, number)
 
-    # Kernel
+    # KernelCalls
 
     def read(self, path: str) -> bytes:
         for mount, reader in self.file_systems.items():

@@ -16,9 +16,9 @@ PARK = Park(ParkKind.QUOTA, "session limit", 1.0, 2.0, account=ACCOUNT.name)
 OPUS = replace(PARK, model="opus", until=None)
 
 
-async def test_database_of_version_7_has_its_accounts_and_parks(tmp_path: Path) -> None:
+async def test_database_of_version_10_has_its_accounts_and_parks(tmp_path: Path) -> None:
     path = tmp_path / "sm.db"
-    shutil.copy(DATA / "v7.db", path)
+    shutil.copy(DATA / "v10.db", path)
     async with await Store.open(str(path)) as store:
         assert store.mail.open.accounts == {golden.ACCOUNT.name: golden.ACCOUNT}
         assert list(store.mail.open.parks.values()) == sorted(golden.PARKS, key=lambda park: park.model)

@@ -761,63 +761,33 @@ def version(path: str) -> int:
         return int(other.execute("PRAGMA user_version").fetchone()[0])
 
 
-async def test_database_of_version_1_is_migrated_after_a_backup(path: str) -> None:
-    Path(path).write_bytes((GOLDEN / "v1.db").read_bytes())
+async def test_database_of_version_10_is_migrated_after_a_backup(path: str) -> None:
+    shutil.copy(GOLDEN / "v10.db", path)
     async with await Store.open(path) as store:
-        assert store.mail.open.messages == {}
-        assert [(e.id, e.kind) for e in store.mail.open.effects.values()] == [(1, "start")]
-        await done(
-            store, lambda tx: tx.mail.add_message(message(tx.mail.new_id("messages"), "aaaa1111"), "x")
-        )
-        await commit(store, lambda tx: tx.mail.add_notice(notice(1, session_id="aaaa2222")))
-        assert store.mail.open.messages == {1: message(1, "aaaa1111")}
-    assert version(path) == len(MIGRATIONS)
-    assert sorted(backups(path)) == sorted(f"{path}.v{n}.backup" for n in range(1, len(MIGRATIONS)))
-    assert version(f"{path}.v1.backup") == 1
-    with closing(sqlite3.connect(f"{path}.v1.backup")) as other, other:
+        assert store.sessions["aaaa1111"] == golden.RUNNING
+        assert store.workspaces["night"] == golden.SUPERVISED
+        assert store.mail.open.messages == {1: golden.MESSAGE}
+        assert store.mail.open.requests == {1: golden.OFFERED, 3: golden.FOUND}
+        assert await store.mail.request(2) == golden.RULED
+        assert store.mail.open.timers == {timer.key: timer for timer in golden.TIMERS}
+    assert version(path) == max(MIGRATIONS)
+    assert backups(path) == [f"{path}.v10.backup"]
+    assert version(f"{path}.v10.backup") == 10
+    with closing(sqlite3.connect(f"{path}.v10.backup")) as other, other:
         assert other.execute("SELECT id, status FROM sessions ORDER BY id").fetchall() == [
             ("aaaa1111", "running"),
             ("aaaa2222", "completed"),
+            ("aaaa3333", "spawned"),
+            ("aaaa4444", "idle"),
         ]
 
 
 async def test_migration_replaces_backup_of_a_failed_attempt(path: str) -> None:
-    Path(path).write_bytes((GOLDEN / "v1.db").read_bytes())
-    Path(f"{path}.v1.backup").write_bytes(b"half of it")
+    shutil.copy(GOLDEN / "v10.db", path)
+    Path(f"{path}.v10.backup").write_bytes(b"half of it")
     async with await Store.open(path):
         pass
-    assert version(f"{path}.v1.backup") == 1
-
-
-async def test_database_of_version_2_still_opens(path: str) -> None:
-    Path(path).write_bytes((GOLDEN / "v2.db").read_bytes())
-    async with await Store.open(path) as store:
-        assert store.instance == "5d0f2c57-0c5b-4b57-8a55-2a2b1f0e9c22"
-        assert {s.id: s.status for s in store.sessions.values()} == {
-            "aaaa1111": Status.RUNNING,
-            "aaaa2222": Status.COMPLETED,
-        }
-        assert store.mail.open.messages == {
-            # The reason is stored in the database of that version, so new wordings do not change it.
-            2: message(2, expires_at=LATER, reason="it has not taken it yet"),
-            3: message(3, "aaaa1111", sender="sm"),
-        }
-        assert store.mail.open.requests == {1: request(1, expires_at=LATER), 2: replace(FULL_REQUEST, id=2)}
-        assert store.mail.open.notices == {2: notice(2, "request:1", kind=NoticeKind.REQUEST)}
-        assert await store.mail.message(1) == replace(FULL_MESSAGE, id=1, state=MessageState.SUBMITTED)
-        assert await store.mail.texts([1, 2, 3, 4]) == {
-            1: "done with it",
-            2: "päth\n\tand more",
-            3: "child x cömpleted",
-            4: "",
-        }
-        assert [(e.id, e.kind) for e in store.mail.open.effects.values()] == [(1, "close")]
-        assert [e.message for e in await store.events(sessions=["aaaa3333"])] == ["Child aaaa3333 started"]
-        assert store.last_seq == 3
-        assert await store.mail.lost() == 0
-        # New numbers do not repeat old numbers.
-        assert [store.mail.numbers[t] for t in ("messages", "requests", "notices", "outbox")] == [4, 2, 2, 1]
-    assert sorted(backups(path)) == sorted(f"{path}.v{n}.backup" for n in range(2, len(MIGRATIONS)))
+    assert version(f"{path}.v10.backup") == 10
 
 
 async def test_transaction_rejected_by_the_database_does_not_affect_others(store: Store) -> None:
@@ -832,24 +802,6 @@ async def test_transaction_rejected_by_the_database_does_not_affect_others(store
     assert isinstance(outcomes[0], InternalError)
     assert outcomes[1] is None
     assert set(store.mail.open.messages) == {6}
-
-
-async def test_database_of_version_5_still_opens(path: str) -> None:
-    shutil.copy(GOLDEN / "v5.db", path)
-    async with await Store.open(path) as store:
-        assert store.mail.open.requests == {1: golden.OFFERED}
-        assert await store.mail.request(2) == golden.RULED
-    assert sorted(backups(path)) == sorted(f"{path}.v{n}.backup" for n in range(5, len(MIGRATIONS)))
-
-
-async def test_database_of_version_6_still_opens(path: str) -> None:
-    shutil.copy(GOLDEN / "v6.db", path)
-    async with await Store.open(path) as store:
-        assert store.sessions["aaaa1111"] == golden.RUNNING
-        assert store.workspaces["night"] == golden.SUPERVISED
-        assert store.mail.open.requests == {1: golden.OFFERED, 3: golden.FOUND}
-        assert store.mail.open.timers == {timer.key: timer for timer in golden.TIMERS}
-    assert sorted(backups(path)) == sorted(f"{path}.v{n}.backup" for n in range(6, len(MIGRATIONS)))
 
 
 async def test_request_is_found_by_the_key_of_its_hook(store: Store) -> None:

@@ -18,9 +18,9 @@ BOB = Pairing("telegram:4712", "Bob", BridgeLevel.SANDBOXED, None, AT, "telegram
 ASKED = PairRequest(1, "telegram:4713", "Cy", PairState.OPEN, AT, AT)
 
 
-async def test_database_of_version_8_has_its_pairings_and_requests(tmp_path: Path) -> None:
+async def test_database_of_version_10_has_its_pairings_and_requests(tmp_path: Path) -> None:
     path = tmp_path / "sm.db"
-    shutil.copy(DATA / "v8.db", path)
+    shutil.copy(DATA / "v10.db", path)
     async with await Store.open(str(path)) as store:
         assert store.mail.open.pairings == {golden.PAIRING.user: golden.PAIRING}
         assert store.mail.open.pair_requests == {1: golden.PAIR_REQUEST}

@@ -10,7 +10,7 @@ from tests import golden
 from tests.store.test_pairings import DATA
 
 
-async def test_database_of_version_9_has_its_pauses(tmp_path: Path) -> None:
+async def test_database_of_version_10_has_its_pauses(tmp_path: Path) -> None:
     path = tmp_path / "sm.db"
     shutil.copy(DATA / "v10.db", path)
     async with await Store.open(str(path)) as store:

@@ -18,7 +18,7 @@ async def test_database_of_version_13_still_opens(tmp_path: Path) -> None:
         assert store.sessions[golden.VERSIONED.id] == golden.VERSIONED
 
 
-@pytest.mark.parametrize("name", ["v1.db", "v12.db"])
+@pytest.mark.parametrize("name", ["v10.db", "v12.db"])
 async def test_sessions_of_an_older_database_have_no_version(tmp_path: Path, name: str) -> None:
     path = tmp_path / "sm.db"
     shutil.copy(DATA / name, path)

@@ -143,7 +143,7 @@ async def test_follow_ups_stay_after_the_removal(store: Store) -> None:
 
 async def test_older_database_has_no_sums_of_removed_sessions(tmp_path: Path) -> None:
     path = tmp_path / "sm.db"
-    shutil.copy(DATA / "v9.db", path)
+    shutil.copy(DATA / "v10.db", path)
     async with await Store.open(str(path)) as store:
         assert await store.sums.removed() == []
         assert await store.sums.work_since("", slots=True) == []

@@ -41,8 +41,8 @@ def texts(store: Store) -> list[str]:
     return [call.parameters["text"] for call in store.mail.open.outgoing.values()]
 
 
-async def test_database_of_version_8_has_its_calls_and_chats(path: str) -> None:
-    shutil.copy(DATA / "v8.db", path)
+async def test_database_of_version_10_has_its_calls_and_chats(path: str) -> None:
+    shutil.copy(DATA / "v10.db", path)
     async with await Store.open(path) as store:
         assert store.mail.open.outgoing == {1: golden.OUTGOING}
         assert await store.telegram.chats() == [golden.CHAT, golden.MIGRATED]

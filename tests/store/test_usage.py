@@ -9,8 +9,7 @@ import pytest
 from sm.core.statuses import Status
 from sm.core.usage import UNREAD, FilePosition, ToolUse, Usage
 from sm.errors import InternalError
-from sm.store import Store, Transaction, backups
-from sm.store.migrations import MIGRATIONS
+from sm.store import Store, Transaction
 from tests import golden
 from tests.samples import AT, LAUNCH, commit, session
 
@@ -179,14 +178,15 @@ async def test_tokens_since_a_time_leave_out_the_cache(store: Store) -> None:
 # ------------------------------------------------------------------------------------------ older databases
 
 
-async def test_database_of_version_3_still_opens(tmp_path: Path) -> None:
+async def test_database_of_version_10_has_its_usage(tmp_path: Path) -> None:
     path = tmp_path / "sm.db"
-    path.write_bytes((GOLDEN / "v3.db").read_bytes())
+    path.write_bytes((GOLDEN / "v10.db").read_bytes())
     async with await Store.open(str(path)) as store:
         assert store.instance == golden.INSTANCE
-        running = replace(golden.RUNNING, workspace=None, worktree=None, branch=None)
-        assert dict(store.sessions) == {s.id: s for s in (running, replace(golden.COMPLETED, seen_at=AT))}
-        assert store.mail.open.messages == {1: golden.MESSAGE}
+        completed = replace(golden.COMPLETED, seen_at=AT)
+        assert dict(store.sessions) == {
+            s.id: s for s in (golden.RUNNING, completed, golden.PAIRED, golden.PAUSED)
+        }
         measures = store.measures
         assert await measures.positions("aaaa1111") == golden.TRANSCRIPTS
         assert await measures.usage("aaaa1111") == [
@@ -201,22 +201,3 @@ async def test_database_of_version_3_still_opens(tmp_path: Path) -> None:
         await done(store, lambda tx: tx.measures.tools("aaaa1111", golden.TOOLS))
         assert await measures.tools("aaaa1111") == {"Bash": 2, "Agent": 1}
         assert await outputs(store) == {(HAIKU, True): 30, (OPUS, False): 121}
-    assert sorted(backups(str(path))) == sorted(f"{path}.v{n}.backup" for n in range(3, len(MIGRATIONS)))
-
-
-@pytest.mark.parametrize("version", [1, 2])
-async def test_older_database_has_no_usage_and_accepts_new_usage(tmp_path: Path, version: int) -> None:
-    path = tmp_path / "sm.db"
-    path.write_bytes((GOLDEN / f"v{version}.db").read_bytes())
-    async with await Store.open(str(path)) as store:
-        old = store.sessions["aaaa1111"]
-        assert (old.conversation, old.transcript) == (None, None)
-        measures = store.measures
-        assert [
-            await measures.positions(old.id),
-            await measures.usage(old.id),
-            await measures.tools(old.id),
-        ] == [{}, [], {}]
-        assert await measures.facts(old.id) == {}
-        await count(store, used("m1", 5))
-        assert await outputs(store) == {(OPUS, False): 5}

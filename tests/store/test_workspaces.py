@@ -1,4 +1,4 @@
-"""Workspaces in the database, and the migration of older names of trust levels."""
+"""Workspaces in the database."""
 
 import sqlite3
 from contextlib import closing
@@ -11,7 +11,6 @@ from sm.core.models import Capabilities, Workspace
 from sm.core.states import TrustLevel
 from sm.errors import IllegalState
 from sm.store import Store, Transaction
-from sm.store.migrations import MIGRATIONS
 from tests import golden
 from tests.samples import AT, commit
 
@@ -76,48 +75,8 @@ async def test_unreadable_workspace_values_load_as_the_most_restrictive(tmp_path
 # ------------------------------------------------------------------------------------------ older databases
 
 
-async def test_database_of_version_4_still_opens(tmp_path: Path) -> None:
+async def test_database_of_version_10_has_its_workspaces(tmp_path: Path) -> None:
     path = tmp_path / "sm.db"
-    path.write_bytes((GOLDEN / "v4.db").read_bytes())
+    path.write_bytes((GOLDEN / "v10.db").read_bytes())
     async with await Store.open(str(path)) as store:
-        completed = replace(golden.COMPLETED, seen_at=AT)
-        assert dict(store.sessions) == {s.id: s for s in (golden.RUNNING, completed)}
-        assert dict(store.workspaces) == {w.slug: w for w in golden.WORKSPACES}
-    backups = sorted(p.name for p in tmp_path.glob("*.backup"))
-    assert backups == sorted(f"sm.db.v{n}.backup" for n in range(4, len(MIGRATIONS)))
-
-
-async def test_migration_maps_older_names_of_trust_levels(tmp_path: Path) -> None:
-    """`v3-legacy.db` is `v3.db` with a row for each name in both columns."""
-    path = tmp_path / "sm.db"
-    path.write_bytes((GOLDEN / "v3-legacy.db").read_bytes())
-    with closing(sqlite3.connect(path)) as db, db:
-        rows = db.execute("SELECT id, trust_level FROM sessions WHERE id LIKE 'bbbb%' ORDER BY id").fetchall()
-    db.close()
-    names = [
-        "trusted",
-        "full",
-        "vault",
-        " Vault ",
-        "UNTRUSTED",
-        "untrusted",
-        "direct",
-        "sandboxed",
-        "root",
-        "",
-    ]
-    assert [name for _, name in rows] == names
-    async with await Store.open(str(path)) as store:
-        kept = {i: store.sessions[i] for i, _ in rows}
-        direct = [name for i, name in rows if kept[i].trust_level is TrustLevel.DIRECT]
-        assert direct == ["trusted", "full", "vault", " Vault ", "direct"]
-        assert all(s.trust_level is s.effective_mode for s in kept.values())
-    with closing(sqlite3.connect(path)) as db, db:
-        after = {name for (name,) in db.execute("SELECT trust_level FROM sessions").fetchall()}
-    db.close()
-    assert after == {
-        "direct",
-        "sandboxed",
-        "root",
-        "",
-    }  # unknown names are kept and load as the least trusted level
+        assert dict(store.workspaces) == {w.slug: w for w in (*golden.WORKSPACES, golden.SUPERVISED)}

@@ -17,6 +17,7 @@ from sm.core.models import Caller, Session
 from sm.errors import AnswersQuestion, DirectoryNotTrusted, RateLimited, SmError, Unauthenticated
 from sm.policy.access import Action
 from sm.services import Services
+from sm.wire_types.sparse import Sparse
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +123,10 @@ class ApiRequest:
 
 
 def json_answer(value: object) -> web.Response:
+    if isinstance(value, list):
+        value = [item.as_json() if isinstance(item, Sparse) else item for item in value]
+    elif isinstance(value, Sparse):
+        value = value.as_json()
     return web.Response(body=orjson.dumps(value), content_type="application/json")
 
 

@@ -3,10 +3,11 @@
 from collections.abc import Sequence
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field, GetPydanticSchema, WithJsonSchema
+from pydantic import BeforeValidator, Field, GetPydanticSchema
 from pydantic_core import core_schema
 
 from sm.errors import UsageError
+from sm.wire_types.fields import narrowed
 
 REQUIRED = "x-required"
 """The key in a field's JSON schema that makes the field required."""
@@ -18,23 +19,11 @@ def doc(description: str, **schema: Any) -> Any:
     return Field(description=description or None, json_schema_extra=schema or None)
 
 
-def schema(type: str, **more: Any) -> WithJsonSchema:
-    """Documents a value with a narrower schema than its Python type has."""
-    return WithJsonSchema({"type": type, **more})
-
-
-def words(values: Sequence[str]) -> WithJsonSchema:
-    """Documents a text as one of `values`, without a check."""
-    return WithJsonSchema({"type": "string", "enum": [str(value) for value in values]})
-
-
-Time = Annotated[str, schema("string", format="date-time")]
-LongText = Annotated[str, schema("string", maxLength=10_000)]
+LongText = Annotated[str, narrowed("string", maxLength=10_000)]
 Seconds = Annotated[float, Field(ge=0, le=86_400)]
-WholeNumber = Annotated[int, Field(ge=-_NUMBER_MAX, le=_NUMBER_MAX), schema("integer")]
-Anything = Annotated[dict[str, Any], schema("object")]
+WholeNumber = Annotated[int, Field(ge=-_NUMBER_MAX, le=_NUMBER_MAX), narrowed("integer")]
 
-Present = Annotated[bool, BeforeValidator(lambda value: True), schema("string", enum=["1"])]
+Present = Annotated[bool, BeforeValidator(lambda value: True), narrowed("string", enum=["1"])]
 """A parameter of a query that is true when present, with any value."""
 
 

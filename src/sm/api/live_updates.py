@@ -7,7 +7,6 @@ import orjson
 from aiohttp import web
 
 from sm.api.answers.live import LiveRowView, LiveUpdateView, TreeView
-from sm.api.answers.usage import TokensView
 from sm.api.views import Views, build_view
 from sm.core.attention import UNSEEN, Attention
 from sm.core.live import LiveRow
@@ -15,6 +14,7 @@ from sm.core.timestamps import iso
 from sm.core.tree_totals import Totals, TreePart, TreeTotals
 from sm.core.usage import TokenCounts, ToolUse
 from sm.services import LiveNews, SessionFilter
+from sm.wire_types.usage import TokensView
 
 _PART_BYTES = 512 * 1024
 """About the size of an event. A client refuses lines of more than 4 MiB."""

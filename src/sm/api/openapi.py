@@ -1,9 +1,11 @@
 """Generates docs/openapi.json from the route table: `python -m sm.api.openapi > docs/openapi.json`."""
 
+import dataclasses
+import inspect
 import json
 import sys
 import textwrap
-from typing import Any, get_type_hints
+from typing import Any
 
 from aiohttp import web
 from pydantic import TypeAdapter
@@ -19,7 +21,7 @@ from sm.api.routes import ROUTES
 from sm.core.attribute_docs import attribute_docs
 from sm.errors import BY_CODE
 from sm.wire import KEY_HEADER, KEY_MAX, PROTOCOL, PROTOCOL_HEADER
-from sm.wire_types import TIME, Time
+from sm.wire_types.sparse import Sparse, json_name
 
 Schema = dict[str, Any]
 
@@ -105,22 +107,13 @@ class _Generator(GenerateJsonSchema):
     def model_schema(self, schema: core_schema.ModelSchema) -> JsonSchemaValue:
         plain = _plain(super().model_schema(schema))
         declared = getattr(schema["cls"], "declared", None)
-        return plain if declared is None else _documented(plain, declared)
-
-    def dataclass_schema(self, schema: core_schema.DataclassSchema) -> JsonSchemaValue:
-        return _documented(_plain(super().dataclass_schema(schema)), schema["cls"])
+        return plain if declared is None else _described(plain, declared)
 
     def typed_dict_schema(self, schema: core_schema.TypedDictSchema) -> JsonSchemaValue:
         return _plain(super().typed_dict_schema(schema))
 
-
-def _documented(schema: JsonSchemaValue, type: type) -> JsonSchemaValue:
-    """The schema with the docstrings below the attributes of the class as descriptions, and the formats of times."""
-    texts, properties = attribute_docs(type), schema["properties"]
-    for name, hint in get_type_hints(type, include_extras=True).items():
-        described = {"description": " ".join(texts[name].split())} if name in texts else {}
-        properties[name] = {**described, **properties[name], **({"format": TIME} if hint == Time else {})}
-    return schema
+    def dataclass_schema(self, schema: core_schema.DataclassSchema) -> JsonSchemaValue:
+        return _described(_plain(super().dataclass_schema(schema)), schema["cls"])
 
 
 def _plain(schema: JsonSchemaValue) -> JsonSchemaValue:
@@ -133,6 +126,21 @@ def _plain(schema: JsonSchemaValue) -> JsonSchemaValue:
             field.pop("default", None)
     if required:
         schema["required"] = required
+    return schema
+
+
+def _described(schema: JsonSchemaValue, cls: type) -> JsonSchemaValue:
+    """Add the docstrings of a dataclass and of its fields to its schema."""
+    if cls.__doc__ and not cls.__doc__.startswith(
+        f"{cls.__name__}("
+    ):  # as `dataclass` writes it where there is none
+        schema["description"] = inspect.cleandoc(cls.__doc__)
+    for base in filter(dataclasses.is_dataclass, cls.__mro__):
+        for name, text in attribute_docs(base).items():
+            schema["properties"][name].setdefault("description", " ".join(text.split()))
+    if issubclass(cls, Sparse):
+        schema["properties"] = {json_name(name): field for name, field in schema["properties"].items()}
+        schema["required"] = [json_name(name) for name in schema["required"]]
     return schema
 
 

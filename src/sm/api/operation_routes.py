@@ -12,7 +12,7 @@ from sm.api.context import ApiRequest
 from sm.api.route import Route
 from sm.core.capability_parts import capability_parts
 from sm.core.models import RequestKey
-from sm.kernel import Call
+from sm.kernel import OperationCall
 from sm.operations import Operation
 
 
@@ -31,7 +31,7 @@ def operation_route(operation: Operation) -> Route:
         if operation.arguments is not None:
             arguments = operation.arguments(**dict(_values(body)))
         use_case = request.services.use_cases[operation]
-        return await use_case(Call(request.caller, target, arguments, key))
+        return await use_case(OperationCall(request.caller, target, arguments, key))
 
     is_read = operation.method == "GET"
     return Route(

@@ -5,12 +5,13 @@ from typing import Annotated, Self
 from aiohttp import web
 from pydantic import AfterValidator, BaseModel, ConfigDict
 
-from sm.api.fields import Present, choice, count, doc, schema
+from sm.api.fields import Present, choice, count, doc
 from sm.core.states import EventType
 from sm.core.statuses import Status
 from sm.core.timestamps import epoch_s, iso
 from sm.errors import UsageError
 from sm.services import SessionFilter
+from sm.wire_types.fields import narrowed
 
 WAIT_MAX_S = 25.0
 """The longest wait of one request, shorter than a client's timeout. For a longer wait a client repeats the request."""
@@ -38,7 +39,7 @@ def _moment(text: str) -> str:
         raise UsageError(f"{text[:40]!r} is not a time", "use ISO 8601: 2026-01-31T10:00:00Z") from None
 
 
-Moment = Annotated[str, AfterValidator(_moment), schema("string", format="date-time")]
+Moment = Annotated[str, AfterValidator(_moment), narrowed("string", format="date-time")]
 """A time, normalized so that times compare as texts. Raises UsageError."""
 
 

@@ -8,9 +8,6 @@ from typing import Any, TypeVar, cast
 
 import orjson
 
-from sm.api.answers.events import EventView
-from sm.api.answers.messages import LetterView, MessageView
-from sm.api.answers.requests import RequestView
 from sm.api.answers.sessions import (
     FailureView,
     LossView,
@@ -21,7 +18,6 @@ from sm.api.answers.sessions import (
     SessionWithSums,
     StartedView,
 )
-from sm.api.answers.workspaces import WorkspaceView
 from sm.api.sums import session_sums_json
 from sm.core.labels import label, label_of, short_label
 from sm.core.lifecycle import is_live
@@ -35,6 +31,10 @@ from sm.messaging.messages import RenderedMessage
 from sm.services import Services
 from sm.sessions.manager import SessionResult
 from sm.sessions.restore import RestoreResult
+from sm.wire_types.events import EventView
+from sm.wire_types.messages import LetterView, MessageView
+from sm.wire_types.requests import RequestView
+from sm.wire_types.workspaces import CapabilitiesView, WorkspaceView
 
 View = TypeVar("View")
 SessionTexts = dict[str, tuple[Session, int | None, bool, str | None, orjson.Fragment]]
@@ -181,7 +181,9 @@ class Views:
             WorkspaceView,
             workspace,
             working_dir=workspace.directory,
-            capabilities={kind: "all" if names is None else names for kind, names in given.items()},
+            capabilities=CapabilitiesView(
+                **{kind: "all" if names is None else names for kind, names in given.items()}
+            ),
             sessions=len(sessions),
             live=sum(is_live(s.status) for s in sessions),
         )
@@ -192,14 +194,16 @@ class Views:
             message,
             message_id=message.id,
             status=message.state,
-            **{"from": message.sender},
+            from_=message.sender,
             from_label=self._label_of(message.sender),
             label=self.recipient(message.session_id),
             held_until=message.held_until if message.is_held else None,
         )
 
     def letter(self, rendered: RenderedMessage) -> LetterView:
-        return {**self.message(rendered.message), "text": rendered.text, "shown": rendered.shown}
+        return build_view(
+            LetterView, self.message(rendered.message), text=rendered.text, shown=rendered.shown
+        )
 
     def recipient(self, session_id: str | None) -> str:
         """The recipient of a message, for people."""
@@ -228,8 +232,8 @@ def _with_sums(text: orjson.Fragment, own: Totals, tree: Totals, now_s: float) -
 
 def build_view(view: type[View], source: object, **own: Any) -> View:
     """An object of the documented type `view`, with the values in `own`, and attributes of `source` for the rest."""
-    fields = view.__annotations__
-    return cast(View, {name: own[name] if name in own else getattr(source, name) for name in fields})
+    fields = getattr(view, "__dataclass_fields__", view.__annotations__)
+    return view(**{name: own[name] if name in own else getattr(source, name) for name in fields})
 
 
 def session_json(

@@ -7,7 +7,8 @@ from typing import Any
 from sm.board.board_action import Target
 from sm.board.needs import BoardNeed, NeedKind
 from sm.board.row import DONE, FAILED, BoardRow
-from sm.board.words import context_bar, count_of_tokens, dollars
+from sm.board.words import context_bar, count_of_tokens
+from sm.core.dollars import dollars
 from sm.core.lines import clock, line
 from sm.core.quotation import wrapped_at_blanks
 from sm.core.request_lines import request_details

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sm.board.words import dollars, shown, status_word
+from sm.board.words import shown, status_word
+from sm.core.dollars import dollars
 from sm.core.lines import plural
 from sm.core.pause_states import PauseState, held_words
 from sm.core.session_lines import ended_children, failure_words, fallback_mark, has_process, pause_state

@@ -46,10 +46,6 @@ def sign_of(status: str, *, stale: bool, waits: bool) -> str:
     return SIGNS[Status.WAITING_INPUT] if waits else "?" if stale else SIGNS.get(status, "·")
 
 
-def dollars(cost: float | None) -> str:
-    return "-" if cost is None else f"${cost:,.2f}"
-
-
 def count_of_tokens(tokens: "TokensData | None") -> str:
     """The input and output together: `950`, `12k` or `3.4M`; the cache is in the cost only."""
     if tokens is None:

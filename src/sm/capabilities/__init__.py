@@ -1,4 +1,4 @@
-"""Optional functions of sm, each with its tables, timers, settings and operations. The kernel names none of them."""
+"""Optional functions of sm, each with its tables, settings and operations. The kernel names none of them."""
 
 CAPABILITIES: tuple[str, ...] = ("budgets", "restarts", "warnings")
 """The packages of this room that sm has. Without one of them, everything else works."""

@@ -1,6 +1,6 @@
 """Finds the programs of agent CLIs that agents on this machine start, for commands.
 
-The copy of the client in a container has no providers, so all imports of them are inside the functions.
+The copy of the client in a container has only a part of each provider, so all imports of them are inside the functions.
 """
 
 from collections.abc import Iterable
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 
 def _complete(context: click.Context, parameter: click.Parameter, incomplete: str) -> Iterable[str]:
-    from sm.providers import CHECKS
+    from sm.providers import checked_providers
 
-    return [name for name in CHECKS if name.startswith(incomplete)]
+    return [name for name in checked_providers() if name.startswith(incomplete)]
 
 
 name_argument = click.argument("name", metavar="NAME", shell_complete=_complete)
@@ -28,11 +28,11 @@ name_argument = click.argument("name", metavar="NAME", shell_complete=_complete)
 
 def check_of(name: str) -> "ProgramCheck":
     """Return the contracts of a provider. Raises UsageError for a provider without contracts."""
-    from sm.providers import CHECKS
+    from sm.providers import checked_providers, make_check
 
-    if name not in CHECKS:
-        raise UsageError(f"there are no contracts with {name[:40]!r}", f"one of: {', '.join(CHECKS)}")
-    return CHECKS[name]()
+    if name not in (checks := checked_providers()):
+        raise UsageError(f"there are no contracts with {name[:40]!r}", f"one of: {', '.join(checks)}")
+    return make_check(name)
 
 
 def kept_programs(instance: Instance, name: str) -> "KeptPrograms":
@@ -48,9 +48,9 @@ def configured_program(instance: Instance, name: str) -> str | None:
     Raises ConfigError.
     """
     from sm.config import load
-    from sm.providers import PROVIDERS
+    from sm.providers import make_providers
 
-    return PROVIDERS[name](load(instance.paths.config).config).program
+    return make_providers(load(instance.paths.config).config)[name].program
 
 
 def names_no_path(instance: Instance, name: str) -> bool:

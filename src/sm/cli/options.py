@@ -185,9 +185,9 @@ def agent_types_query(session_id: str | None, workspace: str | None) -> dict[str
     """Build the query of /v1/agents for the agent types that a spawn from here would find."""
     query: dict[str, object] = {"workspace": workspace}
     if session_id is None:
-        from sm.providers import LOCATION_VARIABLES
+        from sm.core.programs import location_variables
 
-        query |= {name.lower(): os.environ.get(name) for name in LOCATION_VARIABLES}
+        query |= {name.lower(): os.environ.get(name) for name in location_variables()}
         try:
             query["cwd"] = current_directory()
         except UsageError:

@@ -29,12 +29,12 @@ def explain(error: UnknownAgentType, instance: Instance, directory: str, name: s
 def _definition_above(instance: Instance, directory: str, name: str) -> tuple[str, str] | None:
     """The project's directory and the path of the definition."""
     from sm.config import load
-    from sm.providers import PROVIDERS
+    from sm.providers import make_providers
 
     if not _NAME.fullmatch(name):
         return None
     config = load(instance.paths.config).config
-    definitions = [make(config).definitions for make in PROVIDERS.values()]
+    definitions = [provider.definitions for provider in make_providers(config).values()]
     places = [(".sm", "agents"), *(known.project_directory for known in definitions if known is not None)]
     home = os.path.expanduser("~")
     at = os.path.realpath(directory)

@@ -21,13 +21,12 @@ _EFFECT_MAX = 1_000
 def find_setup(instance: Instance) -> "tuple[str, Setup]":
     """Find the provider whose agents ask for trust. Raises ConfigError; IllegalState without such a provider."""
     from sm.config import load
-    from sm.providers import PROVIDERS
+    from sm.providers import make_providers
 
     config = load(instance.paths.config).config
-    for name, make in PROVIDERS.items():
-        setup = make(config).setup
-        if setup is not None:
-            return name, setup
+    for name, provider in make_providers(config).items():
+        if provider.setup is not None:
+            return name, provider.setup
     raise IllegalState("no agent provider asks whether a directory is trusted")
 
 

@@ -21,7 +21,7 @@ _ERRORS_MAX_BYTES = 1 << 20
 _KEPT_VARIABLES = (
     "HOME", "USER", "LOGNAME", "SHELL", "PATH", "LANG", "TZ", "SM_HOME", "TMUX_TMPDIR", "HTTPS_PROXY", "NO_PROXY",
 )  # fmt: skip
-_KEPT_PREFIXES = ("LC_", "XDG_", "DOCKER_")
+_KEPT_PREFIXES = ("LC_", "XDG_")
 # Signals that `nohup`, a background shell or Python ignores would stay ignored after exec, also in agents.
 _RESET_SIGNALS = (
     signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE, signal.SIGCHLD,
@@ -72,10 +72,11 @@ def _lock_error() -> DaemonUnavailable:
 
 def environment(environ: Mapping[str, str]) -> dict[str, str]:
     """Select the variables that the daemon may inherit from the command that starts it."""
+    from sm.core.programs import engine_programs
+
+    prefixes = (*_KEPT_PREFIXES, *(engine.variable_prefix for engine in engine_programs()))
     return {
-        name: value
-        for name, value in environ.items()
-        if name in _KEPT_VARIABLES or name.startswith(_KEPT_PREFIXES)
+        name: value for name, value in environ.items() if name in _KEPT_VARIABLES or name.startswith(prefixes)
     }
 
 

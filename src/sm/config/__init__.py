@@ -3,6 +3,7 @@
 Only the daemon and the commands that show or check the configuration import this room: pydantic takes 100 ms.
 """
 
+from sm.config.agents import AgentConfig, ModelArgs, ModelPrices, SummarizerSettings
 from sm.config.changes import NEEDS_RESTART, ConfigChanges, take_over
 from sm.config.definitions import (
     DEFINITION_KEYS,
@@ -14,17 +15,12 @@ from sm.config.definitions import (
 from sm.config.example import example
 from sm.config.faults import QuotaSettings
 from sm.config.fields import is_agent_type, is_model
-from sm.config.loading import LoadedConfig, Stamp, load, read_briefing, stamp_of
+from sm.config.loading import LoadedConfig, Stamp, load, read_text, stamp_of
 from sm.config.model import (
-    AgentConfig,
-    Claude,
     Cleanup,
     Command,
     Config,
     Limits,
-    ModelArgs,
-    ModelPrices,
-    SummarizerSettings,
     Webhook,
 )
 from sm.config.sandbox import SandboxOptions, SandboxSection, bytes_of, split_mount
@@ -36,7 +32,6 @@ __all__ = [
     "DEFINITION_MAX_BYTES",
     "NEEDS_RESTART",
     "AgentConfig",
-    "Claude",
     "Cleanup",
     "Command",
     "Config",
@@ -58,8 +53,8 @@ __all__ = [
     "is_agent_type",
     "is_model",
     "load",
-    "read_briefing",
     "read_definition",
+    "read_text",
     "read_token",
     "sandbox_for",
     "sandbox_settings",

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 import yaml
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, ValidationInfo
 
+from sm.config.agents import AgentConfig
+from sm.config.capability_keys import keys_of_capabilities
 from sm.config.fields import Lifecycle, Model, Text
 from sm.config.loading import Document, yaml_mistake
-from sm.config.model import AgentConfig, keys_of_capabilities
 from sm.errors import ConfigError
 from sm.section import Section
 

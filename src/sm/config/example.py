@@ -1,14 +1,19 @@
 """Generates config.yaml.example from the model."""
 
+import functools
+import inspect
 import textwrap
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 
 import yaml
 from pydantic import BaseModel
 
-from sm.config.model import Command, Config, ModelPrices
+from sm.config.model import Command, Config
+from sm.config.section import ProviderSection
 from sm.core.attribute_docs import attribute_docs
 from sm.core.states import TrustLevel
+from sm.section import Section
 
 _HEAD = """\
 # Configuration of sm: every key with its default. sm reads $SM_HOME/config.yaml or, without
@@ -21,7 +26,6 @@ _HEAD = """\
 """
 _EXAMPLES: Mapping[str, tuple[str, BaseModel]] = {
     "commands": ("Reviewer", Command(command=("python3", "review.py"), env={"REVIEW_DEPTH": "2"})),
-    "prices": ("claude-sonnet", ModelPrices(input=3, output=15)),
 }
 """Commented examples for keys that hold sections with user-defined names, empty by default."""
 
@@ -33,10 +37,30 @@ def example() -> str:
     return "\n".join(lines)
 
 
+@functools.cache
+def descriptions(section: type[BaseModel]) -> Mapping[str, str]:
+    """Read the docstring below each key from the source of a section and of its base classes.
+
+    A section of a provider is described by the docstring of its class. pydantic can read docstrings too
+    (`use_attribute_docstrings`), but for each section at its import: a tenth of the start of the daemon, which shows no
+    description.
+    """
+    found: dict[str, str] = {}
+    for base in reversed(section.__mro__):
+        if issubclass(base, Section) and base is not Section:
+            with suppress(OSError):  # a generated class has no source
+                found |= attribute_docs(base)
+    for name, field in section.model_fields.items():
+        if isinstance(field.default, ProviderSection):
+            found[name] = inspect.cleandoc(type(field.default).__doc__ or "")
+    return found
+
+
 def _example_of(section: BaseModel, depth: int, *, described: bool = True) -> Iterator[str]:
     """`described`: all keys with their descriptions; otherwise only keys that differ from their defaults."""
     space = "  " * depth
-    described_keys = attribute_docs(type(section)) if described else {}
+    examples = {**_EXAMPLES, **(section.examples if isinstance(section, ProviderSection) else {})}
+    described_keys = descriptions(type(section)) if described else {}
     for name, field in type(section).model_fields.items():
         value = getattr(section, name)
         if not described and value == field.default:
@@ -55,8 +79,8 @@ def _example_of(section: BaseModel, depth: int, *, described: bool = True) -> It
             yield from _named_sections(value, depth + 1)
         else:
             yield from _entry(name, value, space)
-        if name in _EXAMPLES:
-            key, example = _EXAMPLES[name]
+        if name in examples:
+            key, example = examples[name]
             yield f"{space}# for example:"
             yield from (f"{space}# {line}" for line in (f"{name}:", *_named_sections({key: example}, 1)))
         if depth == 0:

@@ -8,8 +8,9 @@ from pydantic import AfterValidator, BeforeValidator, Field
 
 from sm.core.completion_pattern import CompletionPattern
 from sm.core.observation import Source
+from sm.core.programs import is_question
 from sm.core.states import TrustLevel
-from sm.policy.rules import NEVER_ALLOWED, RULES_MAX, parse_rule
+from sm.policy.rules import RULES_MAX, parse_rule
 from sm.policy.trust import normalize_trust_level
 
 _AGENT_TYPE = r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}"
@@ -78,7 +79,7 @@ def _rule(value: str) -> str:
 
 
 def _allow_rule(value: str) -> str:
-    if parse_rule(_without_nul(value)).tool in NEVER_ALLOWED:
+    if is_question(parse_rule(_without_nul(value)).tool):
         raise ValueError("cannot be allowed by a rule: questions need an answer")
     return value
 

@@ -23,9 +23,6 @@ MAX_BYTES = 256 * 1024
 MISTAKES_MAX = 20
 """More mistakes in a file are only counted."""
 _MAX_DEPTH = 32
-BRIEFING_MAX_BYTES = 32 * 1024
-_DIALECT = "dialect/claude.toml"
-"""The default of `claude.dialect`, in the directory of the configuration."""
 _HINT = "show every key with its default: sm config --example"
 
 
@@ -204,7 +201,7 @@ def load(path: str) -> LoadedConfig:
     """
     read, warnings = _read(path)
     if read is None:
-        return _with_dialect(path, LoadedConfig(Config().model_copy(deep=True), files={path: None}))
+        return _with_files_beside(path, LoadedConfig(Config().model_copy(deep=True), files={path: None}))
     content = read.data
     try:
         text = content.decode("utf-8")
@@ -221,12 +218,13 @@ def load(path: str) -> LoadedConfig:
     document.data = _merged(document.data, Config())
     config = document.validate(Config)
     files: dict[str, Stamp | None] = {path: _stamp(read.status)}
-    if config is not None and config.claude.briefing is not None:
-        files[config.claude.briefing] = stamp_of(config.claude.briefing)
-        try:
-            read_briefing(config.claude.briefing)
-        except ConfigError as error:
-            document.mistake(("claude", "briefing"), error.message)
+    for name, section in () if config is None else config.provider_sections().items():
+        for key, named, read_named in section.files():
+            files[named] = stamp_of(named)
+            try:
+                read_named(named)
+            except ConfigError as error:
+                document.mistake((name, key), error.message)
     token = None
     if config is not None and config.telegram.token_file is not None:
         try:
@@ -240,17 +238,20 @@ def load(path: str) -> LoadedConfig:
         raise ConfigError("\n".join(lines), _HINT)
     # pydantic gives the same default sections to every configuration.
     own = config.model_copy(deep=True)
-    return _with_dialect(path, LoadedConfig(own, (*warnings, *_overridden(config)), token, files))
+    return _with_files_beside(path, LoadedConfig(own, (*warnings, *_overridden(config)), token, files))
 
 
-def _with_dialect(path: str, loaded: LoadedConfig) -> LoadedConfig:
-    """Find the operator's dialect, which may be beside the configuration at `path`."""
-    config = loaded.config
-    used = config.claude.dialect or f"{os.path.dirname(path)}/{_DIALECT}"
-    stamp = stamp_of(used)
-    if config.claude.dialect is None and stamp is not None:
-        config = config.model_copy(update={"claude": config.claude.model_copy(update={"dialect": used})})
-    return replace(loaded, config=config, files={**loaded.files, used: stamp})
+def _with_files_beside(path: str, loaded: LoadedConfig) -> LoadedConfig:
+    """Find the files of providers that may be beside the configuration at `path`."""
+    config, files = loaded.config, dict(loaded.files)
+    for name, section in config.provider_sections().items():
+        for key, file in section.beside.items():
+            used = getattr(section, key) or f"{os.path.dirname(path)}/{file}"
+            files[used] = stamp_of(used)
+            if getattr(section, key) is None and files[used] is not None:
+                section = section.model_copy(update={key: used})
+                config = config.model_copy(update={name: section})
+    return replace(loaded, config=config, files=files)
 
 
 def _bounded(path: str, limit_bytes: int) -> Content:
@@ -331,10 +332,10 @@ def _merged_map(entries: dict[str, Any], defaults: dict[str, BaseModel]) -> dict
     return merged | {name: entry for name, entry in entries.items() if name.lower() not in shipped}
 
 
-def read_briefing(path: str) -> str:
-    """The text of `claude.briefing`. Raises ConfigError."""
+def read_text(path: str, limit_bytes: int) -> str:
+    """Read a text that a key names. Raises ConfigError."""
     try:
-        content = _bounded(path, BRIEFING_MAX_BYTES).data
+        content = _bounded(path, limit_bytes).data
     except FileNotFoundError as error:
         raise ConfigError(f"cannot read {path}: {str(error.strerror).lower()}") from None
     if b"\0" in content:
@@ -348,7 +349,8 @@ def read_briefing(path: str) -> str:
 def _duplicates(data: Any) -> Iterator[tuple[_Path, str]]:
     """Duplicate agent types, also names that differ only in case: names of sessions are in lower case."""
     seen: dict[str, tuple[str, str]] = {}
-    for section in (("commands",), ("claude", "agent_configs")):
+    providers = Config().provider_sections()
+    for section in (("commands",), *((name, "agent_configs") for name in providers)):
         here = data
         for part in section:
             here = here.get(part) if isinstance(here, dict) else None
@@ -363,7 +365,8 @@ def _duplicates(data: Any) -> Iterator[tuple[_Path, str]]:
 
 def _overridden(config: Config) -> Iterator[str]:
     environments = {f"commands.{name}": command.env for name, command in config.commands.items()}
-    for where, environment in {**environments, "claude": config.claude.env}.items():
+    environments |= {name: section.env for name, section in config.provider_sections().items()}
+    for where, environment in environments.items():
         for variable in sorted(SET_BY_SM & environment.keys()):
             yield f"`{where}.env.{variable}` has no effect: sm sets it itself"
 

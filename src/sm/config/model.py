@@ -1,72 +1,45 @@
 """The model of config.yaml: every key with its type, default and description."""
 
-from types import new_class
-from typing import TYPE_CHECKING, Annotated, Literal, Self
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, create_model
 
+from sm import registry
+from sm.config.capability_keys import keys_of_capabilities
 from sm.config.faults import QuotaSettings, RetrySettings
 from sm.config.fields import (
     NOTHING,
     AbsolutePath,
     AgentType,
-    AllowRules,
     CompletionPatterns,
-    DenyRules,
     EvidenceSource,
     FileName,
     FriendlyNamePattern,
     Lifecycle,
-    Model,
-    Name,
     Names,
-    Price,
     Program,
-    ProgramOrName,
     ShortIdPattern,
     Skills,
     Text,
     TimeOfDay,
-    Tool,
     Trust,
     Url,
     Variable,
 )
 from sm.config.sandbox import SandboxSection
+from sm.config.section import ProviderSection
 from sm.config.telegram import TelegramSection
 from sm.config.web import WebSection
-from sm.core.capability_parts import capability_parts
 from sm.core.models import IDENTITY
+from sm.core.programs import agent_programs
 from sm.core.states import TrustLevel
 from sm.section import Section
 
+_Kind = TypeVar("_Kind", bound=Section)
+
 SET_BY_SM = frozenset({*IDENTITY, "SM_PROMPT_FILE"})
 """Variables that sm sets last, overriding the configuration."""
-
-
-def keys_of_capabilities(*names: str) -> type[Section]:
-    """A section with the keys that the modules `settings` of capabilities have under the first of these names."""
-    added = (
-        next(filter(None, (getattr(part, name, None) for name in names)), None)
-        for part in capability_parts("settings")
-    )
-    return new_class(f"Capabilities_{names[0]}", (*filter(None, added),) or (Section,))
-
-
-if TYPE_CHECKING:
-
-    class _AgentKeys(Section):
-        """The keys of agent types that capabilities add."""
-
-    class _CommandKeys(Section):
-        """The keys of commands that capabilities add."""
-
-    class _Sections(Section):
-        """The sections that capabilities add."""
-
-else:
-    _AgentKeys, _Sections = keys_of_capabilities("AGENT"), keys_of_capabilities("CONFIG")
-    _CommandKeys = keys_of_capabilities("COMMAND", "AGENT")
 
 
 class TmuxSection(Section):
@@ -97,148 +70,17 @@ class CommandKeys(Section):
     """The mode of its sessions, as in child_agents.mode. null: that of the workspace."""
 
 
-class Command(_CommandKeys, CommandKeys):
+if TYPE_CHECKING:
+
+    class _CommandKeysOfCapabilities(Section):
+        """The keys of commands that capabilities add."""
+
+else:
+    _CommandKeysOfCapabilities = keys_of_capabilities("COMMAND", "AGENT")
+
+
+class Command(_CommandKeysOfCapabilities, CommandKeys):
     """An agent type that runs any program."""
-
-
-class ModelArgs(Section):
-    """Settings that `sm spawn --preset NAME` adds to those of the agent type."""
-
-    model: Model | None = None
-    """The model, as for claude --model. null: do not set a model here."""
-    args: tuple[Text, ...] = ()
-    """Options for claude. If an option is given twice, the last one applies."""
-
-
-class AgentKeys(ModelArgs):
-    """The keys of the kernel in `AgentConfig`."""
-
-    spawnable: bool = False
-    """Let sessions start this agent type with its own permission mode, even if their own mode allows less."""
-
-    description: Text | None = None
-    """The purpose of this agent type, in a few words. Agents see it when they choose a type to spawn."""
-    prompt: Text | None = None
-    """Text added at the end of the briefing."""
-    tools: tuple[Tool, ...] | None = None
-    """The built-in tools of claude that this agent type may use. null: all. An agent without Bash cannot
-    report to sm."""
-    lifecycle: Lifecycle | None = None
-    """The mode of its sessions, as in child_agents.mode. null: that of the workspace."""
-    mcp: bool = True
-    """Give this agent type the MCP server of sm, with the tools of docs/mcp.md."""
-    auto_allow: AllowRules = ()
-    """Rules for permissions that are granted without a question: Tool or Tool(PATTERN), such as Bash(npm test *),
-    Edit(src/*), WebFetch(https://example.org/*). `*` matches any text; mcp__SERVER__* matches every tool of a server.
-    A Bash pattern with `*` never matches a command with unquoted ; & | < > ( ) $ ` or a line break."""
-    auto_deny: DenyRules = ()
-    """Rules for permissions that are refused without a question. They override auto_allow. Bash(rm *) also matches
-    inside commands joined by ; && | and the like. Rules apply only to permissions that claude asks for: with
-    bypassPermissions it asks for none. Rules do not replace a sandbox."""
-
-
-class AgentConfig(_AgentKeys, AgentKeys):
-    """An agent type that runs Claude Code."""
-
-    @classmethod
-    def of_command(cls, command: Command) -> Self:
-        """The settings that commands share with agent types."""
-        shared = ("lifecycle", *_AgentKeys.model_fields)
-        return cls(**{name: getattr(command, name) for name in shared})
-
-
-class SummarizerSettings(Section):
-    enabled: bool = False
-    """Ask a model for the summary. This uses tokens of your account."""
-    model: Model = "haiku"
-    """The model that writes the summary."""
-    timeout_s: int = Field(default=60, ge=1, le=600)
-    """Maximum time in seconds for the answer of the model."""
-
-
-class ModelPrices(Section):
-    """Prices in US dollars per million tokens."""
-
-    input: Price
-    """US dollars per million input tokens."""
-    output: Price
-    """US dollars per million output tokens."""
-    cache_read: Price | None = None
-    """US dollars per million tokens read from the cache. null: a tenth of input."""
-    cache_write: Price | None = None
-    """US dollars per million tokens written to the cache. null: 1.25 times input."""
-
-
-_COORDINATOR = (
-    "You lead a team and do not change files yourself. Split the task into parts that do not depend on each other. "
-    "Start one agent for each part, with a name and a prompt that says what the part is, how to test it, and to report "
-    "with sm complete. Then end your turn: a message wakes you when an agent ends, asks a question or needs a "
-    "permission. Answer with sm answer, sm approve and sm deny; approve only what the part needs. When all agents have "
-    "ended, check their results, start an agent for what is missing, or run sm complete with a summary."
-)
-_COORDINATOR_RULES = (
-    *(f"Bash(sm {command} *)" for command in ("spawn", "approve", "deny", "answer", "kill", "wait")),
-    *(
-        f"mcp__sm__{tool}"
-        for tool in ("create_session", "answer_request", "control_session", "wait_for_sessions")
-    ),
-)
-_BYPASS = ("--permission-mode", "bypassPermissions")
-_PLAN = ("--permission-mode", "plan")
-
-
-class Claude(Section):
-    default_command: ProgramOrName = ("claude",)
-    """The program: its name, its absolute path, or a list of the program and its first arguments."""
-    default_args: tuple[Text, ...] = ()
-    """Options for every agent type in agent_configs."""
-    prompt_via: Literal["argument", "file"] = "argument"
-    """How claude gets the prompt. argument: on its command line, which `ps` shows to every user of this machine. file:
-    in a file that only you can read."""
-    env: dict[Variable, Text] = {}
-    """Variables added to the environment of the agent."""
-    check_new_versions: bool = True
-    """When agents start or run a claude that was not checked, run `sm check claude` in the background, with the lowest
-    priority. It spends no token."""
-    resume: Literal["full", "summary", "ask"] = "full"
-    """Handling of a restored conversation of 100,000 tokens or more whose last turn ended 70 minutes ago or earlier.
-    full: claude goes on with all of it. summary: sm sends `/compact` first. ask: claude may ask at its terminal,
-    depending on the account; the session waits for a person then."""
-    sessions_may_message: bool = False
-    """Let other claudes of the same user, also those that sm does not know, send messages to agents with claude's own
-    tools (ListAgents and SendMessage). No rule of sm applies to these messages; each one that begins a turn is a
-    warning in `sm events`. false: claude refuses them."""
-    briefing: AbsolutePath | None = None
-    """Absolute path of a text file that replaces the built-in briefing, which every agent gets before its task. sm
-    fills in {name} {id} {agent_type} {parent} {trust} {working_dir} {agent_types} {tools}."""
-    dialect: AbsolutePath | None = None
-    """Absolute path of a TOML file with words and facts of claude that count before those of sm, for a version that sm
-    does not understand yet (docs/guide/claude.md). null: dialect/claude.toml beside this file, if it is there."""
-    # No default type is `spawnable`: Engineer and Explore bypass all permissions, and any agent could gain these with
-    # one `sm spawn`. Only the operator may allow such an escalation.
-    agent_configs: Annotated[dict[AgentType, AgentConfig], NOTHING] = {
-        "Engineer": AgentConfig(model="sonnet", args=_BYPASS, description="changes and tests code"),
-        "Architect": AgentConfig(model="opus", args=_PLAN, description="designs and plans, changes no files"),
-        "Explore": AgentConfig(model="haiku", args=_BYPASS, description="searches and reads, quickly"),
-        "general-purpose": AgentConfig(model="sonnet", description="any other task"),
-        "Coordinator": AgentConfig(
-            model="opus",
-            description="leads a team: starts, approves, answers and kills agents without asking you",
-            prompt=_COORDINATOR,
-            auto_allow=_COORDINATOR_RULES,
-        ),
-    }
-    """Agent types that run Claude Code, by name. Your types are added to these; `NAME: null` removes one of these."""
-    presets: Annotated[dict[Name, ModelArgs], NOTHING] = {
-        "quick-fix": ModelArgs(model="sonnet", args=_BYPASS),
-        "deep-analysis": ModelArgs(model="opus", args=_PLAN),
-    }
-    """Settings that `sm spawn --preset NAME` adds, by name. Your presets are added to these; `NAME: null` removes one
-    of these."""
-    what: SummarizerSettings = SummarizerSettings()
-    """How `sm what` writes the summary of a session."""
-    prices: Annotated[dict[Model, ModelPrices], NOTHING] = {}
-    """Prices that differ from the public ones, by a prefix of the model's full name."""
 
 
 class KeepTerminals(Section):
@@ -448,14 +290,9 @@ class SessionSettings(Section):
     """Working directory without --working-dir. inherit: the caller's directory. specify:
     a spawn without --working-dir fails."""
     inherit_environment_vars: tuple[Variable, ...] = (
-        "SSH_AUTH_SOCK",
-        "PATH",
-        "ANTHROPIC_API_KEY",
-        "ANTHROPIC_BASE_URL",
-        "CLAUDE_CONFIG_DIR",
-        "OPENAI_API_KEY",
-        "HTTPS_PROXY",
-        "NO_PROXY",
+        *("SSH_AUTH_SOCK", "PATH"),
+        *(name for program in agent_programs() for name in program.inherited_variables),
+        *("HTTPS_PROXY", "NO_PROXY"),
     )
     """Variables that a session gets from the caller's environment, in addition to HOME, USER, LOGNAME, SHELL, LANG,
     LC_* and TZ."""
@@ -483,15 +320,37 @@ class McpSettings(Section):
     """Names of the tools that agents get, or all (docs/mcp.md)."""
 
 
-class KernelSections(Section):
-    """The keys of the kernel in `Config`."""
-
+class _Terminals(Section):
     default_trust: Trust = TrustLevel.SANDBOXED
     """Trust level of sessions spawned without --trust: sandboxed or direct."""
     tmux: TmuxSection = TmuxSection()
     """The terminals of agents. A change needs sm daemon restart."""
-    claude: Claude = Claude()
-    """Claude Code."""
+
+
+def with_sections(base: type[Section], sections: Mapping[str, type[Section]]) -> type[Section]:
+    """Add a section under each name to the keys of `base`, after its own."""
+    fields: dict[str, Any] = {name: (kind, kind()) for name, kind in sections.items()}
+    return create_model(f"{base.__name__}Extended", __base__=base, **fields)
+
+
+def _provider_sections() -> dict[str, type[ProviderSection]]:
+    """The sections of the packages of the registry, by the names of the providers."""
+    parts = {name: registry.part(package, "section") for name, package in registry.PROVIDERS.items()}
+    return {name: part.SECTION for name, part in parts.items() if part is not None}
+
+
+if TYPE_CHECKING:
+
+    class _WithProviders(_Terminals):
+        pass
+
+else:
+    _WithProviders = with_sections(_Terminals, _provider_sections())
+
+
+class KernelSections(_WithProviders):
+    """The keys of the kernel and of the providers in `Config`."""
+
     commands: Annotated[dict[AgentType, Command], NOTHING] = {}
     """Agent types that run any other program, by name."""
     child_agents: ChildAgents = ChildAgents()
@@ -527,11 +386,27 @@ class KernelSections(Section):
     """Settings of the daemon."""
 
 
+if TYPE_CHECKING:
+
+    class _Sections(Section):
+        """The sections that capabilities add."""
+
+else:
+    _Sections = keys_of_capabilities("CONFIG")
+
+
 class Config(_Sections, KernelSections):
     """The whole configuration. Without a file, all defaults apply."""
 
-    @property
-    def claude_agents(self) -> tuple[str, ...]:
-        """The agent types that run Claude Code. A command replaces a default type of the same name."""
+    def section(self, kind: type[_Kind]) -> _Kind:
+        """The section of this type."""
+        return next(value for _, value in self if type(value) is kind)
+
+    def provider_sections(self) -> dict[str, ProviderSection]:
+        """The sections of providers, by the names of the providers."""
+        return {name: value for name, value in self if isinstance(value, ProviderSection)}
+
+    def agent_types_of(self, section: ProviderSection) -> tuple[str, ...]:
+        """The agent types of a provider. A command replaces a default type of the same name."""
         taken = {name.lower() for name in self.commands}
-        return tuple(name for name in self.claude.agent_configs if name.lower() not in taken)
+        return tuple(name for name in section.agent_configs if name.lower() not in taken)

@@ -7,6 +7,7 @@ from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 
 from sm.config.fields import AbsolutePath, FileName, Text, Variable
 from sm.core.models import IDENTITY
+from sm.core.programs import agent_programs, engine_programs
 from sm.policy.environment import denied_in_sandbox
 from sm.policy.mounts import system_refusal
 from sm.section import Section
@@ -16,7 +17,7 @@ _SIZE = re.compile(r"([1-9][0-9]{0,9})([bkmg]?)")
 _SIZE_MAX = 1 << 50
 _MEMORY_MIN = "512m"
 """A start needs 300 MB of free memory in the container."""
-_OWN_VARIABLES = frozenset({*IDENTITY, "SM_PROMPT_FILE", "HOME", "PATH", "CLAUDE_CODE_SANDBOXED"})
+_OWN_VARIABLES = frozenset({*IDENTITY, "SM_PROMPT_FILE", "HOME", "PATH"})
 _MOUNTS_MAX = 100
 
 
@@ -41,7 +42,7 @@ def _memory(value: str) -> str:
 
 
 def _engine(value: str) -> str:
-    if not re.fullmatch(r"unix:///[^\0\s]+", value):
+    if not any(re.fullmatch(engine.url_pattern, value) for engine in engine_programs()):
         raise ValueError("must be the socket of an engine on this machine: unix:///PATH")
     return value
 
@@ -55,7 +56,7 @@ def _image(value: str) -> str:
 def _passed(name: str) -> str:
     if denied_in_sandbox(name):
         raise ValueError(f"{name} cannot be passed into a sandbox: it makes programs run other code")
-    if name in _OWN_VARIABLES:
+    if name in _OWN_VARIABLES or any(name in program.reserved_variables for program in agent_programs()):
         raise ValueError(f"{name} cannot be passed into a sandbox: sm sets it itself")
     return name
 
@@ -141,13 +142,9 @@ class SandboxOptions(Section):
     """Files and directories of this machine that containers see at the same path: /PATH or /PATH:ro read-only, /PATH:rw
     writable."""
     protect: tuple[ProtectedPath, ...] = (
-        ".git/hooks",
-        ".git/config",
-        ".claude/settings.json",
-        ".claude/settings.local.json",
-        ".mcp.json",
-        ".envrc",
-        ".vscode",
+        *(".git/hooks", ".git/config"),
+        *(name for program in agent_programs() for name in program.executed_files),
+        *(".envrc", ".vscode"),
     )
     """Paths in the directory of a workspace that agents cannot change, because programs on this machine run what they
     contain."""

@@ -1,4 +1,4 @@
-"""Reads the docstrings below the attributes of classes."""
+"""Reads the docstrings below the attributes of a class from its source. Slow: only for generated documents."""
 
 import ast
 import functools
@@ -8,24 +8,16 @@ from itertools import pairwise
 
 
 @functools.cache
-def attribute_docs(type: type) -> Mapping[str, str]:
-    """Read the docstring below each attribute from the source of a class and of its base classes.
-
-    pydantic can do this too (`use_attribute_docstrings`), but for each model at its import: a tenth of the start of
-    the daemon, which shows no description.
-    """
+def attribute_docs(cls: type) -> Mapping[str, str]:
+    """The docstring of each attribute with an annotation, without those of base classes."""
+    definition = ast.parse(inspect.getsource(cls)).body[0]
+    assert isinstance(definition, ast.ClassDef)
     found: dict[str, str] = {}
-    for base in reversed(type.__mro__):
-        try:
-            definition = ast.parse(inspect.getsource(base)).body[0]
-        except (TypeError, OSError):  # a class without a source, such as `object` or a generated one
-            continue
-        assert isinstance(definition, ast.ClassDef)
-        for key, below in pairwise(definition.body):
-            if isinstance(key, ast.AnnAssign) and isinstance(key.target, ast.Name):
-                match below:
-                    case ast.Expr(ast.Constant(str(text))):
-                        found[key.target.id] = inspect.cleandoc(text)
-                    case _:
-                        pass
+    for attribute, below in pairwise(definition.body):
+        if isinstance(attribute, ast.AnnAssign) and isinstance(attribute.target, ast.Name):
+            match below:
+                case ast.Expr(ast.Constant(str(text))):
+                    found[attribute.target.id] = inspect.cleandoc(text)
+                case _:
+                    pass
     return found

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime, tzinfo
 
 from sm.core.columns import columns, cut
+from sm.core.dollars import dollars
 from sm.core.lines import JsonObject, age, clock, line, plural
 
 SECTIONS = (
@@ -102,7 +103,7 @@ def _counts(digest: JsonObject) -> str:
     live = f"{len(digest['live'])} live"
     trees = [tree for tree in digest["spending"] if not tree.get("is_part")]
     costs = [_known_cost(tree) for tree in trees]
-    spent = [f"${sum(cost for cost in costs if cost):.2f} spent"] if any(costs) else []
+    spent = [f"{dollars(sum(cost for cost in costs if cost))} spent"] if any(costs) else []
     is_partial = any(tree["cost_usd"] is None for tree in trees)
     unpriced = ["some without a price"] if spent and is_partial else []
     return ", ".join([*(ended or ["nothing ended"]), *removed, live, *waiting, *spent, *unpriced])
@@ -123,10 +124,10 @@ def _entry(key: str, entry: JsonObject, now: datetime, width: int) -> str:
             command = f"; see: {line(entry['command'])}"  # in place of the commands at the end of the text
             return cut(line(entry["text"]), max(1, width - columns(command))) + command
         case "spending":
-            known, plus = _known_cost(entry), "+" if entry["cost_usd"] is None else ""
+            known = _known_cost(entry)
             is_partial = bool(entry.get("tokens_partial"))  # an older daemon says nothing of it
             unknown = "cost unknown" if is_partial else "no price"
-            cost = unknown if known is None else f"${known:.2f}{plus}"
+            cost = unknown if known is None else dollars(known, partial=entry["cost_usd"] is None)
             budget = f", budget {line(entry['budget'])}" if entry["budget"] else ""
             return f"{name}: {cost}, {entry['tokens_used']:,}{'+' if is_partial else ''} tokens{budget}"
         case "changes" if "reason" in entry:

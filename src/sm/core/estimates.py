@@ -35,14 +35,17 @@ class Basis(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """The totals at the end of a session. None: no evidence."""
+    """The totals at the end of a session, never below what it has used. None: no evidence. As in answers of the API."""
 
     seconds: Spread | None
+    """From the start to the completion."""
     tokens: Spread | None
+    """Input and output."""
     cost_usd: Spread | None
     samples: int
-    """The number of sessions or finished tasks that it rests on."""
+    """The number of completed sessions or finished tasks that it rests on."""
     basis: Basis
+    """`sessions`: completed ones of the same agent type and model, at least 5. `tasks`: its own finished ones."""
 
 
 def estimate_totals(

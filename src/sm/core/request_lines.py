@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from sm.core.lines import JsonObject, age, line
+from sm.core.programs import is_plan
 from sm.core.quotation import argument_lines, question_lines, quotation, wrapped_at_blanks
 from sm.core.request_words import words_of_kind
 from sm.core.session_lines import label, name_to_type
@@ -15,7 +16,6 @@ from sm.core.timestamps import span
 from sm.wire import encode
 
 _BY = {"rule": "by a rule", "terminal": "in the terminal"}
-_PLAN = "ExitPlanMode"
 _DELETED = "its texts were deleted with its session"
 
 
@@ -109,7 +109,7 @@ def _question(question: JsonObject) -> str:
 
 
 def _plan(request: JsonObject) -> str | None:
-    plan = (request["arguments"] or {}).get("plan") if request["tool"] == _PLAN else None
+    plan = (request["arguments"] or {}).get("plan") if is_plan(request["tool"]) else None
     return plan if isinstance(plan, str) and plan.strip() else None
 
 

@@ -19,7 +19,7 @@ class RequestWords:
     notice: Callable[[str, str, object], str]
     """An entry of a notice, from the session's label, the request's name and the arguments. Ends with a command."""
     amounts: Callable[[object], str] = lambda arguments: ""
-    """What a person may type to approve another amount; empty: nothing."""
+    """The text to type for another amount, with marks for the numbers; empty: there is none."""
 
 
 def words_of_kind(kind: str) -> RequestWords | None:

@@ -15,8 +15,18 @@ from contextlib import suppress
 from importlib.util import find_spec
 
 from sm.paths import INSIDE_CLIENT, INSIDE_HOME, InstancePaths
+from sm.registry import PROVIDERS
 
-_PARTS = ("__init__.py", "errors.py", "paths.py", "wire.py", "cli", "client", "core", "linux")
+_PARTS = (
+    *("__init__.py", "errors.py", "operations.py", "paths.py", "registry.py", "wire.py"),
+    *("capabilities", "cli", "client", "core", "linux", "wire_types"),
+    "providers/__init__.py",
+    *(
+        f"{package.removeprefix('sm.').replace('.', '/')}/{module}.py"
+        for package in PROVIDERS.values()
+        for module in ("__init__", "program", "wire_format")
+    ),
+)
 """The parts of the package `sm` that the commands of agents import. The others need compiled modules."""
 _LIBRARIES = ("click", "rich")
 _KEPT = 2

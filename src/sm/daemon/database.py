@@ -14,8 +14,10 @@ from sm.errors import AlreadyRunning, DatabaseRefused, IllegalState, NotFound
 from sm.linux.processes import pids_with_variable
 from sm.paths import InstancePaths
 from sm.store import Store
-from sm.store.backup import best_backup, count_sessions, is_blank, is_newer, restore, set_aside
+from sm.store.backup import best_backup, count_sessions, is_blank, restore, set_aside
 from sm.store.connection import backups, inspect, lost
+from sm.store.migrations import UnknownVersion
+from sm.store.part import known_schemas
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,10 +62,11 @@ def _earlier_instance(paths: InstancePaths) -> str | None:
 async def _clear(path: str) -> None:
     if not is_blank(path):
         try:
-            await inspect(path)
+            await inspect(path, known_schemas())
+        except UnknownVersion:
+            raise
         except DatabaseRefused:
-            if is_newer(path):
-                raise
+            pass
         else:
             raise IllegalState(f"database {path} is intact: --new is only for a lost one", "sm daemon start")
     set_aside(path, with_backups=True)

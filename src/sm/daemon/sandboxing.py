@@ -14,12 +14,8 @@ from sm.core.states import TrustLevel
 from sm.daemon.client_files import write_client
 from sm.errors import SandboxUnavailable, SmError
 from sm.paths import InstancePaths
-from sm.sandboxes import Sandboxes
-from sm.sandboxes.docker import programs
-from sm.sandboxes.docker.containers import Containers
-from sm.sandboxes.docker.engine import Engine, EngineAccess
-from sm.sandboxes.docker.image import Images
-from sm.sandboxes.docker.sandbox import ContainerSandbox
+from sm.sandboxes import Sandboxes, make_engine
+from sm.sandboxes.engine import EngineContext, MakeEngine
 from sm.sandboxes.host import HostSandbox
 from sm.sandboxes.seen_processes import SeenProcesses
 from sm.sandboxes.session_processes import SessionProcesses
@@ -36,7 +32,7 @@ class SandboxParts:
     """The parts of both sandboxes. The constructor starts nothing: the engine is asked when a session needs it.
 
     `way_in`: the argv that runs a launch script on this host. By default it is found with the first session.
-    `access`: the way to the engine, by default that of this machine.
+    `make_engine`: makes the engine, by default the one that the configuration names.
     """
 
     def __init__(
@@ -46,42 +42,34 @@ class SandboxParts:
         store: Store,
         *,
         way_in: tuple[str, ...] | None = None,
-        access: EngineAccess | None = None,
+        make_engine: MakeEngine = make_engine,
     ) -> None:
         self._store = store
         self._config = config
         self.writable = WritablePaths(store, lambda workspace: sandbox_for(config, workspace))
-        answered = partial(self._remember, Sighting.ENGINE)
-        self.engine = Engine(config.sandbox.engine, answered=answered, access=access)
-        self.images = Images(self.engine, config.sandbox, partial(self._remember, Sighting.IMAGE))
-        self.containers = Containers(
-            self.engine,
-            paths,
-            store.instance,
-            lambda workspace: sandbox_for(config, workspace),
-            self._workspace,
-            lambda: write_client(paths),
-            self.writable.record,
+        self.engine = make_engine(
+            EngineContext(
+                config,
+                paths,
+                store.instance,
+                self._workspace,
+                lambda: write_client(paths),
+                self.writable.record,
+                partial(self._remember, Sighting.ENGINE),
+                partial(self._remember, Sighting.IMAGE),
+            )
         )
+        containers = self.engine.containers
         self.session_processes = SessionProcesses(
             store.instance,
             paths.launch,
             self._agents,
-            lambda pid: self.containers.of_pid(pid) is not None,
-            self.containers.first_processes,
+            lambda pid: containers.of_pid(pid) is not None,
+            containers.first_processes,
             seen=SeenProcesses(paths.seen_processes),
         )
         self._host = HostSandbox(paths, self.session_processes, way_in=way_in)
-        self._container = ContainerSandbox(
-            self.engine,
-            self.containers,
-            self.images,
-            config,
-            paths,
-            self._workspace,
-            self.session_processes,
-        )
-        self.sandboxes = Sandboxes(self._host, self._container)
+        self.sandboxes = Sandboxes(self._host, self.engine.make_sandbox(self.session_processes))
         self.containment = Containment(self._contains, self._user)
 
     def _agents(self) -> dict[str, Process | None]:
@@ -119,24 +107,24 @@ class SandboxParts:
         return None if found is None or found.deleted_at is not None else found
 
     def _contains(self, pid: int, workspace: str | None) -> bool:
-        container = self.containers.of_pid(pid)
+        container = self.engine.containers.of_pid(pid)
         return container is not None and container.workspace == workspace
 
     def _user(self, workspace: str | None) -> tuple[int, int] | None:
-        container = self.containers.find(workspace)
+        container = self.engine.containers.find(workspace)
         return None if container is None else (container.uid, container.gid)
 
     async def has_program(self, workspace: Workspace | None, program: str) -> bool | None:
         """As `ProgramCheck` in sessions.container. Starts the container, which the caller's session needs anyway."""
         try:
-            container = await self.containers.ensure(workspace)
+            container = await self.engine.containers.ensure(workspace)
         except SandboxUnavailable:  # the start of the session reports it
             return None
-        return await asyncio.to_thread(programs.has_program, container.init, program)
+        return await asyncio.to_thread(self.engine.has_program, container, program)
 
     def image_version(self, workspace: Workspace | None, program: str) -> str | None:
         """Find the version of an agent CLI in the image of a container (`ImageVersion`)."""
-        image = self.images.seen(sandbox_for(self._config, workspace).image)
+        image = self.engine.images.seen(sandbox_for(self._config, workspace).image)
         return None if image is None else image.version_of(program)
 
     async def adopt(self) -> None:
@@ -144,21 +132,18 @@ class SandboxParts:
         sandboxed = [s for s in self._store.sessions.values() if s.effective_mode is TrustLevel.SANDBOXED]
         if sandboxed:
             # Also without a live one: its container is idle, and the last daemon's timer that stops it is gone.
-            self.containers.expect()
+            self.engine.containers.expect()
         if all(s.exit is not None for s in sandboxed):
             return
         with suppress(TimeoutError):
             async with asyncio.timeout(_ADOPT_WITHIN_S):
                 try:
-                    await self.containers.adopt()
+                    await self.engine.containers.adopt()
                 except SandboxUnavailable as error:
                     log.warning("could not find the containers: %s", error.message)
 
     async def close(self) -> None:
         """Agents and containers go on."""
-        await self.containers.close()
-        await self.images.close()
-        self._container.close()
+        await self.engine.close()
         self._host.close()
         self.session_processes.close()
-        self.engine.close()

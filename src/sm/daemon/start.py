@@ -54,7 +54,7 @@ def running_parts(
         "watcher": parts.watcher.run(later),
         "unread transcripts": parts.unread_transcripts.run(),
         "cut off": parts.cut_off.run(),
-        "containers": parts.sandboxing.containers.run(),
+        "containers": parts.sandboxing.engine.containers.run(),
         "processes": parts.sandboxing.watch_processes(),
         "store": store.wait_closed(),
         "delivery": parts.worker.run(),

@@ -49,7 +49,7 @@ from sm.monitor.terminal_use import TerminalLooks
 from sm.monitor.unread_transcripts import UnreadTranscripts
 from sm.notifiers import NOTIFIERS
 from sm.paths import INSIDE_HOME, InstancePaths
-from sm.providers import PROVIDERS
+from sm.providers import make_providers
 from sm.providers.base import Summarizer
 from sm.providers.checks import CheckRecords
 from sm.providers.readers import SetupDialog, ToolEnd
@@ -201,7 +201,7 @@ class DaemonParts:
             return iso(wall())
 
         self._config = config = loaded.config
-        self._providers = providers = {name: make(config) for name, make in PROVIDERS.items()}
+        self._providers = providers = make_providers(config)
         self._notifiers = notifiers = {kind: make(config) for kind, make in NOTIFIERS.items()}
         self.config_file = config_file = ConfigFile(paths.config, loaded, self._apply)
         self.audit = audit = Audit(paths.audit, now)
@@ -373,8 +373,6 @@ class DaemonParts:
                 manager,
                 kills,
                 self.sandboxing.engine,
-                self.sandboxing.images,
-                self.sandboxing.containers,
                 paths,
                 partial(sandbox_for, config),
                 lambda agent: (
@@ -453,7 +451,7 @@ class DaemonParts:
 
         Raises ConfigError before the first change, and StorageFull if a repetition must complete the change.
         """
-        providers = {name: make(loaded.config) for name, make in PROVIDERS.items()}
+        providers = make_providers(loaded.config)
         notifiers = {kind: make(loaded.config) for kind, make in NOTIFIERS.items()}
         changes = take_over(self._config, loaded.config)
         self._providers.update(providers)

@@ -4,15 +4,15 @@ Sources: cgroups(7), Documentation/admin-guide/cgroup-v1/memory.rst and cgroup-v
 """
 
 import errno
+import functools
 import os
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from sm.core.programs import engine_programs
 from sm.linux.processes import read_proc
 
-# `/docker/ID` of the driver cgroupfs, `/system.slice/docker-ID.scope` of the driver systemd, also below other parents.
-_CONTAINER = re.compile(r"/(?:docker-)?([0-9a-f]{64})(?:\.scope)?(?=/|\Z)")
 # cgroup v1 has no word for "no limit": it shows the largest number of pages that fit.
 _NO_LIMIT_BYTES = 1 << 62
 # Pages that the kernel frees before it kills a process. tmpfs is not among them: the kernel counts it as anonymous.
@@ -37,6 +37,13 @@ class CgroupUsage:
 # ------------------------------------------------------------------------------------------------ pure parsers
 
 
+@functools.cache
+def _container_pattern() -> re.Pattern[str]:
+    """`/docker/ID` of the driver cgroupfs, `/system.slice/docker-ID.scope` of the driver systemd; any parent."""
+    prefixes = "|".join(re.escape(engine.cgroup_prefix) for engine in engine_programs())
+    return re.compile(rf"/(?:{prefixes})?([0-9a-f]{{64}})(?:\.scope)?(?=/|\Z)")
+
+
 def memberships(text: str) -> dict[str, str]:
     """The path of each controller in the text of /proc/PID/cgroup; "" stands for cgroup v2."""
     paths: dict[str, str] = {}
@@ -54,7 +61,9 @@ def container_in(text: str) -> str | None:
     None for a process outside of containers, and when the hierarchies name different containers. The innermost
     container counts, because the engine itself may run in one.
     """
-    found = {match[-1] for path in memberships(text).values() if (match := _CONTAINER.findall(path))}
+    found = {
+        match[-1] for path in memberships(text).values() if (match := _container_pattern().findall(path))
+    }
     return found.pop() if len(found) == 1 else None
 
 
@@ -173,7 +182,7 @@ def container_paths(paths: Mapping[str, str]) -> dict[str, str]:
     """
     found = {}
     for controller, path in paths.items():
-        if matches := list(_CONTAINER.finditer(path)):
+        if matches := list(_container_pattern().finditer(path)):
             found[controller] = path[: matches[-1].end()]
     return found
 

@@ -29,7 +29,7 @@ class FileIdentity(Protocol):
     def st_rdev(self) -> int: ...
 
 
-class Kernel(Protocol):
+class KernelCalls(Protocol):
     """The paths are those of proc(5), and the terminal devices. Every call raises OSError as the kernel reports it."""
 
     def read(self, path: str) -> bytes:
@@ -110,15 +110,15 @@ def _opened(tty: str) -> Iterator[int]:
         os.close(fd)
 
 
-_current: Kernel = LinuxKernel()
+_current: KernelCalls = LinuxKernel()
 
 
-def kernel() -> Kernel:
+def kernel() -> KernelCalls:
     return _current
 
 
 @contextmanager
-def replaced_kernel(other: Kernel) -> Iterator[None]:
+def replaced_kernel(other: KernelCalls) -> Iterator[None]:
     """Ask `other` in place of the kernel of this machine while the context is open. For tests."""
     global _current
     before, _current = _current, other

@@ -14,9 +14,9 @@ from sm.mcp.results import compact, refusal
 from sm.mcp.schemas import ArgumentCheck, ArgumentError
 from sm.mcp.tool import Progress, Tool, ToolCall
 from sm.mcp.tools import TOOLS
+from sm.registry import tool_use_names
 from sm.services import Services
 from sm.store.audit import ALLOWED, REFUSED, Record
-from sm.wire import TOOL_USE_META
 
 log = logging.getLogger(__name__)
 
@@ -75,7 +75,7 @@ class Calls:
             checked,
             progress,
             known,
-            waits_long=TOOL_USE_META in meta,
+            waits_long=any(name in meta for name in tool_use_names()),
         )
         started_s = time.monotonic()
         error: SmError | None = None

@@ -23,7 +23,7 @@ from sm.monitor.progress import (
     report,
     without_words,
 )
-from sm.monitor.summary import Act, Summary, SummaryResult
+from sm.monitor.summary import Summary, SummaryResult
 from sm.monitor.sums import TreeSums, main_model, measured_totals
 from sm.monitor.usage import UsageMeter
 from sm.sessions.cleanup import started_s
@@ -32,6 +32,7 @@ from sm.sessions.waits import WaitingSessions
 from sm.store import Store
 from sm.terminals.archives import Archives
 from sm.terminals.base import Screen
+from sm.wire_types.agents import ActionView
 
 _SUMMARY_ACTIONS = 60
 _LAST_LINES = 50
@@ -136,15 +137,15 @@ class Monitor:
         lines = await self.last_output(session)
         return next((line.strip() for line in reversed(lines) if line.strip()), None)
 
-    async def actions(self, session: Session, count: int) -> list[Act]:
+    async def actions(self, session: Session, count: int) -> list[ActionView]:
         """The last `count` actions of the transcript and events of the session, oldest first."""
         reader = self._manager.provider(session).readers.transcripts
         archive = self._archives.path(session.id)
         actions = () if reader is None else await self._usage.actions(session, reader, count, archive)
         events = await self._store.events(sessions=[session.id], limit=count)
         now = self._manager.now()
-        acts = [Act(at, a.kind, a.text) for a in actions if (at := _comparable(a.at, now)) is not None]
-        acts += [Act(e.timestamp, "event", f"{e.type}: {e.message}") for e in events]
+        acts = [ActionView(at, a.kind, a.text) for a in actions if (at := _comparable(a.at, now)) is not None]
+        acts += [ActionView(e.timestamp, "event", f"{e.type}: {e.message}") for e in events]
         acts.sort(key=lambda act: act.timestamp)
         return acts[-count:] if count else []
 

@@ -15,6 +15,7 @@ from sm.core.text import folded
 from sm.errors import ExternalError
 from sm.linux.programs import run_program
 from sm.providers.base import Summarizer
+from sm.wire_types.agents import ActionView
 
 EXTRACT = "extract"
 """The `made_by` of a summary without a model."""
@@ -35,18 +36,6 @@ _INSTRUCTIONS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Act:
-    """One thing that happened in a session, as `sm tail` shows it."""
-
-    timestamp: str
-    """ISO 8601."""
-    kind: str
-    """prompt, text, tool, error, mark or event."""
-    text: str
-    """One line: `TYPE: MESSAGE` for an event, `NAME: ARGUMENTS` for a tool."""
-
-
-@dataclass(frozen=True, slots=True)
 class SummaryResult:
     """A summary. `reason`: why no model was used; None when a model was used."""
 
@@ -62,7 +51,7 @@ class SummaryFailed(ExternalError):
 # ------------------------------------------------------------------------------------------------------ texts
 
 
-def extract(session: Session, acts: Sequence[Act], screen: Sequence[str]) -> str:
+def extract(session: Session, acts: Sequence[ActionView], screen: Sequence[str]) -> str:
     """One line for the newest act of each kind. `acts`: oldest first. Pure."""
     newest = {act.kind: act.text for act in acts}
     reported = [a.text for a in acts if a.kind == "event" and a.text.startswith("checkpoint: ")]
@@ -84,7 +73,7 @@ def extract(session: Session, acts: Sequence[Act], screen: Sequence[str]) -> str
 
 
 def question(
-    session: Session, acts: Sequence[Act], screen: Sequence[str], as_data: Callable[[str], str]
+    session: Session, acts: Sequence[ActionView], screen: Sequence[str], as_data: Callable[[str], str]
 ) -> str:
     """The question for the model: the record, each line of it quoted. Pure. `as_data`: as in `Summarizer`."""
     record = [f"{act.timestamp} {act.kind}: {folded(act.text, _ACTION_MAX)}" for act in acts[-_ACTIONS_MAX:]]
@@ -117,7 +106,7 @@ class Summary:
         self._one = asyncio.Lock()
 
     async def summarize(
-        self, session: Session, launch: Launch, acts: Sequence[Act], screen: Sequence[str]
+        self, session: Session, launch: Launch, acts: Sequence[ActionView], screen: Sequence[str]
     ) -> SummaryResult:
         """Summarize a session. When the model fails, the summary is an extract with the reason, and nothing is raised.
 

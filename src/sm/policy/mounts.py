@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from sm.core.programs import agent_programs, engine_programs
 from sm.paths import INSIDE_CLIENT, INSIDE_HOME, INSIDE_SCRATCH, INSIDE_VAULT
 
 SYSTEM_DIRECTORIES = ("/etc", "/proc", "/sys", "/dev", "/boot", "/run", "/var/run")
@@ -13,20 +14,27 @@ IMAGE_DIRECTORIES = (
 """Programs of a container. A mount at such a path would replace them."""
 MOUNT_POINTS = ("/tmp", "/run", INSIDE_HOME, INSIDE_SCRATCH, INSIDE_VAULT, INSIDE_CLIENT)
 """Directories of a container. A mount at such a path, or above it, would hide them; a mount below one is possible."""
-ENGINE_SOCKETS = ("docker.sock", "containerd.sock", "podman.sock")
-ENGINE_DATA = ("/var/lib/docker", "/var/lib/containerd", "/var/lib/containers")
-HOME_SECRETS = (
-    ".ssh",
-    ".gnupg",
-    ".aws",
-    ".kube",
-    ".docker",
-    ".config/gh",
-    ".netrc",
-    ".claude",
-    ".codex",
-)
-"""Files and directories of a home directory that hold credentials."""
+_OTHER_SOCKETS = ("podman.sock",)
+"""Of engines that sm does not drive."""
+_OTHER_DATA = ("/var/lib/containers",)
+_OTHER_SECRETS = (".ssh", ".gnupg", ".aws", ".kube", ".config/gh", ".netrc")
+
+
+def engine_sockets() -> tuple[str, ...]:
+    """The names of sockets of engines."""
+    return (*(name for engine in engine_programs() for name in engine.sockets), *_OTHER_SOCKETS)
+
+
+def engine_data() -> tuple[str, ...]:
+    """The directories of engines on this machine."""
+    return (*(path for engine in engine_programs() for path in engine.data), *_OTHER_DATA)
+
+
+def home_secrets() -> tuple[str, ...]:
+    """Files and directories of a home directory that hold credentials."""
+    of_engines = (name for engine in engine_programs() for name in engine.home_secrets)
+    of_agents = (name for agent in agent_programs() for name in agent.home_secrets)
+    return (*_OTHER_SECRETS, *of_engines, *of_agents)
 
 
 def is_within(path: str, directory: str) -> bool:
@@ -41,7 +49,7 @@ def system_refusal(path: str) -> str | None:
     for directory in SYSTEM_DIRECTORIES:
         if is_within(path, directory):
             return f"{directory} belongs to the system"
-    if data := overlap(path, ENGINE_DATA):
+    if data := overlap(path, engine_data()):
         return f"{data} belongs to an engine"
     if programs := overlap(path, IMAGE_DIRECTORIES):
         return f"the container has its own {programs}"

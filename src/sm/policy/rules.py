@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from sm.core.programs import RuledTool, RuleKind, is_question, ruled_tools
 from sm.core.text import overlong_marks, quoted
 from sm.policy.patterns import UncertainMatch, matches, pieces_match
 from sm.policy.shell import is_one_program, is_printable, plain_words, scan
@@ -22,15 +23,6 @@ RULE_MAX = 500
 ARGUMENT_MAX = 65_536
 """A person decides about longer arguments."""
 _QUOTE_MAX = 120
-
-_COMPARED: Mapping[str, str] = {
-    "Bash": "command", "Read": "file_path", "Edit": "file_path", "Write": "file_path", "MultiEdit": "file_path",
-    "NotebookEdit": "notebook_path", "WebFetch": "url", "Grep": "path", "Glob": "path",
-}  # fmt: skip
-"""The argument that a pattern is compared with, by tool."""
-_SEARCHES = frozenset({"Grep", "Glob"})
-NEVER_ALLOWED = frozenset({"AskUserQuestion"})
-"""A question needs an answer; a yes does not answer it."""
 
 _TOOL = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,99}")
 _SERVER = re.compile(r"mcp__[A-Za-z0-9_-]{1,90}__\*")
@@ -128,29 +120,31 @@ def parse_rule(text: str) -> Rule:
 
 
 def _check_pattern(tool: str, pattern: str) -> None:
-    if tool not in _COMPARED:
+    known = ruled_tools()
+    if tool not in known:
         raise ValueError(
-            f"is not a valid rule: only {', '.join(_COMPARED)} accept a pattern; use {tool} without one"
+            f"is not a valid rule: only {', '.join(known)} accept a pattern; use {tool} without one"
         )
+    kind = known[tool].kind
     if not pattern.strip():
         raise ValueError(
             f"is not a valid rule: the pattern is empty; use {tool} to match every use of the tool"
         )
     if pattern != pattern.strip():
         raise ValueError("is not a valid rule: the pattern begins or ends with a space")
-    if tool == "Bash":
+    if kind is RuleKind.COMMAND:
         if pattern.endswith(":*"):
             raise ValueError(
-                f"is not a valid rule: the suffix `:*` is not supported; use Bash({pattern[:-2]} *)"
+                f"is not a valid rule: the suffix `:*` is not supported; use {tool}({pattern[:-2]} *)"
             )
-    elif tool == "WebFetch":
+    elif kind is RuleKind.URL:
         if pattern.startswith("domain:"):
             raise ValueError(
-                f"is not a valid rule: the pattern must match the whole URL; use WebFetch(https://{pattern[7:]}/*)"
+                f"is not a valid rule: the pattern must match the whole URL; use {tool}(https://{pattern[7:]}/*)"
             )
         if not is_url_pattern(pattern):
             raise ValueError(
-                "is not a valid rule: the pattern must match the whole URL, as in WebFetch(https://example.org/*)"
+                f"is not a valid rule: the pattern must match the whole URL, as in {tool}(https://example.org/*)"
             )
     elif pattern.startswith("~"):
         raise ValueError("is not a valid rule: `~` is not expanded; use the full path")
@@ -186,9 +180,10 @@ def evaluate(
     if denied:
         pattern, text = denied
         return _ruling(patterns[pattern], text)
-    if cut or tool in NEVER_ALLOWED or not _is_plain(tool, arguments):
+    if cut or is_question(tool) or not _is_plain(tool, arguments):
         return None
-    command = arguments.get("command") if tool == "Bash" else None
+    ruled = ruled_tools().get(tool)
+    command = None if ruled is None or ruled.kind is not RuleKind.COMMAND else arguments.get(ruled.argument)
     literal = command is not None and not is_one_program(command)
     for rule in map(parse_rule, allow):
         if not rule.surely_names(tool) or (literal and rule.pattern not in (None, command)):
@@ -206,15 +201,15 @@ def _ruling(rule: Rule, text: str | None = None, *, approved: bool = False) -> R
 
 def _is_plain(tool: str, arguments: Mapping[str, Any]) -> bool:
     """Return whether the arguments have types and sizes that an allow rule supports."""
-    if tool not in _COMPARED:
+    ruled = ruled_tools().get(tool)
+    if ruled is None:
         return True
-    main = arguments.get(_COMPARED[tool])
-    if tool in _SEARCHES and main is None:
+    main = arguments.get(ruled.argument)
+    if ruled.kind is RuleKind.SEARCH and main is None:
         return True
     if not isinstance(main, str) or not main.strip() or len(main) > ARGUMENT_MAX:
         return False
-    # With this argument the command runs outside the sandbox of claude.
-    return not (tool == "Bash" and arguments.get("dangerouslyDisableSandbox"))
+    return ruled.unruled is None or not arguments.get(ruled.unruled)
 
 
 # ------------------------------------------------------------------------------------------------------- allowed
@@ -222,19 +217,20 @@ def _is_plain(tool: str, arguments: Mapping[str, Any]) -> bool:
 
 def _allowed(pattern: str, tool: str, arguments: Mapping[str, Any], place: PathContext) -> str | None:
     """The text that the pattern matches. Requires `_is_plain` arguments."""
-    main: str = arguments.get(_COMPARED[tool]) or place.working_dir
-    if tool in ("Bash", "WebFetch") and main == pattern:
+    ruled = ruled_tools()[tool]
+    main: str = arguments.get(ruled.argument) or place.working_dir
+    if ruled.kind in (RuleKind.COMMAND, RuleKind.URL) and main == pattern:
         return main
-    if tool == "Bash":
+    if ruled.kind is RuleKind.COMMAND:
         return main if matches(pattern, main) else None
-    if tool == "WebFetch":
+    if ruled.kind is RuleKind.URL:
         return main if url_allowed(pattern, main) else None
-    if tool == "Glob" and not _stays_below(arguments.get("pattern")):
+    if ruled.names is not None and not _stays_below(arguments.get(ruled.names)):
         return None
     if main.startswith("~") or main != main.strip() or not is_printable(main) or not place.is_absolute:
         return None
     path = place.path(main)
-    names = [path, path.rstrip("/") + "/"] if tool in _SEARCHES else [path]
+    names = [path, path.rstrip("/") + "/"] if ruled.kind is RuleKind.SEARCH else [path]
     return (
         path
         if any(pieces_match(pieces, name) for pieces in place.pieces(pattern) for name in names)
@@ -256,21 +252,22 @@ def _denied(
     patterns: Sequence[str], tool: str, arguments: Mapping[str, Any], place: PathContext
 ) -> tuple[str, str] | None:
     """The first matching pattern and the matched text. Raises UncertainMatch."""
-    main = arguments.get(_COMPARED[tool])
-    if tool in _SEARCHES and main in (None, ""):
+    ruled = ruled_tools()[tool]
+    main = arguments.get(ruled.argument)
+    if ruled.kind is RuleKind.SEARCH and main in (None, ""):
         main = place.working_dir
     if not isinstance(main, str) or len(main) > ARGUMENT_MAX:
         raise UncertainMatch
-    names = arguments.get("pattern") if tool == "Glob" else None
+    names = None if ruled.names is None else arguments.get(ruled.names)
     for text in (main, names, place.working_dir):
         if isinstance(text, str) and not text.isascii() and overlong_marks(text) is not None:
             raise UncertainMatch  # Unicode normalization takes quadratic time in the number of marks
-    if tool == "Bash":
+    if ruled.kind is RuleKind.COMMAND:
         return _denied_command(patterns, main)
-    if tool == "WebFetch":
+    if ruled.kind is RuleKind.URL:
         pattern = denying_pattern(patterns, main)
         return None if pattern is None else (pattern, main.strip())
-    return _denied_path(patterns, tool, main.strip(), names, place)  # claude strips paths as well
+    return _denied_path(patterns, ruled, main.strip(), names, place)  # claude strips paths as well
 
 
 def _denied_command(patterns: Sequence[str], command: str) -> tuple[str, str] | None:
@@ -320,20 +317,20 @@ def _first_covered(patterns: Mapping[str, Sequence[str]], texts: Sequence[str]) 
 
 
 def _denied_path(
-    patterns: Sequence[str], tool: str, main: str, names: object, place: PathContext
+    patterns: Sequence[str], tool: RuledTool, main: str, names: object, place: PathContext
 ) -> tuple[str, str] | None:
     if main.startswith("~") or not (main.startswith("/") or place.is_absolute):
         raise UncertainMatch
     path = place.path(main)
     paths = [path]
-    if tool in _SEARCHES:
+    if tool.kind is RuleKind.SEARCH:
         paths.append(path.rstrip("/") + "/")
-    if tool == "Glob":
+    if tool.names is not None:
         if not isinstance(names, str) or names.startswith("~"):
             raise UncertainMatch
         paths.append(_absolute(names, path))
     paths = [_fold(name) for name in paths]
-    uncertain = tool == "Glob" and not _stays_below(names)
+    uncertain = tool.names is not None and not _stays_below(names)
     for pattern in patterns:
         if not place.is_absolute and not pattern.startswith("/"):
             uncertain = True
@@ -342,7 +339,7 @@ def _denied_path(
             if any(pieces_match(pieces, name) for name in paths):
                 return pattern, path
             # The search may find some of the denied files below its directory.
-            uncertain = uncertain or (tool in _SEARCHES and pieces[0].startswith(paths[1]))
+            uncertain = uncertain or (tool.kind is RuleKind.SEARCH and pieces[0].startswith(paths[1]))
     if uncertain:
         raise UncertainMatch
     return None

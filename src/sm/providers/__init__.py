@@ -3,41 +3,35 @@
 Providers are imported on construction, so that commands that need only names start fast.
 """
 
+from sm import registry
+
 TYPE_CHECKING = False  # see wire.py
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     from sm.config import Config
     from sm.providers.base import Provider
     from sm.providers.checks import ProgramCheck
 
-__all__ = ["CHECKS", "LOCATION_VARIABLES", "PROVIDERS"]
-
-LOCATION_VARIABLES = ("HOME", "CLAUDE_CONFIG_DIR")
-"""Environment variables that locate the user files of agent CLIs."""
+__all__ = ["checked_providers", "make_check", "make_providers"]
 
 
-def _claude(config: "Config") -> "Provider":
-    from sm.providers.claude import make_provider
-
-    return make_provider(config)
-
-
-def _command(config: "Config") -> "Provider":
-    from sm.providers.command import CommandProvider
-
-    return CommandProvider(config.commands)
+def make_providers(config: "Config") -> "dict[str, Provider]":
+    """Make every provider by its name. Raises ConfigError for files named in the configuration."""
+    packages = {name: registry.load(package) for name, package in registry.PROVIDERS.items()}
+    return {
+        name: package.make_provider(config)
+        for name, package in packages.items()
+        if hasattr(package, "make_provider")
+    }
 
 
-PROVIDERS: "Mapping[str, Callable[[Config], Provider]]" = {"claude": _claude, "command": _command}
-"""Constructors by name. Each may raise ConfigError for files named in the configuration."""
+def checked_providers() -> list[str]:
+    """The names of the providers that have contracts with their agent CLI."""
+    return [
+        name for name, package in registry.PROVIDERS.items() if hasattr(registry.load(package), "make_check")
+    ]
 
 
-def _claude_check() -> "ProgramCheck":
-    from sm.providers.claude.check.contracts import ClaudeCheck
-
-    return ClaudeCheck()
-
-
-CHECKS: "Mapping[str, Callable[[], ProgramCheck]]" = {"claude": _claude_check}
-"""Constructors of the contracts of providers, by the name of the provider."""
+def make_check(name: str) -> "ProgramCheck":
+    """Make the contracts of one of `checked_providers`."""
+    check: ProgramCheck = registry.load(registry.PROVIDERS[name]).make_check()
+    return check

@@ -67,7 +67,7 @@ class Requests:
         self._dialogs = dialogs
         self._setup = setup
         self.answerers: dict[RequestKind, Answerer] = {}
-        """What follows from the answer to a request of that kind, in its transaction."""
+        """Carry out the answer to a request of that kind, in its transaction."""
 
     async def ask(
         self,

@@ -8,14 +8,6 @@ from datetime import UTC, datetime
 from datetime import time as time_of_day
 
 from sm.config import Config
-from sm.core.digest import (
-    Digest,
-    ended_entries,
-    live_entries,
-    request_entries,
-    spending,
-    warning_entries,
-)
 from sm.core.digest_lines import digest_lines
 from sm.core.lifecycle import is_ended
 from sm.core.local_times import next_local_time
@@ -27,10 +19,18 @@ from sm.errors import StorageFull
 from sm.monitor.monitor import Monitor
 from sm.policy.access import is_unrestricted
 from sm.requests.answers import Requests
+from sm.services.digest_entries import (
+    ended_entries,
+    live_entries,
+    request_entries,
+    spending,
+    warning_entries,
+)
 from sm.services.sessions import Sessions
 from sm.sessions.session_fields import SessionField
 from sm.state.announcements import announce
 from sm.store import Store, Transaction
+from sm.wire_types.digest import DigestView
 
 log = logging.getLogger(__name__)
 
@@ -62,7 +62,7 @@ class Digests:
         self._monitor = monitor
         self._fields = fields
 
-    async def read(self, caller: Caller, since: str, workspace: str | None) -> Digest:
+    async def read(self, caller: Caller, since: str, workspace: str | None) -> DigestView:
         """The digest of what the caller may see. `workspace`: only its sessions. Raises NotFound."""
         members = self._sessions.subtree(caller, None, workspace, descendants=False)
         shown = {s.id: s for s in members}
@@ -73,7 +73,7 @@ class Digests:
         removed = 0
         if workspace is None and is_unrestricted(caller):
             removed = await self._store.removed_endings(since)
-        return Digest(
+        return DigestView(
             since=since,
             until=iso(self._monitor.now()),
             ended=ended_entries(members, since),

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 from sm.config import Config, SandboxSection, sandbox_for, split_mount
 from sm.core.models import Session, SpawnRequest, Workspace
+from sm.core.programs import engine_of
 from sm.core.states import TrustLevel
 from sm.core.text import folded
 from sm.core.worktrees import is_within
@@ -20,7 +21,7 @@ from sm.errors import InvalidPath, ProgramMissing
 from sm.linux.file_threads import FileThreads
 from sm.paths import INSIDE_SCRATCH
 from sm.policy.mounts import system_refusal
-from sm.sandboxes.docker.build import missing_program_hint
+from sm.sandboxes.images import missing_program_hint
 from sm.sessions.workdir import require_directory
 
 ProgramCheck = Callable[[Workspace | None, str], Awaitable[bool | None]]
@@ -29,8 +30,6 @@ ProgramCheck = Callable[[Workspace | None, str], Awaitable[bool | None]]
 ImageVersion = Callable[[Workspace | None, str], str | None]
 """Returns the version of an agent CLI, by the name of its provider, in the image of a container; None: unknown."""
 
-_HOST_NAME = "host.docker.internal"
-"""The name of this machine in a container with `host_access`."""
 _LOCAL_NAMES = ("localhost", "ip6-localhost", "0.0.0.0", "::", "::1")
 _NAME_SHOWN = 64
 _CREATE = "sm workspace create NAME --working-dir"
@@ -153,7 +152,7 @@ def _reached(server: Mapping[str, Any], settings: SandboxSection) -> tuple[Mappi
         return server, None
     if not settings.host_access:
         return server, "it runs on this machine, which the sandbox does not reach (sandbox.host_access: true)"
-    return {**server, "url": _to_host(url)}, None
+    return {**server, "url": _to_host(url, engine_of(settings.engine).host_name)}, None
 
 
 def _is_local(url: str) -> bool:
@@ -164,12 +163,12 @@ def _is_local(url: str) -> bool:
     return name in _LOCAL_NAMES or name.endswith(".localhost") or name.startswith(("127.", "::ffff:127."))
 
 
-def _to_host(url: str) -> str:
-    """The URL with the name of this machine: in a container, localhost is the container itself."""
+def _to_host(url: str, host: str) -> str:
+    """The URL with `host`, the name of this machine: in a container, localhost is the container itself."""
     parts = urlsplit(url)
     user, at, _ = parts.netloc.rpartition("@")
     port = "" if parts.port is None else f":{parts.port}"
-    return urlunsplit(parts._replace(netloc=f"{user}{at}{_HOST_NAME}{port}"))
+    return urlunsplit(parts._replace(netloc=f"{user}{at}{host}{port}"))
 
 
 async def require_program(

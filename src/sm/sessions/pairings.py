@@ -17,6 +17,7 @@ from sm.sessions.manager import Manager
 from sm.sessions.workdir import no_such_workspace
 from sm.store import Open, Store, Transaction
 from sm.store.audit import ALLOWED, REFUSED, Record
+from sm.wire_types.pairings import RevokedUserView
 
 _ASK = "ask_to_pair"
 _CALL = "call"
@@ -39,13 +40,6 @@ class PairAnswer:
 
     decision: PairDecision
     request: PairRequest | None
-
-
-@dataclass(frozen=True, slots=True)
-class RevokedUser:
-    user: str
-    sessions: int
-    """The number of sessions that the operator has now."""
 
 
 class Pairings:
@@ -175,7 +169,7 @@ class Pairings:
             tx.remember(denied.name)
         return denied
 
-    async def revoke(self, caller: Caller, user: str, key: RequestKey | None) -> RevokedUser:
+    async def revoke(self, caller: Caller, user: str, key: RequestKey | None) -> RevokedUserView:
         """End a pairing, and give the user's sessions to the operator. The sessions go on.
 
         `user`: also the number alone, if only one network has it. Raises NotPermitted, NotFound.
@@ -185,14 +179,14 @@ class Pairings:
         async with self._store.transaction(caller, key) as tx:
             if tx.replayed is not None:
                 name, _, sessions = tx.replayed.partition(" ")
-                return RevokedUser(name, int(sessions))
+                return RevokedUserView(name, int(sessions))
             pairing = self._paired(tx, user)
             own = [s for s in tx.all_sessions() if s.paired_user == pairing.user]
             for session in own:
                 await tx.update(session, paired_user=None)
             tx.pairings.remove(pairing.user)
             tx.remember(f"{pairing.user} {len(own)}")
-        return RevokedUser(pairing.user, len(own))
+        return RevokedUserView(pairing.user, len(own))
 
     def _paired(self, tx: Transaction, user: str) -> Pairing:
         found = _named(tx.mail.open, user)

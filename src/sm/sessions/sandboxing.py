@@ -9,28 +9,25 @@ from dataclasses import dataclass, field
 from sm.config import SandboxSection
 from sm.core.lifecycle import is_live
 from sm.core.models import Caller, Session, Workspace
+from sm.core.programs import agent_programs, login_commands
 from sm.core.states import TrustLevel
 from sm.errors import IllegalState, NotFound, SandboxUnavailable, SmError, UsageError
 from sm.linux.cgroups import CgroupUsage, cgroup_of
 from sm.paths import INSIDE_CA_FILE, INSIDE_HOME, InstancePaths
 from sm.policy.access import Action
-from sm.sandboxes.docker.build import BuildRequest, agents_of, arguments_of
-from sm.sandboxes.docker.container import Container, ContainerRecord
-from sm.sandboxes.docker.containers import ContainerEventKind, Containers
-from sm.sandboxes.docker.engine import Engine, EngineFacts
-from sm.sandboxes.docker.image import ImageBuild, ImageFacts, Images
-from sm.sandboxes.docker.spec import build_spec
+from sm.sandboxes.containers import Container, ContainerEventKind, ContainerRecord
+from sm.sandboxes.engine import ContainerEngine, EngineFacts
 from sm.sandboxes.home import ContainerHome
+from sm.sandboxes.images import BuildRequest, ImageBuild, ImageFacts, agents_of, arguments_of
 from sm.sessions.home_files import write_missing
 from sm.sessions.kill import Kills
 from sm.sessions.manager import Manager
 from sm.sessions.workdir import no_such_workspace
 from sm.store import Store
+from sm.wire_types.sandbox import UnusedView
 
 DEFAULT = "default"
 """The name of the container for sessions without a workspace."""
-LOGINS: Mapping[str, tuple[str, ...]] = {"claude": ("claude", "auth", "login"), "codex": ("codex", "login")}
-"""The command by which each agent CLI logs in."""
 _HOME_FILES_MAX = 500_000
 
 
@@ -80,15 +77,6 @@ class SandboxStatus:
 
 
 @dataclass(frozen=True, slots=True)
-class UnusedThing:
-    """A container, a home or an image that nothing uses. `size_bytes`: the disk space that its removal frees."""
-
-    kind: str
-    name: str
-    size_bytes: int
-
-
-@dataclass(frozen=True, slots=True)
 class PruneScope:
     """The things that a prune removes, beyond stopped containers without sessions."""
 
@@ -114,26 +102,24 @@ class Sandboxing:
         store: Store,
         manager: Manager,
         kills: Kills,
-        engine: Engine,
-        images: Images,
-        containers: Containers,
+        engine: ContainerEngine,
         paths: InstancePaths,
         settings: Callable[[Workspace | None], SandboxSection],
         home_files: Callable[[str], Mapping[str, str]],
     ) -> None:
-        """`home_files`: the files that an agent CLI of LOGINS needs in a new home, by their paths in the container."""
+        """`home_files`: the files that an agent CLI needs in a new home, by their paths in the container."""
         self._store = store
         self._manager = manager
         self._kills = kills
-        self._engine = engine
-        self._images = images
-        self._containers = containers
+        self._engine = engine.link
+        self._images = engine.images
+        self._containers = engine.containers
         self._paths = paths
         self._settings = settings
         self._home_files = home_files
         self._ooms = _OomTimes(manager.now)
-        containers.listen(self._ooms.on_event)
-        images.listen(containers.image_changed)
+        engine.containers.listen(self._ooms.on_event)
+        engine.images.listen(engine.containers.image_changed)
 
     # ------------------------------------------------------------------------------------------------- image
 
@@ -168,7 +154,7 @@ class Sandboxing:
             image = await self._images.find(self._images.name)
             records = await self._containers.list(all_instances=True)
             shown = await asyncio.gather(
-                *(self._container(record, facts) for record in records if self._is_ours(record))
+                *(self._container(record) for record in records if self._is_ours(record))
             )
         except SandboxUnavailable as error:
             return SandboxStatus(EngineStatus(self._engine.url, error), self._images.name)
@@ -181,25 +167,15 @@ class Sandboxing:
     def _is_ours(self, record: ContainerRecord) -> bool:
         return record.labels.get("instance") == self._store.instance
 
-    async def _container(self, record: ContainerRecord, facts: EngineFacts) -> ContainerStatus:
+    async def _container(self, record: ContainerRecord) -> ContainerStatus:
         key = record.key
         problem = self._containers.problem(key)
         is_current = True
         try:
             workspace = self._workspace(key)
-            settings = self._settings(workspace)
-            spec = await asyncio.to_thread(
-                build_spec,
-                workspace,
-                settings,
-                self._paths,
-                self._store.instance,
-                nofile_max=facts.nofile_max,
-            )
-            image = await self._images.find(settings.image)
-            is_current = record.labels.get("config") == spec.hash and (
-                image is None or image.id == record.image
-            )
+            is_current = await self._containers.is_current(record, workspace)
+            image = await self._images.find(self._settings(workspace).image)
+            is_current = is_current and (image is None or image.id == record.image)
         except SmError as error:
             problem = problem or error.message
         running = record.running()
@@ -244,8 +220,9 @@ class Sandboxing:
         SandboxUnavailable, StorageFull, AgentStartFailed.
         """
         key = self._key(caller, name)
-        if login is not None and login not in LOGINS:
-            raise UsageError(f"unknown agent {login[:40]!r}", f"use one of: {', '.join(LOGINS)}")
+        logins = login_commands()
+        if login is not None and login not in logins:
+            raise UsageError(f"unknown agent {login[:40]!r}", f"use one of: {', '.join(logins)}")
         if login is None and all(record.key != key for record in await self._containers.list()):
             raise IllegalState(
                 f"{_owner(key)} has no container yet",
@@ -266,14 +243,14 @@ class Sandboxing:
         directory = INSIDE_HOME if workspace is None or login is not None else workspace.directory
         variables = (
             *("TERM", f"HOME={INSIDE_HOME}", f"NODE_EXTRA_CA_CERTS={INSIDE_CA_FILE}"),
-            *("CLAUDE_CODE_SANDBOXED=1", "DISABLE_AUTOUPDATER=1"),
+            *(
+                f"{name}={value}"
+                for agent in agent_programs()
+                for name, value in agent.container_variables.items()
+            ),
         )
-        return [
-            *("docker", "-H", self._engine.url, "exec", "-it"),
-            *(word for variable in variables for word in ("-e", variable)),
-            *("--user", f"{container.uid}:{container.gid}", "--workdir", directory, container.id),
-            *(LOGINS[login] if login is not None else ("bash",)),
-        ]
+        argv = logins[login] if login is not None else ("bash",)
+        return self._engine.enter_command(container, directory, variables, argv)
 
     async def _end_sessions(self, caller: Caller, key: str | None, *, force: bool) -> None:
         sessions = self._sessions(key)
@@ -287,20 +264,20 @@ class Sandboxing:
 
     # ------------------------------------------------------------------------------------------------- prune
 
-    async def unused(self, caller: Caller, scope: PruneScope) -> list[UnusedThing]:
+    async def unused(self, caller: Caller, scope: PruneScope) -> list[UnusedView]:
         """Everything that `prune` would remove. Sizes of images are lower bounds: images share layers."""
         self._require(caller, is_read=True)
-        found = [UnusedThing("container", record.name, 0) for record in await self._unused_containers()]
+        found = [UnusedView("container", record.name, 0) for record in await self._unused_containers()]
         for slug in self._unused_homes() if scope.homes else ():
             size = await asyncio.to_thread(_size_of, self._paths.sandbox(slug).base)
-            found.append(UnusedThing("home", slug, size))
+            found.append(UnusedView("home", slug, size))
         if scope.images:
             found += [
-                UnusedThing("image", image.id, image.size_bytes) for image in await self._images.unused()
+                UnusedView("image", image.id, image.size_bytes) for image in await self._images.unused()
             ]
         return found
 
-    async def prune(self, caller: Caller, scope: PruneScope) -> list[UnusedThing]:
+    async def prune(self, caller: Caller, scope: PruneScope) -> list[UnusedView]:
         """Remove stopped containers without sessions, with `homes` the homes of deleted workspaces, and with `images`
         the images that no container uses. Returns them.
         """

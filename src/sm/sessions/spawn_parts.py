@@ -1,4 +1,4 @@
-"""What capabilities add to a new session: their rows, warnings for the caller, and lines of its briefing."""
+"""Additions of capabilities to a new session: their rows, warnings for the caller, lines of its briefing."""
 
 from collections.abc import Sequence
 

@@ -14,7 +14,7 @@ from sm.core.models import Workspace
 from sm.core.states import TrustLevel
 from sm.core.worktrees import is_within
 from sm.errors import SmError
-from sm.sandboxes.docker.git_directory import linked_worktree
+from sm.sandboxes.git_directory import linked_worktree
 from sm.sandboxes.path_map import Mount
 from sm.store import Store
 

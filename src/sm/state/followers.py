@@ -1,4 +1,4 @@
-"""Lets parts of the daemon follow the usage and the facts of sessions."""
+"""Followers of the usage and the facts of sessions, which register for them."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -9,10 +9,10 @@ from sm.core.models import Session
 from sm.core.timers import TimerKind
 from sm.errors import IllegalState
 from sm.store import Open, Transaction
-from sm.store.part import Find, Hold, Part, PartWrites
+from sm.store.part import Find, PartWrites, TablePart, WorkHold
 
 
-def hold_of(session: Session, find: Find, open: Open) -> Hold | None:
+def hold_of(session: Session, find: Find, open: Open) -> WorkHold | None:
     """The hold that lets the session start no turn and no agent; None: there is none."""
     return next((hold for _, hold in _holds(session, find, open)), None)
 
@@ -53,8 +53,8 @@ async def leave_to_hold(tx: Transaction, session: Session) -> bool:
     return True
 
 
-def _holds(session: Session, find: Find, open: Open) -> Iterator[tuple[Part[Any, PartWrites], Hold]]:
-    part: Part[Any, PartWrites]
+def _holds(session: Session, find: Find, open: Open) -> Iterator[tuple[TablePart[Any, PartWrites], WorkHold]]:
+    part: TablePart[Any, PartWrites]
     for part, rows in open.parts.items():
         hold = part.hold(session, find, rows)
         if hold is not None:

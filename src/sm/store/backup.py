@@ -19,7 +19,6 @@ from urllib.parse import quote
 
 from sm.store.compression import SUFFIX, compress, copy_file, uncompressed
 from sm.store.connection import backups, refusal
-from sm.store.migrations import MIGRATIONS
 
 log = logging.getLogger(__name__)
 
@@ -45,15 +44,6 @@ def is_blank(path: str) -> bool:
     try:
         with closing(_open(path, "ro")) as db:
             return not db.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]
-    except sqlite3.Error:
-        return False
-
-
-def is_newer(path: str) -> bool:
-    """True for a database that a newer sm wrote."""
-    try:
-        with closing(_open(path, "ro")) as db:
-            return int(db.execute("PRAGMA user_version").fetchone()[0]) > len(MIGRATIONS)
     except sqlite3.Error:
         return False
 

@@ -11,7 +11,7 @@ from urllib.parse import quote
 import aiosqlite
 
 from sm.errors import DatabaseRefused, InternalError, StorageFull
-from sm.store.migrations import refuse_newer, version_of
+from sm.store.migrations import Schema, check_versions
 
 Read = Callable[[str, tuple[Any, ...]], Awaitable[list[Any]]]
 """Executes a query with parameters, and returns its rows (sqlite3.Row)."""
@@ -77,15 +77,15 @@ async def rows(db: aiosqlite.Connection, sql: str, values: tuple[Any, ...] = ())
     return list(await db.execute_fetchall(sql, values))
 
 
-async def inspect(path: str) -> None:
-    """Check an existing database through a read-only connection, before any write."""
+async def inspect(path: str, schemas: Iterable[Schema]) -> None:
+    """Check an existing database through a read-only connection, before any write. Raises DatabaseRefused."""
     size = _size(path)
     if size == 0:
         return
     try:
         db = await aiosqlite.connect(f"file:{quote(path)}?mode=ro", uri=True, isolation_level=None)
         try:
-            refuse_newer(await version_of(db), path)
+            await check_versions(db, path, schemas)
             whole = size <= _CHECK_WHOLE_UP_TO_BYTES
             result = await rows(
                 db, "PRAGMA quick_check(1)" if whole else "SELECT count(*) FROM sqlite_schema"

@@ -10,7 +10,7 @@ import logging
 import os
 import time
 import uuid
-from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from types import TracebackType
 from typing import Any, ParamSpec, Self, TypeVar, cast
@@ -32,8 +32,8 @@ from sm.store.change_signal import ChangeSignal
 from sm.store.connection import connect, inspect, make_room, refusal, rows
 from sm.store.followers import SessionFollower
 from sm.store.messages import MailReads
-from sm.store.migrations import migrate
-from sm.store.part import Part, known_parts
+from sm.store.migrations import Schema, migrate
+from sm.store.part import PartWrites, TablePart, known_parts, known_schemas
 from sm.store.records import RecordReads
 from sm.store.retention import prune
 from sm.store.rows import (
@@ -109,6 +109,7 @@ class Store:
         reader: aiosqlite.Connection,
         now: Callable[[], str],
         steady: Callable[[], float] | None,
+        parts: Sequence[TablePart[Any, PartWrites]],
     ) -> None:
         self._path = path
         self._now = now
@@ -142,7 +143,7 @@ class Store:
         self.search = SearchReads(self._read)
         self.records = RecordReads(self._read)
         self.writable = WritablePathReads(self._read)
-        self._parts = known_parts()
+        self._parts = parts
         self.followers: list[SessionFollower] = []
         """Act in each transaction. Parts of the daemon register before the first one."""
         self._part_reads = {part: part.reads(self) for part in self._parts}
@@ -158,14 +159,19 @@ class Store:
 
     @classmethod
     async def open(
-        cls, path: str, now: Callable[[], str] = _utc_now, steady: Callable[[], float] | None = None
+        cls,
+        path: str,
+        now: Callable[[], str] = _utc_now,
+        steady: Callable[[], float] | None = None,
+        schemas: Sequence[Schema] | None = None,
     ) -> "Store":
         """Open, check and migrate the database. `now` gives the time of transactions; `steady`: as in WorkClock.
 
-        Raises StorageFull, and DatabaseRefused for a database that is damaged or of a newer version (neither is
-        changed).
+        `schemas`: the tables of capabilities; None: of all. Raises StorageFull, and DatabaseRefused for a database that
+        is damaged or of another version (neither is changed).
         """
-        await inspect(path)
+        schemas = known_schemas() if schemas is None else schemas
+        await inspect(path, schemas)
         writer = await connect(path)
         try:
             await writer.execute_fetchall("PRAGMA journal_mode = WAL")
@@ -174,7 +180,7 @@ class Store:
             await writer.execute("PRAGMA secure_delete = ON")  # overwrite the content that `sm rm` removes
             # A timer checkpoints the log, so that no commit has to wait for a checkpoint.
             await writer.execute_fetchall("PRAGMA wal_autocheckpoint = 0")
-            await migrate(writer, path)
+            await migrate(writer, path, schemas)
             reader = await connect(path)
         except aiosqlite.Error as error:
             await writer.close()
@@ -182,7 +188,8 @@ class Store:
         except BaseException:
             await writer.close()
             raise
-        store = cls(path, writer, reader, now, steady)
+        parts = [part for part in known_parts() if part.schema is None or part.schema in schemas]
+        store = cls(path, writer, reader, now, steady, parts)
         await store._load()
         await asyncio.to_thread(make_room, path + "-wal")
         return store
@@ -216,7 +223,7 @@ class Store:
         key = (await self._read("SELECT value FROM meta WHERE name = 'account_key'"))[0][0]
         self.account_key = bytes.fromhex(key)
         await self._load_met()
-        await self.mail.load()
+        await self.mail.load(self._parts)
         for clock in (self.work, self.runs):
             clock.load(self.index.unfinished.values())
 
@@ -396,7 +403,7 @@ class Store:
             if session.token_hash is not None:
                 self._by_token[session.token_hash] = session.id
 
-    def part(self, part: Part[R, Any]) -> R:
+    def part(self, part: TablePart[R, Any]) -> R:
         """Reads the tables of a capability."""
         return cast(R, self._part_reads[part])
 

@@ -1,4 +1,4 @@
-"""Lets parts of the daemon follow changes of sessions, in their transactions. They register at `Store.followers`."""
+"""Followers of changes of sessions, which register at `Store.followers`."""
 
 from typing import TYPE_CHECKING
 

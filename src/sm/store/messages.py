@@ -15,7 +15,7 @@ from sm.core.telegram import Outgoing, WatchedText
 from sm.core.timers import Timer
 from sm.errors import NotFound
 from sm.store.connection import Read
-from sm.store.part import Parts, known_parts
+from sm.store.part import Parts, PartWrites, TablePart
 from sm.store.rows import (
     ACCOUNTS,
     MESSAGES,
@@ -290,7 +290,7 @@ class MailReads(MailLookup):
                     self._queued.setdefault(message.session_id, []).append(message)
         return self._queued
 
-    async def load(self) -> None:
+    async def load(self, parts: Iterable[TablePart[Any, PartWrites]]) -> None:
         """Read the unfinished work at the start of the daemon."""
         self.open = Open(
             _by_id(await self._all(MESSAGES, "state IN ('queued', 'delivering') ORDER BY id")),
@@ -311,7 +311,7 @@ class MailReads(MailLookup):
             {pairing.user: pairing for pairing in await self._all(PAIRINGS, "1 ORDER BY user")},
             _by_id(await self._all(PAIR_REQUESTS, "1 ORDER BY id")),
             _by_id(await self._all(TELEGRAM_TEXTS, "1 ORDER BY id")),
-            {part: rows for part in known_parts() if (rows := await part.load(self._read))},
+            {part: rows for part in parts if (rows := await part.load(self._read))},
         )
         self.numbers = Counter(dict(await self._read("SELECT name, seq FROM sqlite_sequence", ())))
 

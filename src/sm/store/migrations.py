@@ -1,582 +1,24 @@
-"""Schema of the database as numbered migrations. Never edit a released migration."""
+"""Brings a database to the newest version, in numbered steps. Never edit a released step.
+
+A new database begins with the tables of version 10. `scripts/upgrade-database` brings an older database to version 10.
+The tables of a capability are a `Schema`, with a version and steps of its own.
+"""
 
 import logging
 import os
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
+from itertools import chain
 
 import aiosqlite
 
 from sm.errors import DatabaseRefused
+from sm.store.tables import TABLES
 
 log = logging.getLogger(__name__)
 
-_V1 = (
-    "CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",
-    """CREATE TABLE sessions (
-        id TEXT PRIMARY KEY,
-        name TEXT NOT NULL,
-        friendly_name TEXT,
-        title TEXT,
-        agent_type TEXT NOT NULL,
-        provider TEXT NOT NULL,
-        model TEXT,
-        status TEXT NOT NULL,
-        status_source TEXT NOT NULL,
-        status_reason TEXT NOT NULL,
-        status_at TEXT NOT NULL,
-        mode TEXT NOT NULL,
-        parent_id TEXT,
-        created_by TEXT NOT NULL,
-        working_dir TEXT NOT NULL,
-        workspace TEXT,
-        trust_level TEXT NOT NULL,
-        effective_mode TEXT NOT NULL,
-        terminal TEXT NOT NULL,
-        pid INTEGER,
-        pid_started TEXT,
-        ended INTEGER NOT NULL DEFAULT 0,
-        exit_code INTEGER,
-        exit_signal INTEGER,
-        created_at TEXT NOT NULL,
-        started_at TEXT,
-        completed_at TEXT,
-        completion_status TEXT,
-        completion_message TEXT,
-        note TEXT,
-        archived INTEGER NOT NULL DEFAULT 0,
-        openings INTEGER NOT NULL DEFAULT 1,
-        token_hash TEXT,
-        spawn_prompt TEXT,
-        launch TEXT NOT NULL
-    ) WITHOUT ROWID""",
-    """CREATE TABLE events (
-        seq INTEGER PRIMARY KEY AUTOINCREMENT,
-        type TEXT NOT NULL,
-        session_id TEXT NOT NULL REFERENCES sessions (id),
-        parent_session_id TEXT,
-        timestamp TEXT NOT NULL,
-        message TEXT NOT NULL,
-        metadata TEXT NOT NULL
-    )""",
-    "CREATE INDEX events_of_session ON events (session_id, seq)",
-    """CREATE TABLE checkpoints (
-        id INTEGER PRIMARY KEY AUTOINCREMENT,
-        session_id TEXT NOT NULL REFERENCES sessions (id),
-        timestamp TEXT NOT NULL,
-        message TEXT NOT NULL,
-        metadata TEXT NOT NULL
-    )""",
-    "CREATE INDEX checkpoints_of_session ON checkpoints (session_id, id)",
-    """CREATE TABLE outbox (
-        id INTEGER PRIMARY KEY AUTOINCREMENT,
-        kind TEXT NOT NULL,
-        session_id TEXT NOT NULL REFERENCES sessions (id),
-        payload TEXT NOT NULL,
-        state TEXT NOT NULL DEFAULT 'pending',
-        reason TEXT,
-        created_at TEXT NOT NULL
-    )""",
-    "CREATE INDEX outbox_by_state ON outbox (state, id)",
-    """CREATE TABLE idempotency (
-        caller TEXT NOT NULL,
-        key TEXT NOT NULL,
-        fingerprint TEXT NOT NULL,
-        result TEXT NOT NULL,
-        created_at TEXT NOT NULL,
-        PRIMARY KEY (caller, key)
-    ) WITHOUT ROWID""",
-)
-
-_V2 = (
-    # `sm rm` keeps an empty row, because events refer to it.
-    "ALTER TABLE sessions ADD COLUMN removed INTEGER NOT NULL DEFAULT 0",
-    """CREATE TABLE messages (
-        id INTEGER PRIMARY KEY AUTOINCREMENT,
-        session_id TEXT REFERENCES sessions (id),
-        sender TEXT NOT NULL,
-        mode TEXT NOT NULL,
-        state TEXT NOT NULL,
-        text TEXT NOT NULL,
-        created_at TEXT NOT NULL,
-        state_at TEXT NOT NULL,
-        via TEXT,
-        evidence TEXT,
-        reason TEXT,
-        submitted_at TEXT,
-        acknowledged_at TEXT,
-        expires_at TEXT
-    )""",
-    "CREATE INDEX messages_open ON messages (state, id) WHERE state IN ('queued', 'delivering')",
-    "CREATE INDEX messages_lost ON messages (state) WHERE state IN ('failed', 'expired')",
-    "CREATE INDEX messages_of_recipient ON messages (session_id, id)",
-    "CREATE INDEX messages_of_sender ON messages (sender, id)",
-    """CREATE TABLE requests (
-        id INTEGER PRIMARY KEY AUTOINCREMENT,
-        session_id TEXT NOT NULL REFERENCES sessions (id),
-        kind TEXT NOT NULL,
-        state TEXT NOT NULL,
-        created_at TEXT NOT NULL,
-        state_at TEXT NOT NULL,
-        expires_at TEXT,
-        tool TEXT,
-        arguments TEXT,
-        questions TEXT NOT NULL,
-        answer TEXT,
-        answered_by TEXT,
-        reason TEXT,
-        taken_at TEXT
-    )""",
-    "CREATE INDEX requests_by_state ON requests (state, id)",
-    "CREATE INDEX requests_of_session ON requests (session_id, id)",
-    """CREATE TABLE notices (
-        id INTEGER PRIMARY KEY AUTOINCREMENT,
-        session_id TEXT NOT NULL REFERENCES sessions (id),
-        recipient TEXT,
-        kind TEXT NOT NULL,
-        occasion TEXT NOT NULL,
-        text TEXT NOT NULL,
-        created_at TEXT NOT NULL,
-        state TEXT NOT NULL DEFAULT 'pending',
-        message_id INTEGER REFERENCES messages (id),
-        UNIQUE (session_id, occasion)
-    )""",
-    "CREATE INDEX notices_pending ON notices (id) WHERE state = 'pending'",
-    "CREATE INDEX notices_of_message ON notices (message_id)",
-)
-
-_V3 = (
-    "ALTER TABLE sessions ADD COLUMN conversation TEXT",
-    "ALTER TABLE sessions ADD COLUMN transcript TEXT",
-    # Read position in each transcript file, written in the same transaction as the usage read up to it.
-    """CREATE TABLE transcripts (
-        session_id TEXT NOT NULL REFERENCES sessions (id),
-        path TEXT NOT NULL,
-        inode INTEGER NOT NULL,
-        offset INTEGER NOT NULL,
-        PRIMARY KEY (session_id, path)
-    ) WITHOUT ROWID""",
-    """CREATE TABLE usage (
-        session_id TEXT NOT NULL REFERENCES sessions (id),
-        message_id TEXT NOT NULL,
-        model TEXT NOT NULL,
-        at TEXT NOT NULL,
-        input INTEGER NOT NULL,
-        output INTEGER NOT NULL,
-        cache_read INTEGER NOT NULL,
-        cache_write INTEGER NOT NULL,
-        cache_write_1h INTEGER NOT NULL,
-        sidechain INTEGER NOT NULL,
-        PRIMARY KEY (session_id, message_id)
-    ) WITHOUT ROWID""",
-    """CREATE TABLE tool_uses (
-        session_id TEXT NOT NULL REFERENCES sessions (id),
-        tool_use_id TEXT NOT NULL,
-        name TEXT NOT NULL,
-        at TEXT NOT NULL,
-        sidechain INTEGER NOT NULL,
-        PRIMARY KEY (session_id, tool_use_id)
-    ) WITHOUT ROWID""",
-    # Other facts about a session, as JSON: its newest tool, its to-do list, its context.
-    """CREATE TABLE observed (
-        session_id TEXT PRIMARY KEY REFERENCES sessions (id),
-        facts TEXT NOT NULL
-    ) WITHOUT ROWID""",
-)
-
-_LEGACY_TRUST = tuple(
-    f"UPDATE sessions SET {column} = CASE"  # noqa: S608 - constant names
-    f" WHEN lower(trim({column})) IN ('direct', 'trusted', 'full', 'vault') THEN 'direct'"
-    f" WHEN lower(trim({column})) IN ('sandboxed', 'untrusted') THEN 'sandboxed'"
-    f" ELSE {column} END"
-    for column in ("trust_level", "effective_mode")
-)
-"""Converts trust levels of older systems. `trust.normalize_trust_level` has the same words, but may change later; a
-released migration may not. An unknown level stays, and reads as sandboxed."""
-
-_V4 = (
-    """CREATE TABLE workspaces (
-        slug TEXT PRIMARY KEY,
-        directory TEXT NOT NULL,
-        created_at TEXT NOT NULL,
-        trust_level TEXT,
-        capabilities TEXT NOT NULL,
-        strict_mcps INTEGER NOT NULL,
-        sandbox TEXT NOT NULL,
-        deleted_at TEXT
-    ) WITHOUT ROWID""",
-    "ALTER TABLE sessions ADD COLUMN worktree TEXT",
-    "ALTER TABLE sessions ADD COLUMN branch TEXT",
-    "CREATE INDEX events_of_births ON events (parent_session_id, seq) WHERE type = 'spawned'",
-    *_LEGACY_TRUST,
-)
-
-_V5 = (
-    # Requests that a hook of the agent waits for. After a restart the daemon finds the request by the key.
-    "ALTER TABLE requests ADD COLUMN hook TEXT",
-    "ALTER TABLE requests ADD COLUMN tool_use TEXT",
-    "ALTER TABLE requests ADD COLUMN agent TEXT NOT NULL DEFAULT ''",
-    "ALTER TABLE requests ADD COLUMN cut INTEGER NOT NULL DEFAULT 0",
-    "CREATE INDEX requests_of_hooks ON requests (hook) WHERE hook IS NOT NULL",
-    # Received messages are acknowledged at the end of their turn.
-    "CREATE INDEX messages_unacknowledged ON messages (session_id) WHERE state = 'submitted' AND via = 'terminal'",
-)
-
-_V6 = (
-    # Actions that are due at a time: the quiet window after a turn, reminders, the reset of a usage limit.
-    """CREATE TABLE timers (
-        subject TEXT NOT NULL,
-        kind TEXT NOT NULL,
-        due_at TEXT NOT NULL,
-        within_s REAL,
-        data TEXT NOT NULL,
-        PRIMARY KEY (subject, kind)
-    ) WITHOUT ROWID""",
-    "ALTER TABLE sessions ADD COLUMN mode_source TEXT NOT NULL DEFAULT 'child_agents.mode'",
-    "ALTER TABLE sessions ADD COLUMN reminders INTEGER NOT NULL DEFAULT 0",
-    "ALTER TABLE sessions ADD COLUMN turn_ended_at TEXT",
-    "ALTER TABLE workspaces ADD COLUMN lifecycle TEXT",
-    "ALTER TABLE requests ADD COLUMN evidence TEXT",
-)
-
-_V7 = (
-    # The accounts that turns are charged to, and why an account is parked. `digest` is keyed with `account_key`.
-    """CREATE TABLE accounts (
-        name TEXT PRIMARY KEY,
-        provider TEXT NOT NULL,
-        directory TEXT NOT NULL,
-        digest TEXT NOT NULL,
-        last_success_at TEXT
-    ) WITHOUT ROWID""",
-    """CREATE TABLE parks (
-        account TEXT NOT NULL,
-        model TEXT NOT NULL,
-        kind TEXT NOT NULL,
-        reason TEXT NOT NULL,
-        since REAL NOT NULL,
-        until REAL,
-        tries INTEGER NOT NULL,
-        first TEXT,
-        PRIMARY KEY (account, model)
-    ) WITHOUT ROWID""",
-    "ALTER TABLE sessions ADD COLUMN account TEXT",
-    "ALTER TABLE sessions ADD COLUMN cut_off_at TEXT",
-    "INSERT INTO meta (name, value) VALUES ('account_key', lower(hex(randomblob(32))))",
-)
-
-_V8_TELEGRAM = (
-    # The bots that were used; `ready`: what waited before the first start was thrown away; `reported_seq`: the newest
-    # event that the bot has reported.
-    """CREATE TABLE telegram_bots (
-        bot_id INTEGER PRIMARY KEY,
-        first_seen_at TEXT NOT NULL,
-        discarded INTEGER NOT NULL DEFAULT 0,
-        ready INTEGER NOT NULL DEFAULT 0,
-        reported_seq INTEGER
-    )""",
-    # Each update is handled in the transaction that inserts its row.
-    """CREATE TABLE telegram_updates (
-        bot_id INTEGER NOT NULL,
-        update_id INTEGER NOT NULL,
-        at TEXT NOT NULL,
-        PRIMARY KEY (bot_id, update_id)
-    ) WITHOUT ROWID""",
-    "CREATE INDEX telegram_updates_by_age ON telegram_updates (at)",
-    """CREATE TABLE telegram_outgoing (
-        id INTEGER PRIMARY KEY AUTOINCREMENT,
-        chat_id INTEGER,
-        method TEXT NOT NULL,
-        parameters TEXT NOT NULL,
-        need INTEGER NOT NULL,
-        created_at TEXT NOT NULL,
-        state TEXT NOT NULL,
-        lost_answers INTEGER NOT NULL,
-        subject TEXT,
-        about TEXT
-    )""",
-    """CREATE TABLE telegram_dropped (
-        id INTEGER PRIMARY KEY AUTOINCREMENT,
-        at TEXT NOT NULL,
-        chat_id INTEGER,
-        method TEXT NOT NULL,
-        reason TEXT NOT NULL
-    )""",
-    "CREATE TABLE telegram_counts (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID",
-    """CREATE TABLE telegram_chats (
-        chat_id INTEGER PRIMARY KEY,
-        kind TEXT NOT NULL,
-        title TEXT NOT NULL,
-        seen_at TEXT,
-        migrated_to INTEGER,
-        closed_until REAL NOT NULL
-    )""",
-    # The object that a sent message shows, so that a reply to the message finds it.
-    """CREATE TABLE telegram_messages (
-        chat_id INTEGER NOT NULL,
-        message_id INTEGER NOT NULL,
-        thread_id INTEGER,
-        about TEXT NOT NULL,
-        at TEXT NOT NULL,
-        PRIMARY KEY (chat_id, message_id)
-    ) WITHOUT ROWID""",
-    "CREATE INDEX telegram_messages_of_objects ON telegram_messages (about)",
-    # Buttons that have not been pressed, in the order of their rowids. The nonce itself is only in Telegram.
-    """CREATE TABLE telegram_buttons (
-        digest TEXT PRIMARY KEY,
-        chat_id INTEGER NOT NULL,
-        user_id INTEGER NOT NULL,
-        action TEXT NOT NULL,
-        about TEXT NOT NULL,
-        expires_at TEXT
-    )""",
-    "CREATE INDEX telegram_buttons_of_objects ON telegram_buttons (about)",
-    # The choices on a card before the answer is complete.
-    """CREATE TABLE telegram_drafts (
-        about TEXT NOT NULL,
-        chat_id INTEGER NOT NULL,
-        answers TEXT NOT NULL,
-        ticked TEXT NOT NULL,
-        page INTEGER NOT NULL,
-        reason_from INTEGER,
-        PRIMARY KEY (about, chat_id)
-    ) WITHOUT ROWID""",
-    # Texts of people on their way to sessions, by the number of the message that each became.
-    """CREATE TABLE telegram_texts (
-        id INTEGER PRIMARY KEY,
-        chat_id INTEGER NOT NULL,
-        text_id INTEGER NOT NULL,
-        thread_id INTEGER,
-        user TEXT NOT NULL,
-        is_told INTEGER NOT NULL
-    )""",
-    # The preferences of chats. A mute of the session '' mutes the whole chat.
-    """CREATE TABLE telegram_follows (
-        chat_id INTEGER NOT NULL,
-        session_id TEXT NOT NULL,
-        at TEXT NOT NULL,
-        PRIMARY KEY (chat_id, session_id)
-    ) WITHOUT ROWID""",
-    "CREATE INDEX telegram_follows_of_sessions ON telegram_follows (session_id)",
-    """CREATE TABLE telegram_mutes (
-        chat_id INTEGER NOT NULL,
-        session_id TEXT NOT NULL,
-        until TEXT NOT NULL,
-        PRIMARY KEY (chat_id, session_id)
-    ) WITHOUT ROWID""",
-    # The topic of each session. The row says `making` before the call that makes the topic.
-    """CREATE TABLE telegram_topics (
-        session_id TEXT NOT NULL,
-        chat_id INTEGER NOT NULL,
-        state TEXT NOT NULL,
-        calls INTEGER NOT NULL,
-        thread_id INTEGER,
-        title TEXT NOT NULL,
-        is_closed INTEGER NOT NULL,
-        PRIMARY KEY (session_id, chat_id)
-    ) WITHOUT ROWID""",
-    "CREATE INDEX telegram_topics_of_threads ON telegram_topics (chat_id, thread_id)",
-    # The message that shows the progress of a session in a chat.
-    """CREATE TABLE telegram_progress (
-        session_id TEXT NOT NULL,
-        chat_id INTEGER NOT NULL,
-        message_id INTEGER,
-        shown TEXT NOT NULL,
-        is_live INTEGER NOT NULL,
-        PRIMARY KEY (session_id, chat_id)
-    ) WITHOUT ROWID""",
-    "CREATE INDEX telegram_progress_live ON telegram_progress (session_id) WHERE is_live",
-    # The first group of the configuration, as Telegram described it last.
-    """CREATE TABLE telegram_forums (
-        chat_id INTEGER PRIMARY KEY,
-        is_forum INTEGER NOT NULL,
-        can_manage INTEGER NOT NULL,
-        owners TEXT NOT NULL,
-        is_told INTEGER NOT NULL
-    )""",
-)
-
-
-_V8_PAIRING = (
-    # Users of chat networks who wait for a decision of the operator, and those who are paired.
-    """CREATE TABLE pair_requests (
-        id INTEGER PRIMARY KEY AUTOINCREMENT,
-        user TEXT NOT NULL,
-        label TEXT NOT NULL,
-        state TEXT NOT NULL,
-        created_at TEXT NOT NULL,
-        replied_at TEXT NOT NULL
-    )""",
-    """CREATE TABLE pairings (
-        user TEXT PRIMARY KEY,
-        label TEXT NOT NULL,
-        level TEXT NOT NULL,
-        workspace TEXT,
-        created_at TEXT NOT NULL,
-        created_by TEXT NOT NULL
-    ) WITHOUT ROWID""",
-    "ALTER TABLE sessions ADD COLUMN paired_user TEXT",
-    "CREATE INDEX sessions_of_creators ON sessions (created_by, created_at)",
-)
-
-_V8 = (*_V8_TELEGRAM, *_V8_PAIRING)
-
-_V9_PAUSES = ("ALTER TABLE sessions ADD COLUMN paused TEXT",)
-
-_V9 = (*_V9_PAUSES,)
-
-_V10_WORK_TIME = (
-    "ALTER TABLE sessions ADD COLUMN worked_s REAL NOT NULL DEFAULT 0",
-    "ALTER TABLE sessions ADD COLUMN working_since TEXT",
-)
-
-_V10_BUDGETS: tuple[str, ...] = (
-    """CREATE TABLE budgets (
-        id TEXT PRIMARY KEY,
-        limit_usd REAL,
-        limit_tokens INTEGER,
-        limit_minutes REAL,
-        soft_percent INTEGER NOT NULL,
-        step_usd REAL,
-        step_tokens INTEGER,
-        step_minutes REAL,
-        spent_usd REAL NOT NULL,
-        spent_tokens INTEGER NOT NULL,
-        spent_s REAL NOT NULL,
-        unpriced_tokens INTEGER NOT NULL,
-        state TEXT NOT NULL,
-        state_at TEXT NOT NULL,
-        request INTEGER,
-        reports TEXT NOT NULL,
-        day TEXT
-    ) WITHOUT ROWID""",
-    "ALTER TABLE sessions ADD COLUMN bound_to TEXT",
-)
-
-_V10_SUMS: tuple[str, ...] = (
-    # Work of sessions in slots of a quarter of an hour (core/time_slots.py).
-    """CREATE TABLE work (
-        session_id TEXT NOT NULL REFERENCES sessions (id),
-        at TEXT NOT NULL,
-        seconds REAL NOT NULL,
-        PRIMARY KEY (session_id, at)
-    ) WITHOUT ROWID""",
-    # Reminders and retries that sm has sent to sessions.
-    """CREATE TABLE follow_ups (
-        id INTEGER PRIMARY KEY AUTOINCREMENT,
-        session_id TEXT NOT NULL REFERENCES sessions (id),
-        kind TEXT NOT NULL,
-        at TEXT NOT NULL
-    )""",
-    # The sums of removed sessions. The heir is the nearest ancestor that is not removed; empty: the operator.
-    """CREATE TABLE removed_sums (
-        session_id TEXT PRIMARY KEY REFERENCES sessions (id),
-        heir TEXT NOT NULL
-    ) WITHOUT ROWID""",
-    "CREATE INDEX removed_sums_of_heirs ON removed_sums (heir)",
-    # The usage of removed sessions, in slots as `work`.
-    """CREATE TABLE removed_usage (
-        session_id TEXT NOT NULL REFERENCES sessions (id),
-        at TEXT NOT NULL,
-        model TEXT NOT NULL,
-        sidechain INTEGER NOT NULL,
-        input INTEGER NOT NULL,
-        output INTEGER NOT NULL,
-        cache_read INTEGER NOT NULL,
-        cache_write INTEGER NOT NULL,
-        cache_write_1h INTEGER NOT NULL,
-        PRIMARY KEY (session_id, at, model, sidechain)
-    ) WITHOUT ROWID""",
-    "CREATE INDEX events_of_endings ON events (timestamp) WHERE type IN ('completed', 'error', 'abandoned', 'killed')",
-)
-
-_V10_WARNINGS: tuple[str, ...] = (
-    # Episodes of warnings about sessions. An open one has no `closed_at`.
-    """CREATE TABLE warnings (
-        id INTEGER PRIMARY KEY AUTOINCREMENT,
-        session_id TEXT NOT NULL,
-        kind TEXT NOT NULL,
-        opened_at TEXT NOT NULL,
-        closed_at TEXT,
-        value REAL NOT NULL,
-        bound REAL NOT NULL,
-        evidence TEXT NOT NULL,
-        told INTEGER NOT NULL,
-        nudge INTEGER
-    )""",
-    "CREATE UNIQUE INDEX open_warnings ON warnings (session_id, kind) WHERE closed_at IS NULL",
-    "CREATE INDEX warnings_of_sessions ON warnings (session_id, opened_at)",
-)
-
-_V10_RESTARTS = ("ALTER TABLE sessions ADD COLUMN restarts TEXT",)
-
-_MESSAGE_SEARCHED = (
-    "coalesce({0}.session_id, {0}.sender), 'message', {0}.created_at, 'message ' || {0}.id, {0}.text"
-)
-_REQUEST_SEARCHED = (
-    "{0}.session_id, 'request', {0}.created_at, 'request ' || {0}.id,"
-    " trim(coalesce({0}.tool, '') || ' ' || coalesce({0}.arguments, '') || ' ' || {0}.questions)"
-)
-_CHECKPOINT_SEARCHED = "{0}.session_id, 'checkpoint', {0}.timestamp, 'checkpoint ' || {0}.id, {0}.message"
-_PROMPT_SEARCHED = "{0}.id, 'prompt', {0}.created_at, 'prompt', {0}.spawn_prompt"
-_NOTE_SEARCHED = "{0}.id, 'note', {0}.status_at, 'note ' || {0}.note, {0}.note"
-_RESULT_SEARCHED = "{0}.id, 'result', {0}.completed_at, 'result ' || {0}.completed_at, {0}.completion_message"
-_SEARCHED = "INSERT OR IGNORE INTO search_texts (session_id, type, at, source, text)"
-
-_V10_SEARCH: tuple[str, ...] = (
-    # The texts that `sm search` finds. `source` tells the texts of a session apart, so that none is added twice.
-    """CREATE TABLE search_texts (
-        id INTEGER PRIMARY KEY,
-        session_id TEXT NOT NULL,
-        type TEXT NOT NULL,
-        at TEXT NOT NULL,
-        source TEXT NOT NULL,
-        text TEXT NOT NULL
-    )""",
-    "CREATE UNIQUE INDEX search_texts_of_sources ON search_texts (session_id, source)",
-    "CREATE VIRTUAL TABLE search_index USING fts5 (text, content = 'search_texts', content_rowid = 'id')",
-    """CREATE TRIGGER search_texts_added AFTER INSERT ON search_texts BEGIN
-        INSERT INTO search_index (rowid, text) VALUES (NEW.id, NEW.text);
-    END""",
-    """CREATE TRIGGER search_texts_removed AFTER DELETE ON search_texts BEGIN
-        INSERT INTO search_index (search_index, rowid, text) VALUES ('delete', OLD.id, OLD.text);
-    END""",
-    # The transaction that writes a text makes it findable.
-    f"""CREATE TRIGGER search_messages AFTER INSERT ON messages
-        WHEN NEW.text <> '' AND (NEW.session_id IS NOT NULL OR EXISTS (SELECT 1 FROM sessions WHERE id = NEW.sender))
-        BEGIN {_SEARCHED} VALUES ({_MESSAGE_SEARCHED.format("NEW")}); END""",  # noqa: S608
-    f"""CREATE TRIGGER search_requests AFTER INSERT ON requests
-        BEGIN {_SEARCHED} VALUES ({_REQUEST_SEARCHED.format("NEW")}); END""",  # noqa: S608
-    f"""CREATE TRIGGER search_checkpoints AFTER INSERT ON checkpoints
-        BEGIN {_SEARCHED} VALUES ({_CHECKPOINT_SEARCHED.format("NEW")}); END""",  # noqa: S608
-    f"""CREATE TRIGGER search_prompts AFTER INSERT ON sessions WHEN NEW.spawn_prompt IS NOT NULL
-        BEGIN {_SEARCHED} VALUES ({_PROMPT_SEARCHED.format("NEW")}); END""",  # noqa: S608
-    f"""CREATE TRIGGER search_notes AFTER UPDATE OF note ON sessions
-        WHEN NEW.note IS NOT NULL AND NEW.note IS NOT OLD.note
-        BEGIN {_SEARCHED} VALUES ({_NOTE_SEARCHED.format("NEW")}); END""",
-    f"""CREATE TRIGGER search_results AFTER UPDATE OF completion_message ON sessions
-        WHEN NEW.completion_message IS NOT NULL AND NEW.completed_at IS NOT NULL
-            AND NEW.completion_message IS NOT OLD.completion_message
-        BEGIN {_SEARCHED} VALUES ({_RESULT_SEARCHED.format("NEW")}); END""",
-    """CREATE TRIGGER search_removed AFTER UPDATE OF removed ON sessions WHEN NEW.removed = 1
-        BEGIN DELETE FROM search_texts WHERE session_id = NEW.id; END""",
-    f"""{_SEARCHED} SELECT {_MESSAGE_SEARCHED.format("m")} FROM messages AS m WHERE m.text <> ''
-        AND coalesce(m.session_id, m.sender) IN (SELECT id FROM sessions WHERE removed = 0)""",  # noqa: S608
-    f"""{_SEARCHED} SELECT {_REQUEST_SEARCHED.format("r")} FROM requests AS r
-        WHERE r.session_id IN (SELECT id FROM sessions WHERE removed = 0)""",  # noqa: S608
-    f"{_SEARCHED} SELECT {_CHECKPOINT_SEARCHED.format('c')} FROM checkpoints AS c",  # noqa: S608
-    f"{_SEARCHED} SELECT {_PROMPT_SEARCHED.format('s')} FROM sessions AS s WHERE s.spawn_prompt IS NOT NULL",  # noqa: S608
-    f"{_SEARCHED} SELECT {_NOTE_SEARCHED.format('s')} FROM sessions AS s WHERE s.note IS NOT NULL",  # noqa: S608
-    f"""{_SEARCHED} SELECT {_RESULT_SEARCHED.format("s")} FROM sessions AS s
-        WHERE s.completion_message IS NOT NULL AND s.completed_at IS NOT NULL""",  # noqa: S608
-)
-
-_V10: tuple[str, ...] = (
-    *_V10_WORK_TIME,
-    *_V10_BUDGETS,
-    *_V10_SUMS,
-    *_V10_WARNINGS,
-    *_V10_RESTARTS,
-    *_V10_SEARCH,
-)
+_NEWER_SM = "install the version of sm that wrote the database, or a newer one"
 
 _V11_EXCHANGES: tuple[str, ...] = (
     # What sm did about two sessions that only answer each other; first < second.
@@ -653,49 +95,105 @@ _V12: tuple[str, ...] = (
 
 _V13: tuple[str, ...] = ("ALTER TABLE sessions ADD COLUMN program_version TEXT",)
 
-MIGRATIONS: tuple[tuple[str, ...], ...] = (
-    *(_V1, _V2, _V3, _V4, _V5, _V6, _V7, _V8, _V9, _V10, _V11, _V12),
-    _V13,
+_V14: tuple[str, ...] = (
+    "CREATE TABLE schemas (name TEXT PRIMARY KEY, version INTEGER NOT NULL) WITHOUT ROWID",
+    # The tables of capabilities that the numbered steps made until now.
+    """INSERT INTO schemas (name, version)
+        SELECT 'budgets', 1 WHERE EXISTS (SELECT 1 FROM sqlite_schema WHERE name = 'budgets')""",
 )
-"""Step n brings a database of version n to n + 1 (`PRAGMA user_version`)."""
+
+MIGRATIONS: dict[int, tuple[str, ...]] = {10: TABLES, 11: _V11, 12: _V12, 13: _V13, 14: _V14}
+"""The statements that make each version (`PRAGMA user_version`) from the one before, and the first from nothing."""
+_OLDEST, _NEWEST = min(MIGRATIONS), max(MIGRATIONS)
 
 
-async def version_of(db: aiosqlite.Connection) -> int:
-    async with db.execute("PRAGMA user_version") as cursor:
-        row = await cursor.fetchone()
-    return int(row[0]) if row else 0
+class UnknownVersion(DatabaseRefused):
+    """The database is intact, and of a version that this sm does not read."""
 
 
-def refuse_newer(version: int, path: str) -> None:
-    """Raise DatabaseRefused for a database written by a newer sm."""
-    if version > len(MIGRATIONS):
-        raise DatabaseRefused(
-            f"database {path} has version {version}, this sm supports up to {len(MIGRATIONS)}; "
-            "the file was not changed",
-            "install the version of sm that wrote the database, or a newer one",
-        )
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """The tables of a capability, whose version each database records. Never edit what is released: add a step.
 
-
-async def migrate(db: aiosqlite.Connection, path: str) -> None:
-    """Migrate the database to the newest version, each step in a transaction, after a backup.
-
-    After a crash between two steps, the next start continues with the second step.
+    `tables`: the statements of version 1. `steps`: those of each later version.
     """
-    version = await version_of(db)
-    refuse_newer(version, path)
-    for step in range(version, len(MIGRATIONS)):
-        if version > 0:  # a new database needs no backup
-            backup = f"{path}.v{step}.backup"
-            with suppress(FileNotFoundError):  # left by a failed attempt at this step
-                os.unlink(backup)
-            await db.execute("VACUUM INTO ?", (backup,))
-        await db.execute("BEGIN IMMEDIATE")
-        try:
-            for statement in MIGRATIONS[step]:
-                await db.execute(statement)
-            await db.execute(f"PRAGMA user_version = {step + 1}")
-        except BaseException:
-            await db.execute("ROLLBACK")
-            raise
-        await db.execute("COMMIT")
-        log.info("migrated the database to version %d", step + 1)
+
+    name: str
+    tables: tuple[str, ...]
+    steps: tuple[tuple[str, ...], ...] = ()
+
+    @property
+    def version(self) -> int:
+        return 1 + len(self.steps)
+
+    def statements(self, version: int) -> Iterator[str]:
+        """Yield those that bring the tables from `version` to the newest one. 0: the database does not have them."""
+        if version < self.version:
+            yield from chain.from_iterable((self.tables, *self.steps)[version:])
+            yield f"INSERT OR REPLACE INTO schemas (name, version) VALUES ('{self.name}', {self.version})"  # noqa: S608 - a constant name
+
+
+async def check_versions(
+    db: aiosqlite.Connection, path: str, schemas: Iterable[Schema]
+) -> tuple[int, dict[str, int]]:
+    """Read the versions of the database (0: new) and of each schema in it. Raises UnknownVersion."""
+    ((version,),) = await db.execute_fetchall("PRAGMA user_version")
+    if 0 < version < _OLDEST:
+        raise UnknownVersion(
+            f"database {path} has version {version}, this sm supports {_OLDEST} and newer; the file was not changed",
+            f"in a clone of sm: scripts/upgrade-database {path}",
+        )
+    if version > _NEWEST:
+        raise UnknownVersion(
+            f"database {path} has version {version}, this sm supports up to {_NEWEST}; the file was not changed",
+            _NEWER_SM,
+        )
+    recorded = await _recorded(db)
+    for schema in schemas:
+        if recorded.get(schema.name, 0) > schema.version:
+            raise UnknownVersion(
+                f"database {path} has version {recorded[schema.name]} of its {schema.name}, "
+                f"this sm supports up to {schema.version}; the file was not changed",
+                _NEWER_SM,
+            )
+    return version, recorded
+
+
+async def migrate(db: aiosqlite.Connection, path: str, schemas: Sequence[Schema] = ()) -> None:
+    """Bring the database and the tables of each schema to their newest versions: in one transaction, after a backup."""
+    version, recorded = await check_versions(db, path, schemas)
+    if version == _NEWEST and all(recorded.get(schema.name) == schema.version for schema in schemas):
+        return
+    if version > 0:  # a new database needs no backup
+        backup = f"{path}.v{version}.backup"
+        with suppress(FileNotFoundError):  # left by a failed attempt
+            os.unlink(backup)
+        await db.execute("VACUUM INTO ?", (backup,))
+    await db.execute("BEGIN IMMEDIATE")
+    try:
+        for number, statements in MIGRATIONS.items():
+            if number > version:
+                await _execute(db, statements)
+        recorded = await _recorded(db)
+        for schema in schemas:
+            await _execute(db, schema.statements(recorded.get(schema.name, 0)))
+        await db.execute(f"PRAGMA user_version = {_NEWEST}")
+    except BaseException:
+        await db.execute("ROLLBACK")
+        raise
+    await db.execute("COMMIT")
+    log.info("migrated the database from version %d to %d", version, _NEWEST)
+
+
+async def _recorded(db: aiosqlite.Connection) -> dict[str, int]:
+    """Read the versions of the schemas in the database."""
+    if not await db.execute_fetchall("SELECT 1 FROM sqlite_schema WHERE name = 'schemas'"):
+        return {}
+    return {
+        name: int(version) for name, version in await db.execute_fetchall("SELECT name, version FROM schemas")
+    }
+
+
+async def _execute(db: aiosqlite.Connection, statements: Iterable[str]) -> None:
+    for statement in statements:
+        await db.execute(statement)

@@ -12,6 +12,7 @@ from sm.core.requests import Request
 from sm.core.states import RequestKind
 from sm.errors import IllegalState
 from sm.store.connection import Read
+from sm.store.migrations import Schema
 
 if TYPE_CHECKING:
     from sm.store.database import Store
@@ -25,7 +26,7 @@ Rows = Any
 
 
 @dataclass(frozen=True, slots=True)
-class Hold:
+class WorkHold:
     """The reason for which a session begins no turn, and no agent starts below it."""
 
     subject: str
@@ -44,13 +45,13 @@ class PartWrites:
     The transaction calls the other methods when it changes sessions; here they do nothing.
     """
 
-    def __init__(self, part: "Part[Any, Any]", transaction: "Transaction") -> None:
+    def __init__(self, part: "TablePart[Any, Any]", transaction: "Transaction") -> None:
         self._part = part
         self._tx = transaction
 
     @property
     def outliving(self) -> frozenset[RequestKind]:
-        """As `Part.outliving`."""
+        """As `TablePart.outliving`."""
         return self._part.outliving
 
     @property
@@ -84,27 +85,29 @@ class PartWrites:
         """Raise IllegalState if the session cannot be removed."""
 
     def needless_requests(self, session: Session) -> Sequence[Request]:
-        """The open requests of `Part.outliving` kinds that ask for nothing once the process of the session is gone."""
+        """The open requests of outliving kinds that ask for nothing once the session's process is gone."""
         return ()
 
-    def start_refusal(self, hold: Hold) -> IllegalState:
+    def start_refusal(self, hold: WorkHold) -> IllegalState:
         """The error for an agent that a hold of this part keeps from starting."""
-        return IllegalState(f"{hold.reason}: no agent can start")
+        raise NotImplementedError
 
-    def resume_refusal(self, session: Session, hold: Hold) -> IllegalState:
+    def resume_refusal(self, session: Session, hold: WorkHold) -> IllegalState:
         """The error for a paused session that a hold of this part keeps from going on."""
-        return IllegalState(f"{hold.reason}: the session cannot go on")
+        raise NotImplementedError
 
 
 R = TypeVar("R")
 W = TypeVar("W", bound=PartWrites)
 
 
-class Part(Generic[R, W]):
+class TablePart(Generic[R, W]):
     """The tables of a capability. Its module `tables` has one as PART."""
 
     outliving: ClassVar[frozenset[RequestKind]] = frozenset()
     """Kinds of requests that the end of their session's process does not cancel."""
+    schema: ClassVar[Schema | None] = None
+    """Its tables; None: those of the kernel's migrations."""
     empty: ClassVar[Rows] = MappingProxyType({})
     """The copy in memory of a table without rows."""
     by_session: ClassVar[bool] = False
@@ -130,15 +133,20 @@ class Part(Generic[R, W]):
         """Changes of the rows in a transaction."""
         raise NotImplementedError
 
-    def hold(self, session: Session, find: Find, rows: Rows) -> Hold | None:
-        """What holds back the turns of the session, and the starts of agents below it; None: this part does not."""
+    def hold(self, session: Session, find: Find, rows: Rows) -> WorkHold | None:
+        """The hold on the session and on starts of agents below it; None: this capability has none."""
         return None
 
 
-def known_parts() -> tuple[Part[Any, PartWrites], ...]:
+def known_parts() -> tuple[TablePart[Any, PartWrites], ...]:
     """The tables of all capabilities."""
     return tuple(module.PART for module in capability_parts("tables"))
 
 
+def known_schemas() -> tuple[Schema, ...]:
+    """The schemas of all capabilities that have their own."""
+    return tuple(part.schema for part in known_parts() if part.schema is not None)
+
+
 Parts = Mapping[Any, Rows]
-"""The rows by `Part`."""
+"""The rows by `TablePart`."""

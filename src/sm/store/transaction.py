@@ -23,7 +23,7 @@ from sm.store.followers import SessionFollower
 from sm.store.idempotency import IdempotencyKey
 from sm.store.messages import MailWrites, Open
 from sm.store.pairings import PairingWrites
-from sm.store.part import Part, PartWrites
+from sm.store.part import PartWrites, TablePart
 from sm.store.rows import (
     EVENTS,
     OUTBOX,
@@ -82,7 +82,7 @@ class Transaction:
         numbers: Counter[str],
         work: WorkClock,
         runs: RunClock,
-        parts: Sequence[Part[Any, Any]],
+        parts: Sequence[TablePart[Any, Any]],
         followers: Sequence[SessionFollower],
     ) -> None:
         self._db = db
@@ -193,7 +193,7 @@ class Transaction:
         for part in self.parts:
             await part.before_move(session)
 
-    def part(self, part: Part[Any, W]) -> W:
+    def part(self, part: TablePart[Any, W]) -> W:
         """The tables of one capability."""
         return cast(W, self._parts[part])
 

@@ -1,8 +1,9 @@
 """Cards of requests and lists of sessions, as texts."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from sm.core.forest import Forest
 from sm.core.labels import label
 from sm.core.models import Session
 from sm.core.requests import Request
@@ -72,21 +73,8 @@ def _action(request: Request, choice: str) -> str:
 
 def tree_rows(sessions: Iterable[Session]) -> list[tuple[str, Session]]:
     """The sessions in the order of a tree, each with the lines of the tree before it."""
-    known = {session.id: session for session in sessions}
-    children: dict[str | None, list[Session]] = {}
-    for session in known.values():
-        children.setdefault(session.parent_id if session.parent_id in known else None, []).append(session)
-
-    def rows(parent: str | None, indent: str) -> Iterator[tuple[str, Session]]:
-        below = children.get(parent, [])
-        for session in below:
-            is_last = session is below[-1]
-            branch = "" if parent is None else "└─ " if is_last else "├─ "
-            yield f"{indent}{branch}", session
-            deeper = "" if parent is None else "   " if is_last else "│  "
-            yield from rows(session.id, indent + deeper)
-
-    return list(rows(None, ""))
+    forest = Forest(sessions, lambda session: session.id, lambda session: session.parent_id)
+    return [(placed.branch, placed.item) for placed in forest.lines()]
 
 
 def session_lines(

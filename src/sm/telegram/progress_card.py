@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
+from sm.core.dollars import dollars
 from sm.core.labels import label
 from sm.core.lifecycle import is_ended
 from sm.core.models import Checkpoint, Session
@@ -62,7 +63,7 @@ def _figures(session: Session, glance: Glance, now: str) -> Iterator[str]:
     if glance.tokens_used is not None:
         yield f"{glance.tokens_used:,} tokens"
     if glance.cost_usd is not None:
-        yield f"${glance.cost_usd:,.2f}"
+        yield dollars(glance.cost_usd)
     if glance.context_percent is not None:
         yield f"context {glance.context_percent}%"
 

@@ -9,7 +9,8 @@ from typing import Any
 from sm.board import ACTIONS, BoardNeed, BoardRow, Line, NeedKind, Sort, Target, chips
 from sm.board.details import target_lines
 from sm.board.prediction import MODES, predicted
-from sm.board.words import context_bar, count_of_tokens, dollars, short_model, shown, sign_of, status_word
+from sm.board.words import context_bar, count_of_tokens, short_model, shown, sign_of, status_word
+from sm.core.dollars import dollars
 from sm.core.request_lines import request_body
 from sm.core.timestamps import epoch_s
 from sm.web.logins import WebScope

@@ -1,7 +1,4 @@
-"""The JSON objects that the daemon answers with, for every door. Standard library alone."""
+"""The JSON objects in the answers of the daemon, as dataclasses in the standard library alone. Pure.
 
-from typing import Annotated, TypeAlias
-
-TIME = "date-time"
-"""The format of a time in JSON schemas: ISO 8601, UTC."""
-Time: TypeAlias = Annotated[str, TIME]
+Each module has the objects of one part of the API. The docstring below a field describes it in docs/openapi.json.
+"""

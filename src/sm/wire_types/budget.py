@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sm.core.statuses import Tolerant
-from sm.wire_types import Time
+from sm.wire_types.fields import Time
 
 
 class BudgetState(Tolerant):

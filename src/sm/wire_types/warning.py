@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from sm.wire_types import Time
+from sm.wire_types.fields import Time
 
 
 @dataclass(frozen=True, slots=True)

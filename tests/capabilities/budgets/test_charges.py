@@ -17,7 +17,7 @@ from sm.core.states import RequestKind
 from sm.core.statuses import Status
 from sm.core.usage import Usage
 from sm.errors import IllegalState
-from sm.providers import PROVIDERS
+from sm.providers import make_providers
 from sm.state.notices import Notices
 from sm.state.part_holds import check_may_start, held_reason, hold_of
 from sm.state.pauses import Pauses
@@ -141,7 +141,7 @@ async def test_session_that_moves_while_others_report_is_told_to_report_once(tmp
 async def test_budget_of_the_day_counts_removed_sessions(tmp_path: Path) -> None:
     config = Config()
     settings = BudgetSettings(daily_usd=5.0)
-    providers = {name: make(config) for name, make in PROVIDERS.items()}
+    providers = make_providers(config)
     ended = replace(TOP, provider="claude", status=Status.KILLED, exit=Exit(0, None))
     async with await Store.open(str(tmp_path / "sm.db")) as store:
         notices = Notices(config)

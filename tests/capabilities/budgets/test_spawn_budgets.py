@@ -14,7 +14,7 @@ from sm.capabilities.budgets.tables import PART, BudgetReads
 from sm.config import AgentConfig
 from sm.core.models import Session, SpawnRequest
 from sm.errors import UsageError
-from sm.providers.command import CommandProvider
+from sm.providers.command.provider import CommandProvider
 from sm.store import Store
 from tests.samples import LAUNCH, session
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from sm.capabilities.warnings.settings import WarningKeys, WarningsSection
+from sm.capabilities.warnings.settings import WarningsSection
 from sm.config import load
 from sm.errors import ConfigError
 
@@ -13,7 +13,7 @@ def read(tmp_path: Path, text: str) -> WarningsSection:
     path = tmp_path / "config.yaml"
     path.write_text(f"warnings:\n  {text}\n")
     path.chmod(0o600)
-    return load(str(path)).config.with_keys(WarningKeys).warnings
+    return load(str(path)).config.section(WarningsSection)
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from sm.core.effects import EffectKind
 from sm.core.models import Session
 from sm.core.statuses import Status
 from sm.core.warnings import WarningKind
-from sm.providers import PROVIDERS
+from sm.providers import make_providers
 from sm.state.notices import Notices
 from sm.state.pauses import Pauses
 from sm.store import Store
@@ -36,7 +36,7 @@ async def store(tmp_path: Path) -> AsyncIterator[Store]:
 async def warn(store: Store, about: Session, act: str) -> SessionWarning | None:
     """Warn of no progress of the session. `act`: as in `warnings.no_progress.do`."""
     config, settings = Config(), WarningsSection.model_validate({"no_progress": {"do": act}})
-    providers = {name: make(config) for name, make in PROVIDERS.items()}
+    providers = make_providers(config)
     notices, pauses = Notices(config), Pauses(Notices(config), providers)
     warnings = Warnings(settings, notices, pauses, providers)
     return await commit(

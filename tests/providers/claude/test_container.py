@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from sm.config import Claude
 from sm.errors import SetupRequired
 from sm.providers.claude.container import home_files, read_object, require_login
+from sm.providers.claude.section import ClaudeSection
 from sm.providers.claude.setup import ClaudeSetup
 from sm.sandboxes.home import ContainerHome
 
@@ -114,7 +114,7 @@ def test_broken_file_of_a_container_is_ignored(home: ContainerHome, content: str
 
 
 def test_hooks_that_are_off_in_the_container_are_told(home: ContainerHome, tmp_path: Path) -> None:
-    setup = ClaudeSetup(Claude(), (), ())
+    setup = ClaudeSetup(ClaudeSection(), (), ())
     (tmp_path / "outside.json").write_text('{"disableAllHooks": true}')
     settings = Path(home.directory, ".claude/settings.json")
     settings.parent.mkdir(parents=True)

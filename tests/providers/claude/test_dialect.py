@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 import sm.providers.claude.dialect as package
-from sm.config import Claude
 from sm.errors import ConfigError, UsageError
 from sm.providers.base import PromptRefusal
 from sm.providers.claude.box_reader import ClaudeBoxReader
@@ -23,6 +22,7 @@ from sm.providers.claude.plan import ClaudeProvider
 from sm.providers.claude.pricing import context_window
 from sm.providers.claude.resume import resume_environment
 from sm.providers.claude.screen import Obstacle, State, read_screen, read_title
+from sm.providers.claude.section import ClaudeSection
 
 ROOM = Path(package.__file__).parent
 SHIPPED = {
@@ -236,7 +236,7 @@ def test_new_options_and_variables_are_treated_as_the_operator_says(own: Path) -
     assert resume_environment("full")["CLAUDE_ASK"] == "0"
     with pytest.raises(UsageError, match="--away cannot be used with sm: it leaves"):
         merge_options([(None, ["--away"])])
-    provider = ClaudeProvider(Claude(), [], is_root=False)
+    provider = ClaudeProvider(ClaudeSection(), [], is_root=False)
     assert {"CLAUDE_NEW", "CLAUDECODE"} <= provider.never_inherited
     assert [provider.adopts(["claude", word]) for word in ("dream", "mcp", "--verbose")] == [
         False,

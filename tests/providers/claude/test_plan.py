@@ -8,21 +8,21 @@ from typing import Any
 
 import pytest
 
-from sm.config import AgentConfig, Claude, Config, ModelArgs
+from sm.config import AgentConfig, Config, ModelArgs
 from sm.core.models import Exit, PermissionMode, Session, SpawnRequest
 from sm.core.states import SignalKind
 from sm.core.statuses import Status
 from sm.errors import IllegalState, UsageError
 from sm.mcp.tools import TOOLS
-from sm.providers import PROVIDERS
+from sm.providers import make_providers
 from sm.providers.base import AgentPlan, Fork, GrantedCapabilities, InputMethod, PlanContext, ProgramFacts
-from sm.providers.claude import ClaudeProvider
 from sm.providers.claude.abilities import own_environment
 from sm.providers.claude.briefing import TEMPLATE, briefing
 from sm.providers.claude.hooks import EVENTS
 from sm.providers.claude.permissions import canonical, mode_of, mode_word_in, ranks
-from sm.providers.claude.plan import as_text
+from sm.providers.claude.plan import ClaudeProvider, as_text
 from sm.providers.claude.resume import resume_environment
+from sm.providers.claude.section import ClaudeSection
 from sm.providers.claude.settings import UNASKED, UNASKED_TOOLS
 from sm.providers.claude.trouble import INSTALL
 from tests import samples
@@ -35,7 +35,7 @@ SM = "/home/ann/its state/bin/sm"
 HOOK = f"'{SM}' hook claude 2>/dev/null || :"
 PROMPT_FILE = "/s/launch/1a2b3c4d.prompt"
 
-CLAUDE = Claude(
+CLAUDE = ClaudeSection(
     default_args=("--effort", "high"),
     env={"A": "1"},
     agent_configs={
@@ -63,11 +63,11 @@ def start(agent_type: str = "Engineer", **environment: str) -> PlanContext:
     return PlanContext(session(agent_type), SM, environment, prompt_file=PROMPT_FILE, agent=agent)
 
 
-def provider(claude: Claude = CLAUDE, *, is_root: bool = False, **more: Any) -> ClaudeProvider:
+def provider(claude: ClaudeSection = CLAUDE, *, is_root: bool = False, **more: Any) -> ClaudeProvider:
     return ClaudeProvider(claude, tuple(claude.agent_configs), is_root=is_root, new_id=lambda: UUID, **more)
 
 
-def plan(agent_type: str = "Engineer", claude: Claude = CLAUDE, **options: Any) -> AgentPlan:
+def plan(agent_type: str = "Engineer", claude: ClaudeSection = CLAUDE, **options: Any) -> AgentPlan:
     return provider(claude).plan(SpawnRequest(agent_type, **options), start(agent_type))
 
 
@@ -541,7 +541,7 @@ def test_adopts_recognizes_an_interactive_claude_by_its_command_line(argv: str, 
 
 
 def test_registry_creates_the_claude_provider_from_the_configuration() -> None:
-    claude = PROVIDERS["claude"](Config())
+    claude = make_providers(Config())["claude"]
     assert claude.name == "claude"
     assert claude.has_turns
     assert set(claude.agent_types) == {"Engineer", "Architect", "Explore", "general-purpose", "Coordinator"}

@@ -18,8 +18,8 @@ from sm.config import SandboxSection, sandbox_for
 from sm.config.model import Config
 from sm.core.models import Workspace
 from sm.paths import InstancePaths
-from sm.sandboxes.docker.container import Container
-from sm.sandboxes.docker.containers import ContainerEventKind, Containers
+from sm.sandboxes.containers import Container, ContainerEventKind
+from sm.sandboxes.docker.containers import Containers
 from sm.sandboxes.docker.engine import PING_S, Engine
 from sm.sandboxes.path_map import Mount
 from tests.sim.pytest_hooks import pytest_asyncio_loop_factories

@@ -7,7 +7,7 @@ import signal
 from typing import Any
 
 from sm.core.models import Process
-from sm.sandboxes.docker.container import Container
+from sm.sandboxes.containers import Container
 from sm.sandboxes.docker.engine import PING_S, Engine
 from tests.sandboxes.docker.conftest import Sandboxes
 from tests.sim.docker_client import PlayedDockerClient

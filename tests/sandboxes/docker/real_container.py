@@ -14,7 +14,7 @@ from sm.core.models import Process, Workspace
 from sm.errors import SandboxUnavailable
 from sm.linux.processes import identify, is_alive, is_ending, signal_process
 from sm.paths import InstancePaths
-from sm.sandboxes.docker.container import Container
+from sm.sandboxes.containers import Container
 from sm.sandboxes.docker.spec import build_spec
 from tests.waits import until
 

@@ -5,28 +5,26 @@ from pathlib import Path
 import pytest
 
 from sm import __version__
+from sm.core.programs import image_agents
 from sm.errors import SandboxUnavailable, UsageError
 from sm.paths import INSIDE_CA_FILE
 from sm.sandboxes.docker.build import (
-    TESTED,
-    BuildLine,
     BuildReader,
-    BuildRequest,
-    agents_of,
-    arguments_of,
     build_arguments,
     bundle_of,
     context_of,
+    dockerfile_text,
     last_lines,
 )
+from sm.sandboxes.images import BuildLine, BuildRequest, agents_of, arguments_of
 from tests import claude_cli
 
-REPOSITORY = Path(__file__).parents[3]
+TESTED = image_agents()["claude"].tested
 
 
 def test_agents_have_a_fixed_order_and_the_tested_version_of_claude() -> None:
     assert agents_of(["node", "codex@1.2.3", "claude"]) == (
-        f"claude@{TESTED['claude']}",
+        f"claude@{TESTED}",
         "codex@1.2.3",
         "node",
     )
@@ -35,7 +33,7 @@ def test_agents_have_a_fixed_order_and_the_tested_version_of_claude() -> None:
 
 
 def test_tested_version_of_claude_is_that_of_the_tests() -> None:
-    assert TESTED["claude"] == claude_cli.VERSION
+    assert TESTED == claude_cli.VERSION
 
 
 @pytest.mark.parametrize(
@@ -76,9 +74,9 @@ def test_arguments_select_the_packages_of_the_agents() -> None:
         "NO_PROXY": "x",
         "NPM": "npm",
         "NODE": "nodejs npm",
-        "CLAUDE": TESTED["claude"],
+        "CLAUDE": TESTED,
         "CODEX": "",
-        "AGENTS": f"claude@{TESTED['claude']} node",
+        "AGENTS": f"claude@{TESTED} node",
         "UID": "5",
         "GID": "6",
         "VERSION": __version__,
@@ -90,7 +88,7 @@ def test_arguments_select_the_packages_of_the_agents() -> None:
 
 
 def test_dockerfile_declares_every_argument_that_a_build_gets() -> None:
-    dockerfile = (REPOSITORY / "docker" / "Dockerfile.sandbox").read_text()
+    dockerfile = dockerfile_text()
     declared = {
         line.split()[1].partition("=")[0] for line in dockerfile.splitlines() if line.startswith("ARG ")
     }
@@ -99,14 +97,14 @@ def test_dockerfile_declares_every_argument_that_a_build_gets() -> None:
 
 
 def test_image_has_the_certificates_where_agents_look_for_them() -> None:
-    dockerfile = (REPOSITORY / "docker" / "Dockerfile.sandbox").read_text()
+    dockerfile = dockerfile_text()
     assert f"cp /usr/local/share/sm/ca.crt {INSIDE_CA_FILE};" in dockerfile
     assert f"NODE_EXTRA_CA_CERTS={INSIDE_CA_FILE}" in dockerfile
 
 
 def test_context_has_the_dockerfile_of_the_repository_and_is_the_same_each_time() -> None:
     first = context_of(b"certificates").getvalue()
-    assert (REPOSITORY / "docker" / "Dockerfile.sandbox").read_bytes() in first
+    assert dockerfile_text().encode() in first
     assert b"certificates" in first
     assert context_of(b"certificates").getvalue() == first
 

@@ -13,8 +13,7 @@ import pytest
 
 from sm.linux.cgroups import cgroup_of
 from sm.linux.processes import identify, is_alive
-from sm.sandboxes.docker.container import Container
-from sm.sandboxes.docker.containers import ContainerEventKind
+from sm.sandboxes.containers import Container, ContainerEventKind
 from tests.sandboxes.docker.conftest import USER, Open, Sandboxes
 
 pytestmark = pytest.mark.processes

@@ -11,8 +11,7 @@ import pytest
 
 from sm.errors import IllegalState, NotFound, SandboxUnavailable
 from sm.linux.processes import is_alive
-from sm.sandboxes.docker.container import Container
-from sm.sandboxes.docker.containers import ContainerEventKind
+from sm.sandboxes.containers import Container, ContainerEventKind
 from tests.sandboxes.docker.conftest import Open, Sandboxes
 
 pytestmark = pytest.mark.processes

@@ -8,7 +8,7 @@ import pytest
 
 from sm.errors import SandboxUnavailable
 from sm.linux.processes import is_alive, read_stat
-from sm.sandboxes.docker.containers import ContainerEventKind
+from sm.sandboxes.containers import ContainerEventKind
 from tests.engine import EngineProcess
 from tests.sandboxes.docker.conftest import Open, Sandboxes
 

@@ -12,11 +12,12 @@ from docker import DockerClient
 
 from sm import __version__
 from sm.config import SandboxSection
+from sm.core.programs import image_agents
 from sm.errors import IllegalState, SandboxUnavailable
 from sm.sandboxes.docker import build as build_module
-from sm.sandboxes.docker.build import TESTED, BuildRequest
 from sm.sandboxes.docker.engine import Engine
-from sm.sandboxes.docker.image import ImageFacts, Images
+from sm.sandboxes.docker.image import Images
+from sm.sandboxes.images import BuildRequest, ImageFacts
 from tests.engine import NO_ENGINE
 from tests.engine_images import WITH_CLAUDE, build_with_claude, finished
 from tests.waits import NEVER_S
@@ -78,7 +79,7 @@ async def test_image_has_the_tools_claude_and_the_certificates_and_serves_any_us
         id=image.id,
         name=WITH_CLAUDE,
         version=__version__,
-        agents=(f"claude@{TESTED['claude']}",),
+        agents=(f"claude@{image_agents()['claude'].tested}",),
         uid=os.geteuid() or 1000,
         gid=os.getegid() or 1000,
         size_bytes=image.size_bytes,
@@ -96,7 +97,13 @@ async def test_image_has_the_tools_claude_and_the_certificates_and_serves_any_us
     for uid in (image.uid, 1234):
         lines = (await output(connection, image.id, f"HOME=/tmp; {script}", f"{uid}:{uid}")).splitlines()
         assert lines[0].split(":")[0] == "/opt/sm/bin"
-        assert lines[1:] == [str(uid), f"{TESTED['claude']} (Claude Code)", "True", "0", str(certificates)]
+        assert lines[1:] == [
+            str(uid),
+            f"{image_agents()['claude'].tested} (Claude Code)",
+            "True",
+            "0",
+            str(certificates),
+        ]
 
 
 async def test_two_requests_at_once_are_one_build(images: Images, dockerfile: Path) -> None:

@@ -7,7 +7,7 @@ from typing import cast
 import pytest
 
 from sm.paths import InstancePaths
-from sm.sandboxes.docker.container import ContainerRecord
+from sm.sandboxes.containers import ContainerRecord
 from sm.sandboxes.docker.engine import Engine
 from sm.sandboxes.docker.maker import ContainerMaker
 

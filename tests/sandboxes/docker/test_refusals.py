@@ -10,7 +10,7 @@ import pytest
 
 from sm.errors import SandboxUnavailable
 from sm.paths import InstancePaths
-from sm.policy.mounts import ENGINE_DATA, HOME_SECRETS, IMAGE_DIRECTORIES, SYSTEM_DIRECTORIES, system_refusal
+from sm.policy.mounts import IMAGE_DIRECTORIES, SYSTEM_DIRECTORIES, engine_data, home_secrets, system_refusal
 from sm.sandboxes.docker.refusals import Host, MountPath, check_directory, check_path, refusal
 
 
@@ -47,7 +47,7 @@ def refused(path: Path | str, paths: InstancePaths, host: Host) -> str:
     return raised.value.message.removeprefix(f"x cannot be mounted into a container: {path}: ")
 
 
-@pytest.mark.parametrize("directory", [*SYSTEM_DIRECTORIES, *ENGINE_DATA, *IMAGE_DIRECTORIES])
+@pytest.mark.parametrize("directory", [*SYSTEM_DIRECTORIES, *engine_data(), *IMAGE_DIRECTORIES])
 def test_directory_of_the_system_and_what_is_in_it_is_refused(directory: str) -> None:
     assert system_refusal(directory)
     assert system_refusal(f"{directory}/below")
@@ -85,7 +85,7 @@ def test_home_directory_and_what_is_above_it_is_refused(home: Path, paths: Insta
     assert refused(home.parent, paths, host) == reason
 
 
-@pytest.mark.parametrize("name", HOME_SECRETS)
+@pytest.mark.parametrize("name", home_secrets())
 def test_credentials_of_the_home_directory_are_refused(
     home: Path, paths: InstancePaths, host: Host, name: str
 ) -> None:

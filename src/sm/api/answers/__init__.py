@@ -7,8 +7,9 @@ from typing import Annotated, NotRequired
 
 from typing_extensions import TypedDict  # pydantic reads the one of `typing` only from Python 3.12 on
 
-from sm.api.fields import doc, words
+from sm.api.fields import doc
 from sm.errors import BY_CODE
+from sm.wire_types.fields import words
 
 ErrorCode = Annotated[str, words(sorted(BY_CODE))]
 

@@ -5,11 +5,12 @@ from typing import Annotated
 from typing_extensions import TypedDict  # pydantic reads the one of `typing` only from Python 3.12 on
 
 from sm.api.answers.sessions import SessionLabel, SessionView
-from sm.api.answers.usage import TokensView
-from sm.api.fields import Anything, Time, doc
+from sm.api.fields import doc
 from sm.core.attention import Attention
 from sm.core.statuses import Status
 from sm.core.usage_series import UsagePeriod
+from sm.wire_types.fields import Anything, Time
+from sm.wire_types.usage import TokensView
 
 
 class LastToolView(TypedDict):

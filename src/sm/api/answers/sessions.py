@@ -4,13 +4,14 @@ from typing import Annotated, NotRequired
 
 from typing_extensions import TypedDict  # pydantic reads the one of `typing` only from Python 3.12 on
 
-from sm.api.answers.usage import SessionSumsView
-from sm.api.fields import Time, doc
+from sm.api.fields import doc
 from sm.core.attention import Attention, TaskKind
 from sm.core.pause_states import PauseState
 from sm.core.states import Mode, TrustLevel
 from sm.core.statuses import Status
 from sm.wire_types.budget import BudgetView
+from sm.wire_types.fields import Time
+from sm.wire_types.usage import SessionSumsView
 from sm.wire_types.warning import WarningView
 
 SessionLabel = Annotated[

@@ -2,7 +2,6 @@
 
 from typing import Annotated
 
-from sm.api.answers.accounts import AccountView, ResumedView
 from sm.api.body import Body
 from sm.api.context import ApiRequest
 from sm.api.fields import doc
@@ -12,6 +11,7 @@ from sm.core.pause_states import PauseState, spending_words
 from sm.core.timestamps import iso
 from sm.sessions.accounts import AccountState
 from sm.sessions.pause import WAIT_MAX_S, WAIT_S
+from sm.wire_types.accounts import AccountView, ParkView, ResumedView
 
 routes = RouteTable()
 
@@ -45,32 +45,32 @@ async def pause_account(request: ApiRequest, body: PauseAccountBody) -> list[Acc
 @routes.route("POST", "/v1/accounts/{name}/resume", agents=False)
 async def resume_account(request: ApiRequest, body: AccountBody) -> ResumedView:
     """End the parks of an account: its sessions go on, one after the other."""
-    return {"resumed": await request.services.accounts.resume(request.caller, request.name) > 0}
+    return ResumedView(await request.services.accounts.resume(request.caller, request.name) > 0)
 
 
 def account_view(state: AccountState) -> AccountView:
     account = state.account
-    return {
-        "name": account.name,
-        "provider": account.provider,
-        "directory": account.directory,
-        "sessions": state.sessions,
-        "waiting": state.waiting,
-        "paused": len(state.paused),
-        "spends": [
+    return AccountView(
+        name=account.name,
+        provider=account.provider,
+        directory=account.directory,
+        sessions=state.sessions,
+        waiting=state.waiting,
+        paused=len(state.paused),
+        spends=[
             f"{label(session)}: {spending_words(session.paused.spends)}"
             for session in state.paused
             if session.paused is not None and session.paused.state is PauseState.PAUSING
         ],
-        "parks": [
-            {
-                "kind": park.kind.value,
-                "reason": park.reason,
-                "since": iso(park.since),
-                "until": None if park.until is None else iso(park.until),
-                "model": park.model or None,
-            }
+        parks=[
+            ParkView(
+                kind=park.kind.value,
+                reason=park.reason,
+                since=iso(park.since),
+                until=None if park.until is None else iso(park.until),
+                model=park.model or None,
+            )
             for park in state.parks
         ],
-        "last_success_at": account.last_success_at,
-    }
+        last_success_at=account.last_success_at,
+    )

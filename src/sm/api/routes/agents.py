@@ -1,8 +1,32 @@
 """The routes of agent types, and of the evidence, actions, progress, output and checkpoints of agents."""
 
-from typing import Annotated, cast
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, cast
 
-from sm.api.answers.agents import (
+from pydantic import create_model
+
+from sm.api.answers.agents import ProgressView
+from sm.api.answers.sessions import StartedView
+from sm.api.body import Body
+from sm.api.context import ApiRequest
+from sm.api.fields import NeededText, Present, count, doc
+from sm.api.query import LISTED, LISTED_MAX, CheckpointLimit, Query, SeenQuery, WorkspaceName
+from sm.api.route import RouteTable
+from sm.api.sums import session_sums_json
+from sm.api.views import build_view
+from sm.core.estimates import Estimate
+from sm.core.labels import label, name_to_type, short_label
+from sm.core.models import PermissionMode, RequestKey
+from sm.core.observation import Source
+from sm.core.pauses import pause_fact
+from sm.core.programs import location_variables
+from sm.core.text import folded
+from sm.core.timestamps import iso
+from sm.equipment.agent_types import AgentType, Catalog
+from sm.errors import NoTerminal
+from sm.monitor.evidence import Ledger
+from sm.policy.access import Action
+from sm.wire_types.agents import (
     ActionView,
     AgentTypesView,
     AgentTypeView,
@@ -10,42 +34,38 @@ from sm.api.answers.agents import (
     CheckpointView,
     EvidenceView,
     OutputView,
-    ProgressView,
     ReportedCheckpointView,
     SummaryView,
     WhyView,
 )
-from sm.api.answers.sessions import StartedView
-from sm.api.body import Body
-from sm.api.context import ApiRequest
-from sm.api.fields import Anything, NeededText, Present, Time, count, doc, words
-from sm.api.query import LISTED, LISTED_MAX, CheckpointLimit, Query, SeenQuery, WorkspaceName
-from sm.api.route import RouteTable
-from sm.api.sums import estimate_json, session_sums_json
-from sm.api.views import build_view
-from sm.core.estimates import Estimate
-from sm.core.labels import label, name_to_type, short_label
-from sm.core.models import PermissionMode, RequestKey
-from sm.core.observation import Source
-from sm.core.pauses import pause_fact
-from sm.core.text import folded
-from sm.core.timestamps import iso
-from sm.equipment.agent_types import AgentType, Catalog
-from sm.errors import NoTerminal
-from sm.monitor.evidence import Ledger
-from sm.policy.access import Action
-from sm.providers import LOCATION_VARIABLES
+from sm.wire_types.fields import Anything, Time, words
 
 _REASON_MAX = 200
 """Characters of a status's reason for callers that may not read the session."""
 routes = RouteTable()
 
 
-class AgentTypesQuery(Query):
+class _AgentTypesQuery(Query):
     workspace: WorkspaceName | None = None
     cwd: Annotated[str | None, doc("The caller's directory.")] = None
-    home: Annotated[str | None, doc("The caller's `HOME`.")] = None
-    claude_config_dir: Annotated[str | None, doc("The caller's `CLAUDE_CONFIG_DIR`.")] = None
+
+    def variables(self) -> dict[str, str]:
+        """The variables of the caller that locate files of agent CLIs."""
+        given = {name: getattr(self, name.lower(), None) for name in location_variables()}
+        return {name: value for name, value in given.items() if value}
+
+
+if TYPE_CHECKING:
+    AgentTypesQuery = _AgentTypesQuery
+else:
+    AgentTypesQuery = create_model(
+        "AgentTypesQuery",
+        __base__=_AgentTypesQuery,
+        **{
+            name.lower(): (Annotated[str | None, doc(f"The caller's `{name}`.")], None)
+            for name in location_variables()
+        },
+    )
 
 
 class OutputQuery(SeenQuery):
@@ -87,8 +107,7 @@ class CompleteBody(Body):
 @routes.route("GET", "/v1/agents", agents=True, audit="agents")
 async def agent_types(request: ApiRequest, query: AgentTypesQuery) -> AgentTypesView:
     """List the agent types that the caller can spawn."""
-    variables = {name: getattr(query, name.lower()) for name in LOCATION_VARIABLES}
-    variables = {name: value for name, value in variables.items() if value}
+    variables = query.variables()
     catalog = await request.services.sessions.agent_types(
         request.caller, query.workspace, query.cwd, variables
     )
@@ -97,11 +116,11 @@ async def agent_types(request: ApiRequest, query: AgentTypesQuery) -> AgentTypes
     estimates = await request.services.usage.estimates({t.name: t.agent.model for t in catalog.types})
     modes = await request.services.sessions.type_modes(request.caller, catalog, variables)
     shown = [t for t in catalog.types if (t.usable if is_session else not t.withheld)]
-    return {
-        "workspace": catalog.workspace.slug if catalog.workspace else None,
-        "agents": [agent_type_json(t, estimates.get(t.name), modes.get(t.name)) for t in shown],
-        "warnings": [] if is_session else [*_withheld(catalog), *catalog.warnings],
-    }
+    return AgentTypesView(
+        workspace=catalog.workspace.slug if catalog.workspace else None,
+        agents=[agent_type_json(t, estimates.get(t.name), modes.get(t.name)) for t in shown],
+        warnings=[] if is_session else [*_withheld(catalog), *catalog.warnings],
+    )
 
 
 @routes.route("GET", "/v1/sessions/{ref}/output", agents=True)
@@ -109,7 +128,7 @@ async def output(request: ApiRequest, query: OutputQuery) -> OutputView:
     """Show the last lines of a session's terminal, or of its saved output once the terminal is closed."""
     session = await request.look_at(Action.READ, is_person=query.seen)
     shown = await request.services.monitor.output(session, query.lines)
-    return {"session_id": session.id, "lines": shown.lines, "archived": shown.archived}
+    return OutputView(session_id=session.id, lines=shown.lines, archived=shown.archived)
 
 
 @routes.route("GET", "/v1/sessions/{ref}/attach", agents=False)
@@ -127,7 +146,7 @@ async def attach(request: ApiRequest, query: SeenQuery) -> AttachView:
             f"the terminal of session {short_label(session)} is closed, because the session has ended",
             f"show its last output: sm output {name}; or start it again: sm restore {name}",
         ) from None
-    return {"session_id": session.id, "argv": list(terminals.attach_command(session.terminal))}
+    return AttachView(session_id=session.id, argv=list(terminals.attach_command(session.terminal)))
 
 
 @routes.route("GET", "/v1/sessions/{ref}/progress", agents=True)
@@ -138,7 +157,8 @@ async def progress(request: ApiRequest, query: ProgressQuery) -> ProgressView:
     shown = await services.monitor.progress(session, query.checkpoints, may_read=may_read)
     if query.tree:
         sums = await services.usage.sums(request.caller)
-        shown |= session_sums_json(services.usage.own(session.id), sums(session.id), services.monitor.now())
+        both = session_sums_json(services.usage.own(session.id), sums(session.id), services.monitor.now())
+        shown |= {"own": both.own, "tree": both.tree}
     return cast(ProgressView, shown)
 
 
@@ -154,19 +174,20 @@ async def why(request: ApiRequest) -> WhyView:
     facts += services.programs.facts(session)
     if session.paused is not None:
         facts.insert(0, pause_fact(session.paused))
-    answer = build_view(
+    evidence = [] if ledger is None else evidence_json(ledger, services.monitor.now())
+    reason = session.status_reason
+    if not services.sessions.may_read(request.caller, session):
+        reason, evidence = folded(reason, _REASON_MAX), [replace(entry, reason=None) for entry in evidence]
+    return build_view(
         WhyView,
         session,
         session_id=session.id,
         label=label(session),
+        status_reason=reason,
         status_stale=services.monitor.is_stale(session.id),
-        evidence=[] if ledger is None else evidence_json(ledger, services.monitor.now()),
+        evidence=evidence,
         facts=facts,
     )
-    if not services.sessions.may_read(request.caller, session):
-        answer["status_reason"] = folded(session.status_reason, _REASON_MAX)
-        answer["evidence"] = [{**entry, "reason": None} for entry in answer["evidence"]]
-    return answer
 
 
 @routes.route("GET", "/v1/sessions/{ref}/actions", agents=True)
@@ -174,7 +195,7 @@ async def actions(request: ApiRequest, query: ActionsQuery) -> list[ActionView]:
     """List the last actions of an agent, oldest first."""
     session = await request.look_at(Action.READ, is_person=query.seen)
     acts = await request.services.monitor.actions(session, query.lines)
-    return [build_view(ActionView, act) for act in acts if query.after is None or act.timestamp > query.after]
+    return [act for act in acts if query.after is None or act.timestamp > query.after]
 
 
 @routes.route("POST", "/v1/sessions/{ref}/what", agents=True)
@@ -234,7 +255,7 @@ def agent_type_json(
         description=agent.description,
         tools=agent.tools,
         spawnable=agent.spawnable,
-        estimate=estimate_json(estimate),
+        estimate=estimate,
         permission_mode=None if permission is None else permission.mode,
     )
 
@@ -258,15 +279,15 @@ def evidence_json(ledger: Ledger, now: float) -> list[EvidenceView]:
     overruled = {} if verdict is None else verdict.overruled
     entries = [ledger.entries[source] for source in Source if source in ledger.entries]
     return [
-        {
-            "source": entry.observation.source,
-            "says": entry.observation.activity,
-            "reason": entry.observation.reason,
-            "at": iso(entry.observation.at),
-            "since": iso(entry.since),
-            "seen": iso(entry.seen),
-            "believed": entry.observation.source not in overruled,
-            "why_not": overruled.get(entry.observation.source),
-        }
+        EvidenceView(
+            source=entry.observation.source,
+            says=entry.observation.activity,
+            reason=entry.observation.reason,
+            at=iso(entry.observation.at),
+            since=iso(entry.since),
+            seen=iso(entry.seen),
+            believed=entry.observation.source not in overruled,
+            why_not=overruled.get(entry.observation.source),
+        )
         for entry in entries
     ]

@@ -4,7 +4,6 @@ import asyncio
 
 from aiohttp import web
 
-from sm.api.answers.daemon import ArchivesView
 from sm.api.context import ApiRequest
 from sm.api.route import RouteTable
 from sm.core.labels import short_label
@@ -12,6 +11,7 @@ from sm.core.lifecycle import is_live
 from sm.errors import ExternalError, IllegalState, NotFound, NotPermitted
 from sm.policy.access import Action
 from sm.wire import PROTOCOL, PROTOCOL_HEADER
+from sm.wire_types.daemon import ArchivesView
 
 _DUE_WITHIN_S = 10.0
 """The process of the session may have ended just now."""
@@ -26,13 +26,10 @@ async def archives(request: ApiRequest) -> ArchivesView:
         raise NotPermitted("only the operator may see the room of archives")
     status = request.services.retention.status
     if status is None:  # the daemon has just started
-        return {"bytes": None, "keep_days": None, "max_mb": None, "held": 0}
-    return {
-        "bytes": status.size_bytes,
-        "keep_days": status.keep_days,
-        "max_mb": status.max_mb,
-        "held": status.held,
-    }
+        return ArchivesView(bytes=None, keep_days=None, max_mb=None, held=0)
+    return ArchivesView(
+        bytes=status.size_bytes, keep_days=status.keep_days, max_mb=status.max_mb, held=status.held
+    )
 
 
 @routes.route("GET", "/v1/sessions/{ref}/export", agents=False)

@@ -6,7 +6,21 @@ from collections import Counter
 from contextlib import suppress
 
 from sm import __version__
-from sm.api.answers.daemon import (
+from sm.api.body import Body
+from sm.api.context import ApiRequest
+from sm.api.query import Query, WorkspaceName
+from sm.api.route import RouteTable
+from sm.api.routes.accounts import account_view
+from sm.api.views import build_view
+from sm.core.attention import Attention, attention
+from sm.core.lifecycle import is_live
+from sm.core.messages import SM_ITSELF
+from sm.core.wording import operator_message_notice
+from sm.errors import SandboxUnavailable
+from sm.messaging.messages import RenderedMessage
+from sm.services import DaemonInfo, Leftover, SessionFilter
+from sm.wire_types.daemon import (
+    CgroupsView,
     ConfigView,
     DaemonView,
     EndedOrphansView,
@@ -15,18 +29,6 @@ from sm.api.answers.daemon import (
     StatusOverview,
     StoppedView,
 )
-from sm.api.body import Body
-from sm.api.context import ApiRequest
-from sm.api.query import Query, WorkspaceName
-from sm.api.route import RouteTable
-from sm.api.routes.accounts import account_view
-from sm.core.attention import Attention, attention
-from sm.core.lifecycle import is_live
-from sm.core.messages import SM_ITSELF
-from sm.core.wording import operator_message_notice
-from sm.errors import SandboxUnavailable
-from sm.messaging.messages import RenderedMessage
-from sm.services import DaemonInfo, Leftover, SessionFilter
 
 _STATUS_LINES = 5
 routes = RouteTable()
@@ -49,11 +51,12 @@ async def health(request: ApiRequest) -> HealthView:
     """Check that the daemon answers."""
     services = request.services
     seen = services.sessions.visible(request.caller, archived=True)
-    return {
-        **_daemon(services.daemon),
-        "socket": services.daemon.socket,
-        "sessions": sum(is_live(s.status) for s in seen),
-    }
+    return build_view(
+        HealthView,
+        _daemon(services.daemon),
+        socket=services.daemon.socket,
+        sessions=sum(is_live(s.status) for s in seen),
+    )
 
 
 @routes.route("GET", "/v1/status", agents=True)
@@ -74,26 +77,26 @@ async def status(request: ApiRequest, query: StatusQuery) -> StatusOverview:
     tmux_silent = [s for s in sorted(services.monitor.tmux_silent) if ids is None or s in ids]
     engine_silent = [s for s in sorted(services.monitor.engine_silent) if ids is None or s in ids]
     has_cgroups, reason = await services.leftovers.cgroups()
-    return {
-        "daemon": _daemon(services.daemon),
-        "terminal_server": services.daemon.terminal_server() if operator else None,
-        "sessions": Counter(session.status.value for session in seen),
-        "not_seen": {str(group): groups[group] for group in (Attention.FAILED, Attention.DONE)},
-        "orphans": sum(services.sessions.is_orphan(s) for s in seen),
-        "orphan_processes": [
+    return StatusOverview(
+        daemon=_daemon(services.daemon),
+        terminal_server=services.daemon.terminal_server() if operator else None,
+        sessions=Counter(session.status.value for session in seen),
+        not_seen={str(group): groups[group] for group in (Attention.FAILED, Attention.DONE)},
+        orphans=sum(services.sessions.is_orphan(s) for s in seen),
+        orphan_processes=[
             _orphan(request, leftover)
             for leftover in await services.leftovers.visible(caller)
             if query.workspace is None or leftover.session_id in shown
         ],
-        "cgroups": {"available": has_cgroups, "reason": reason},
-        "dead_letters": await services.store.dead_letters(ids),
-        "requests_open": len(requests),
-        "warnings": sum(field.signs(s.id) for field in services.fields for s in seen),
-        "inbox": len(inbox),
-        "inbox_lines": lines[:_STATUS_LINES],
-        "parked": [account_view(a) for a in await services.accounts.parked()] if operator else [],
-        "programs": services.programs.lines() if operator else [],
-        "trouble": [
+        cgroups=CgroupsView(available=has_cgroups, reason=reason),
+        dead_letters=await services.store.dead_letters(ids),
+        requests_open=len(requests),
+        warnings=sum(field.signs(s.id) for field in services.fields for s in seen),
+        inbox=len(inbox),
+        inbox_lines=lines[:_STATUS_LINES],
+        parked=[account_view(a) for a in await services.accounts.parked()] if operator else [],
+        programs=services.programs.lines() if operator else [],
+        trouble=[
             *services.daemon.trouble(),
             *((*services.daemon.config.state.lines(), *services.daemon.lost_sockets()) if operator else ()),
             *(f"tmux does not respond for session {request.views.recipient(s)}" for s in tmux_silent),
@@ -103,7 +106,7 @@ async def status(request: ApiRequest, query: StatusQuery) -> StatusOverview:
                 for s in engine_silent
             ),
         ],
-    }
+    )
 
 
 @routes.route("GET", "/v1/config", agents=False)
@@ -111,11 +114,11 @@ async def config(request: ApiRequest) -> ConfigView:
     """Apply a change of config.yaml now, and show what of the file applies."""
     request.services.sessions.may_read_config(request.caller)
     state = await request.services.daemon.config.read_now()
-    return {
-        "path": state.path,
-        "mistakes": [] if state.problem is None else state.problem.splitlines(),
-        "needs_restart": list(state.waiting),
-    }
+    return ConfigView(
+        path=state.path,
+        mistakes=[] if state.problem is None else state.problem.splitlines(),
+        needs_restart=list(state.waiting),
+    )
 
 
 @routes.route("GET", "/v1/orphans", agents=True)
@@ -129,10 +132,10 @@ async def orphans(request: ApiRequest) -> list[OrphanProcessView]:
 async def kill_orphans(request: ApiRequest, body: KillOrphansBody) -> EndedOrphansView:
     """End the processes that ended sessions left behind, and look again."""
     done = await request.services.leftovers.end(request.caller, force=bool(body.force))
-    return {
-        "ended": [_orphan(request, leftover) for leftover in done.ended],
-        "left": [_orphan(request, leftover) for leftover in done.left],
-    }
+    return EndedOrphansView(
+        ended=[_orphan(request, leftover) for leftover in done.ended],
+        left=[_orphan(request, leftover) for leftover in done.left],
+    )
 
 
 @routes.route("POST", "/v1/daemon/stop", agents=False, audit="stop")
@@ -145,23 +148,23 @@ async def stop_daemon(request: ApiRequest, body: StopBody) -> StoppedView:
         with suppress(SandboxUnavailable):  # then no container runs, or nobody can reach it
             await request.services.sandboxing.remove_all()
     request.services.daemon.stopping.set()
-    return {"killed": killed}
+    return StoppedView(killed=killed)
 
 
 def _daemon(daemon: DaemonInfo) -> DaemonView:
     uptime_s = round(time.monotonic() - daemon.started_s, 3)
-    return {"pid": os.getpid(), "version": __version__, "uptime_s": uptime_s}
+    return DaemonView(pid=os.getpid(), version=__version__, uptime_s=uptime_s)
 
 
 def _orphan(request: ApiRequest, leftover: Leftover) -> OrphanProcessView:
-    return {
-        "session_id": leftover.session_id,
-        "label": request.views.recipient(leftover.session_id),
-        "pid": leftover.process.pid,
-        "command": leftover.command,
-        "age_s": round(leftover.age_s, 1),
-        "memory_bytes": leftover.memory_bytes,
-    }
+    return OrphanProcessView(
+        session_id=leftover.session_id,
+        label=request.views.recipient(leftover.session_id),
+        pid=leftover.process.pid,
+        command=leftover.command,
+        age_s=round(leftover.age_s, 1),
+        memory_bytes=leftover.memory_bytes,
+    )
 
 
 def _headline(request: ApiRequest, rendered: RenderedMessage) -> list[str]:
@@ -175,4 +178,4 @@ def _headline(request: ApiRequest, rendered: RenderedMessage) -> list[str]:
     sender = request.services.store.sessions.get(message.sender)
     if message.session_id is None and sender is not None:
         return [operator_message_notice(sender, message, rendered.text)]
-    return [f"message {message.id} from {request.views.message(message)['from_label']}"]
+    return [f"message {message.id} from {request.views.message(message).from_label}"]

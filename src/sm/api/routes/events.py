@@ -5,13 +5,13 @@ from typing import Annotated
 import orjson
 from aiohttp import web
 
-from sm.api.answers.events import EventsView, EventView
 from sm.api.context import ApiRequest
 from sm.api.event_streams import HEARTBEAT, event_stream
 from sm.api.fields import doc
 from sm.api.query import LISTED, EventsQuery, Limit, Moment
 from sm.api.route import RouteTable, StreamOf
 from sm.wire import HEARTBEAT_S
+from sm.wire_types.events import EventsView, EventView
 
 _READ_AT_ONCE = 500
 routes = RouteTable()
@@ -42,7 +42,7 @@ async def events(request: ApiRequest, query: RecordedQuery) -> EventsView:
     )
     # An event that was recorded during the read may be of a new child, which is not in the scope of the read.
     views = [request.views.event(e) for e in read if e.seq <= last]
-    return {"events": views, "last_seq": last}
+    return EventsView(views, last)
 
 
 @routes.route("GET", "/v1/events/stream", agents=True, audit="stream")

@@ -7,7 +7,7 @@ from typing_extensions import TypedDict  # pydantic supports `typing.TypedDict` 
 from sm.api.answers import EmptyView
 from sm.api.body import Body, EmptyBody, check_time
 from sm.api.context import ApiRequest
-from sm.api.fields import Anything, NeededText, doc
+from sm.api.fields import NeededText, doc
 from sm.api.route import RouteTable
 from sm.api.routes.sessions import WaitS
 from sm.core.models import RequestKey
@@ -17,6 +17,7 @@ from sm.core.timestamps import epoch_s
 from sm.errors import NotPermitted, UsageError
 from sm.requests.dialogs import DialogOutcome
 from sm.wire import KEY_HEADER
+from sm.wire_types.fields import Anything
 
 _LATE_S = 3.0
 """A dialog whose hook arrives later than this may be over already."""

@@ -1,16 +1,15 @@
 """The routes of messages and inboxes."""
 
-from typing import Annotated, cast
+from typing import Annotated
 
-from sm.api.answers.messages import LetterView, LoggedView, MessageView, SentView
 from sm.api.answers.sessions import SessionView
 from sm.api.body import Body
 from sm.api.context import ApiRequest
-from sm.api.fields import NeededText, Present, Seconds, WholeNumber, choice, doc, schema
+from sm.api.fields import NeededText, Present, Seconds, WholeNumber, choice, doc
 from sm.api.query import LISTED, Limit, Query, Recursive, SeenQuery, SessionName, WaitQuery, WorkspaceName
 from sm.api.route import RouteTable
 from sm.api.routes.sessions import WaitS
-from sm.api.views import Views
+from sm.api.views import Views, build_view
 from sm.core.models import RequestKey
 from sm.core.requests import Request
 from sm.core.states import SENT_MODES, MessageMode, MessageState, TextUse
@@ -18,6 +17,8 @@ from sm.core.wording import outcome
 from sm.errors import NotFound
 from sm.policy.access import Action
 from sm.services import SessionFilter
+from sm.wire_types.fields import narrowed
+from sm.wire_types.messages import LetterView, LoggedView, MessageView, SentView
 
 routes = RouteTable()
 
@@ -58,7 +59,7 @@ class SendBody(Body):
 
 class TakeBody(Body):
     limit: Annotated[
-        Annotated[Seconds, schema("integer", minimum=0, maximum=86_400)] | None, doc("At most 50.")
+        Annotated[Seconds, narrowed("integer", minimum=0, maximum=86_400)] | None, doc("At most 50.")
     ] = None
     wait_s: WaitS = None
 
@@ -81,8 +82,8 @@ async def send(request: ApiRequest, body: SendBody, key: RequestKey | None) -> S
     if isinstance(sent.done, Request):
         return _sent_view(request.views, sent.done)
     followed = await services.waits.message(caller, sent.done, request.long_poll, body.wait_s or 0)
-    view = cast(SentView, request.views.message(followed))
-    return {**view, "unarchived": True} if sent.unarchived else view
+    view = request.views.message(followed)
+    return build_view(SentView, view, request_id="", unarchived=sent.unarchived)
 
 
 @routes.route("GET", "/v1/messages", agents=True, audit="log")
@@ -97,7 +98,7 @@ async def messages(request: ApiRequest, query: LogQuery) -> list[LoggedView]:
         if query.seen:
             await services.seen.look(caller, [session])
     log = await services.messages.log(caller, session, query.limit)
-    return [{**request.views.message(message), "text": text} for message, text in log]
+    return [build_view(LoggedView, request.views.message(message), text=text) for message, text in log]
 
 
 @routes.route("GET", "/v1/messages/{id}", agents=True)
@@ -146,24 +147,24 @@ async def confirm_inbox(request: ApiRequest, body: ConfirmBody) -> list[MessageV
 
 
 def _sent_view(views: Views, request: Request) -> SentView:
-    return {
-        "message_id": None,
-        "session_id": request.session_id,
-        "label": views.recipient(request.session_id),
-        "from": request.answered_by or "",
-        "from_label": views.request(request)["answered_by_label"] or "",
-        "status": MessageState.SUBMITTED,
-        "mode": MessageMode.AUTO,
-        "evidence": f"answered {request.name}",
-        "reason": outcome(request),
-        "created_at": request.state_at,
-        "submitted_at": request.state_at,
-        "acknowledged_at": None,
-        "expires_at": None,
-        "held_until": None,
-        "settled": True,
-        "request_id": request.name,
-    }
+    return SentView(
+        message_id=None,
+        session_id=request.session_id,
+        label=views.recipient(request.session_id),
+        from_=request.answered_by or "",
+        from_label=views.request(request).answered_by_label or "",
+        status=MessageState.SUBMITTED,
+        mode=MessageMode.AUTO,
+        evidence=f"answered {request.name}",
+        reason=outcome(request),
+        created_at=request.state_at,
+        submitted_at=request.state_at,
+        acknowledged_at=None,
+        expires_at=None,
+        held_until=None,
+        settled=True,
+        request_id=request.name,
+    )
 
 
 def _number(text: str) -> int:

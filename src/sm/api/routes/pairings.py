@@ -2,7 +2,6 @@
 
 from typing import Annotated
 
-from sm.api.answers.pairings import PairingView, PairOverviewView, PairRequestView, RevokedUserView
 from sm.api.body import Body, EmptyBody
 from sm.api.context import ApiRequest
 from sm.api.fields import doc
@@ -10,6 +9,7 @@ from sm.api.route import RouteTable
 from sm.api.views import build_view
 from sm.core.models import RequestKey
 from sm.core.pairing import Pairing, PairRequest
+from sm.wire_types.pairings import PairingView, PairOverviewView, PairRequestView, RevokedUserView
 
 routes = RouteTable()
 
@@ -26,10 +26,10 @@ class ApproveUserBody(Body):
 async def pairings(request: ApiRequest) -> PairOverviewView:
     """List the paired users of chat networks and the open requests."""
     overview = request.services.pairings.overview(request.caller)
-    return {
-        "requests": [_request_view(open) for open in overview.requests],
-        "users": [_pairing_view(pairing) for pairing in overview.pairings],
-    }
+    return PairOverviewView(
+        requests=[_request_view(open) for open in overview.requests],
+        users=[_pairing_view(pairing) for pairing in overview.pairings],
+    )
 
 
 @routes.route("POST", "/v1/pairings/{request_id}/approve", agents=False)
@@ -50,9 +50,7 @@ async def deny_user(request: ApiRequest, body: EmptyBody, key: RequestKey | None
 @routes.route("POST", "/v1/pairings/{user}/revoke", agents=False)
 async def revoke_user(request: ApiRequest, body: EmptyBody, key: RequestKey | None) -> RevokedUserView:
     """End the pairing of a user. The user's sessions go on and belong to the operator."""
-    return build_view(
-        RevokedUserView, await request.services.pairings.revoke(request.caller, request.name, key)
-    )
+    return await request.services.pairings.revoke(request.caller, request.name, key)
 
 
 def _request_view(request: PairRequest) -> PairRequestView:

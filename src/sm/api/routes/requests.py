@@ -2,16 +2,17 @@
 
 from typing import Annotated
 
-from sm.api.answers.requests import RequestView
 from sm.api.body import Body
 from sm.api.context import ApiRequest
-from sm.api.fields import LongText, NeededText, Present, Seconds, doc, schema
+from sm.api.fields import LongText, NeededText, Present, Seconds, doc
 from sm.api.query import LISTED, Limit, Query, SessionName, WaitQuery
 from sm.api.route import RouteTable
 from sm.core.models import RequestKey
 from sm.requests.answers import RequestReply
+from sm.wire_types.fields import narrowed
+from sm.wire_types.requests import RequestView
 
-Option = Annotated[str, schema("string", maxLength=200)]
+Option = Annotated[str, narrowed("string", maxLength=200)]
 routes = RouteTable()
 
 

@@ -4,25 +4,29 @@ from typing import Annotated
 
 from pydantic import Field
 
-from sm.api.answers.sandbox import (
-    BuildView,
-    CommandView,
-    DoneView,
-    SandboxView,
-    UnusedView,
-    WritableView,
-    image_view,
-    sandbox_view,
-    unused_view,
-)
 from sm.api.body import Body
 from sm.api.context import ApiRequest
 from sm.api.fields import Present, count, doc
 from sm.api.query import Query, WaitQuery
 from sm.api.route import RouteTable
+from sm.api.views import build_view
+from sm.core.programs import image_agents, login_commands
 from sm.errors import UsageError
-from sm.sandboxes.docker.image import ImageBuild
-from sm.sessions.sandboxing import PruneScope
+from sm.sandboxes.images import ImageBuild, ImageFacts
+from sm.sessions.sandboxing import ContainerStatus, EngineStatus, PruneScope, SandboxStatus
+from sm.wire_types.sandbox import (
+    BuildLineView,
+    BuildView,
+    CommandView,
+    ContainerView,
+    DoneView,
+    EngineView,
+    ImageView,
+    SandboxView,
+    UnusedView,
+    UsageView,
+    WritableView,
+)
 
 _PATHS_MAX = 1000
 routes = RouteTable()
@@ -30,7 +34,8 @@ routes = RouteTable()
 
 class BuildBody(Body):
     agents: Annotated[
-        list[str], doc("`claude`, `claude@VERSION`, `codex`, `codex@VERSION`, `node`.", maxItems=10)
+        list[str],
+        doc(f"{''.join(f'`{name}`, `{name}@VERSION`, ' for name in image_agents())}`node`.", maxItems=10),
     ] = Field(default_factory=list)
     no_cache: bool | None = None
     pull: Annotated[bool | None, doc("Ask the registry for a newer base image.")] = None
@@ -48,7 +53,12 @@ class ForceBody(Body):
 
 
 class EnterBody(Body):
-    login: Annotated[str | None, doc("`claude` or `codex`: the login of this agent. Null: a shell.")] = None
+    login: Annotated[
+        str | None,
+        doc(
+            f"{' or '.join(f'`{name}`' for name in login_commands())}: the login of this agent. Null: a shell."
+        ),
+    ] = None
 
 
 class PathsBody(Body):
@@ -70,7 +80,7 @@ class PruneBody(Body):
 @routes.route("GET", "/v1/sandbox", agents=False, audit="sandbox")
 async def sandbox_status(request: ApiRequest) -> SandboxView:
     """Show the engine, the image and the containers."""
-    return sandbox_view(await request.services.sandboxing.status(request.caller))
+    return _sandbox_view(await request.services.sandboxing.status(request.caller))
 
 
 @routes.route("POST", "/v1/sandbox/build", agents=False, audit="build")
@@ -94,21 +104,21 @@ async def follow_build(request: ApiRequest, query: BuildQuery) -> BuildView:
 async def stop_container(request: ApiRequest, body: ForceBody) -> DoneView:
     """Stop a container: that of a workspace, or `default`. The next spawn starts it."""
     await request.services.sandboxing.stop(request.caller, request.name, force=bool(body.force))
-    return {"container": request.name}
+    return DoneView(container=request.name)
 
 
 @routes.route("POST", "/v1/sandbox/containers/{name}/remove", agents=False, audit="remove")
 async def remove_container(request: ApiRequest, body: ForceBody) -> DoneView:
     """Remove a container, but not its home. The next spawn makes it anew."""
     await request.services.sandboxing.remove(request.caller, request.name, force=bool(body.force))
-    return {"container": request.name}
+    return DoneView(container=request.name)
 
 
 @routes.route("POST", "/v1/sandbox/containers/{name}/enter", agents=False, audit="enter")
 async def enter_container(request: ApiRequest, body: EnterBody) -> CommandView:
     """Start a container, and name the command for a shell or a login in it."""
     argv = await request.services.sandboxing.enter(request.caller, request.name, body.login)
-    return {"argv": argv}
+    return CommandView(argv=argv)
 
 
 @routes.route("POST", "/v1/sandbox/writable", agents=False)
@@ -119,30 +129,66 @@ async def writable_paths(request: ApiRequest, body: PathsBody) -> WritableView:
     """
     if len(body.paths) > _PATHS_MAX or not all(path.startswith("/") for path in body.paths):
         raise UsageError(f"give at most {_PATHS_MAX} absolute paths")
-    return {"writable": list(await request.services.records.writable.among(body.paths))}
+    return WritableView(writable=list(await request.services.records.writable.among(body.paths)))
 
 
 @routes.route("GET", "/v1/sandbox/unused", agents=False, audit="prune")
 async def unused_things(request: ApiRequest, query: UnusedQuery) -> list[UnusedView]:
     """List the containers, homes and images that a prune would remove."""
     scope = PruneScope(query.homes, query.images)
-    return [unused_view(thing) for thing in await request.services.sandboxing.unused(request.caller, scope)]
+    return await request.services.sandboxing.unused(request.caller, scope)
 
 
 @routes.route("POST", "/v1/sandbox/prune", agents=False, audit="prune")
 async def prune_sandboxes(request: ApiRequest, body: PruneBody) -> list[UnusedView]:
     """Remove stopped containers without sessions, and homes and images that nothing uses."""
     scope = PruneScope(bool(body.homes), bool(body.images))
-    return [unused_view(thing) for thing in await request.services.sandboxing.prune(request.caller, scope)]
+    return await request.services.sandboxing.prune(request.caller, scope)
 
 
 def _progress(build: ImageBuild, after: int) -> BuildView:
     lines, total = build.after(after)
     if build.error is not None and not lines:
         raise build.error
-    return {
-        "lines": [{"text": line.text, "step": line.is_step} for line in lines],
-        "next": total,
-        "done": build.image is not None,
-        "image": None if build.image is None else image_view(build.image),
-    }
+    return BuildView(
+        lines=[BuildLineView(text=line.text, step=line.is_step) for line in lines],
+        next=total,
+        done=build.image is not None,
+        image=None if build.image is None else _image_view(build.image),
+    )
+
+
+def _sandbox_view(status: SandboxStatus) -> SandboxView:
+    return build_view(
+        SandboxView,
+        status,
+        engine=_engine(status.engine),
+        image=None if status.image is None else _image_view(status.image),
+        containers=[_container(container) for container in status.containers],
+    )
+
+
+def _engine(engine: EngineStatus) -> EngineView:
+    facts, error = engine.facts, engine.error
+    return EngineView(
+        url=engine.url,
+        available=error is None,
+        problem=None if error is None else error.message,
+        hint=None if error is None else error.hint,
+        version=None if facts is None else facts.version,
+        cgroup_version=None if facts is None else facts.cgroup_version,
+        storage_driver=None if facts is None else facts.storage_driver,
+        seccomp=None if facts is None else facts.seccomp,
+        live_restore=None if facts is None else facts.live_restore,
+        data_root=None if facts is None else facts.data_root,
+        data_free_bytes=engine.data_free_bytes,
+    )
+
+
+def _image_view(image: ImageFacts) -> ImageView:
+    return build_view(ImageView, image, warnings=image.warnings())
+
+
+def _container(container: ContainerStatus) -> ContainerView:
+    usage = None if container.usage is None else build_view(UsageView, container.usage)
+    return build_view(ContainerView, container, usage=usage, current=container.is_current)

@@ -2,13 +2,13 @@
 
 from typing import Annotated
 
-from sm.api.answers.search import FoundView
 from sm.api.context import ApiRequest
 from sm.api.fields import choice, count, doc
 from sm.api.query import Moment, Query
 from sm.api.route import RouteTable
 from sm.core.labels import label
 from sm.core.search_types import SearchType
+from sm.wire_types.search import FoundView
 
 _LIMIT = 20
 _LIMIT_MAX = 1_000
@@ -29,13 +29,13 @@ async def search(request: ApiRequest, query: SearchQuery) -> list[FoundView]:
         request.caller, query.words, type=query.type, since=query.since, limit=query.limit
     )
     return [
-        {
-            "session_id": f.session.id,
-            "label": label(f.session),
-            "status": f.session.status.value,
-            "type": SearchType(f.type),
-            "at": f.at,
-            "excerpt": f.excerpt,
-        }
+        FoundView(
+            session_id=f.session.id,
+            label=label(f.session),
+            status=f.session.status.value,
+            type=SearchType(f.type),
+            at=f.at,
+            excerpt=f.excerpt,
+        )
         for f in found
     ]

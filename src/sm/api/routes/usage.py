@@ -2,7 +2,6 @@
 
 from typing import Annotated
 
-from sm.api.answers.usage import UsageReportView
 from sm.api.context import ApiRequest
 from sm.api.fields import choice, doc
 from sm.api.query import Moment, Query, WorkspaceName
@@ -10,6 +9,7 @@ from sm.api.route import RouteTable
 from sm.api.sums import report_json
 from sm.core.labels import label_of
 from sm.core.usage_report import Grouping
+from sm.wire_types.usage import UsageReportView
 
 _NO_KEY = {Grouping.TREE: "removed", Grouping.ACCOUNT: "no account"}
 routes = RouteTable()

@@ -5,21 +5,22 @@ from typing import Annotated, Any
 from pydantic import ConfigDict, Field, SkipValidation, with_config
 from typing_extensions import TypedDict  # pydantic supports `typing.TypedDict` only from Python 3.12 on
 
-from sm.api.answers.workspaces import (
+from sm.api.body import Body, EmptyBody
+from sm.api.context import ApiRequest
+from sm.api.fields import REQUIRED, NeededText, NeededTexts, Present, doc
+from sm.api.query import Query
+from sm.api.route import RouteTable
+from sm.api.views import build_view
+from sm.config import SandboxOptions
+from sm.core.models import RequestKey, Workspace
+from sm.wire_types.fields import narrowed
+from sm.wire_types.workspaces import (
     ChangedWorkspaceView,
     Names,
     ProjectItemView,
     ShownWorkspaceView,
     WorkspaceView,
 )
-from sm.api.body import Body, EmptyBody
-from sm.api.context import ApiRequest
-from sm.api.fields import REQUIRED, NeededText, NeededTexts, Present, doc, schema
-from sm.api.query import Query
-from sm.api.route import RouteTable
-from sm.api.views import build_view
-from sm.config import SandboxOptions
-from sm.core.models import RequestKey, Workspace
 
 routes = RouteTable()
 
@@ -39,7 +40,7 @@ class CapabilitiesBody(TypedDict, total=False):
 
 SandboxSettings = Annotated[
     Any,
-    schema(
+    narrowed(
         "object",
         properties={name: {"type": "string"} for name in SandboxOptions.model_fields},
         additionalProperties=False,
@@ -140,7 +141,8 @@ async def delete_workspace(request: ApiRequest, body: EmptyBody, key: RequestKey
 async def _shown(request: ApiRequest, workspace: Workspace) -> ShownWorkspaceView:
     listing = await request.services.workspaces.project_items(workspace)
     items = [build_view(ProjectItemView, item, state=state) for item, state in listing.items]
-    return {**request.views.workspace(workspace), "items": items, "warnings": list(listing.warnings)}
+    shown = request.views.workspace(workspace)
+    return build_view(ShownWorkspaceView, shown, items=items, warnings=list(listing.warnings))
 
 
 async def _changed(
@@ -153,4 +155,4 @@ async def _changed(
             *await request.services.workspaces.unknown_agent_type_warnings(request.caller, workspace),
         )
     warnings = (*warnings, *await request.services.workspaces.agreement_warnings(workspace))
-    return {**request.views.workspace(workspace), "warnings": list(warnings)}
+    return build_view(ChangedWorkspaceView, request.views.workspace(workspace), warnings=list(warnings))

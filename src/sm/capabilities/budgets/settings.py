@@ -42,14 +42,14 @@ class BudgetSettings(Section):
 
 
 class BudgetsSection(Section):
-    """What budgets add to config.yaml."""
+    """The keys of config.yaml for budgets."""
 
     budgets: BudgetSettings = BudgetSettings()
     """Limits for what agents spend."""
 
 
 class AgentBudget(Section):
-    """What budgets add to agent types and commands."""
+    """The keys of agent types and commands for budgets."""
 
     budget: BudgetText | None = None
     """The budget of each of its sessions and all sessions below it, such as usd=5,tokens=2M,minutes=90. null: that of

@@ -4,7 +4,7 @@ from sm.capabilities.budgets import operations
 from sm.capabilities.budgets.listeners import BudgetField, BudgetTimers, SpawnBudgets
 from sm.capabilities.budgets.model import BudgetTimer
 from sm.capabilities.budgets.operations.budgeting import Budgeting
-from sm.capabilities.budgets.settings import BudgetsSection
+from sm.capabilities.budgets.settings import BudgetSettings
 from sm.capabilities.budgets.state.charges import Budgets
 from sm.capabilities.budgets.tables import PART
 from sm.core.states import RequestKind
@@ -12,7 +12,7 @@ from sm.kernel import Kernel
 
 
 def setup(kernel: Kernel) -> None:
-    settings = kernel.config.with_keys(BudgetsSection).budgets
+    settings = kernel.config.section(BudgetSettings)
     store, manager = kernel.store, kernel.manager
     budgets = Budgets(settings, store.part(PART), manager.notices, manager.pauses, kernel.providers)
     budgeting = Budgeting(settings, store, manager, budgets)

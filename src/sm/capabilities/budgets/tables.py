@@ -24,12 +24,36 @@ from sm.core.states import RequestKind
 from sm.core.timers import Timer
 from sm.core.timestamps import later
 from sm.errors import IllegalState
-from sm.store import Store, Transaction
+from sm.store import Schema, Store, Transaction
 from sm.store.connection import Read
-from sm.store.part import Find, Hold, Part, PartWrites
+from sm.store.part import Find, PartWrites, TablePart, WorkHold
 from sm.store.rows import RowTable, decode_json, encoded_mapping, insertion
 from sm.wire_types.budget import BudgetState
 
+_SCHEMA = Schema(
+    "budgets",
+    (
+        """CREATE TABLE budgets (
+            id TEXT PRIMARY KEY,
+            limit_usd REAL,
+            limit_tokens INTEGER,
+            limit_minutes REAL,
+            soft_percent INTEGER NOT NULL,
+            step_usd REAL,
+            step_tokens INTEGER,
+            step_minutes REAL,
+            spent_usd REAL NOT NULL,
+            spent_tokens INTEGER NOT NULL,
+            spent_s REAL NOT NULL,
+            unpriced_tokens INTEGER NOT NULL,
+            state TEXT NOT NULL,
+            state_at TEXT NOT NULL,
+            request INTEGER,
+            reports TEXT NOT NULL,
+            day TEXT
+        ) WITHOUT ROWID""",
+    ),
+)
 BUDGETS = RowTable(
     "budgets",
     Budget,
@@ -212,27 +236,32 @@ class BudgetWrites(BudgetReads, PartWrites):
         request = self._tx.mail.open.requests.get(budget.request or 0)
         return request if request is not None and request.open else None
 
-    def start_refusal(self, hold: Hold) -> IllegalState:
-        return IllegalState(f"{hold.reason}: no agent can start", self._way_out(hold))
-
-    def resume_refusal(self, session: Session, hold: Hold) -> IllegalState:
+    def start_refusal(self, hold: WorkHold) -> IllegalState:
+        request = self._request_of(hold)
         return IllegalState(
-            f"session {short_label(session)} is paused because a budget is spent: raise the budget to let it go on",
-            self._way_out(hold),
+            f"{hold.reason}: no agent can start",
+            self._raise_hint(hold) if request is None else f"sm approve {request.name}",
         )
 
-    def _way_out(self, hold: Hold) -> str:
-        """The command that raises the budget."""
+    def resume_refusal(self, session: Session, hold: WorkHold) -> IllegalState:
+        request = self._request_of(hold)
+        return IllegalState(
+            f"session {short_label(session)} is paused because a budget is spent: raise the budget to let it go on",
+            self._raise_hint(hold) if request is None else f"sm approve {request.name}",
+        )
+
+    def _request_of(self, hold: WorkHold) -> Request | None:
+        return self.open_request(self._known()[hold.subject])
+
+    def _raise_hint(self, hold: WorkHold) -> str:
         budget = self._known()[hold.subject]
-        request = self.open_request(budget)
-        if request is not None:
-            return f"sm approve {request.name}"
         return raise_hint(self._find(budget.id), as_much_again(budget, self.spent_now(budget)))
 
 
-class BudgetTable(Part[BudgetReads, BudgetWrites]):
+class BudgetTable(TablePart[BudgetReads, BudgetWrites]):
     """The table of budgets, by the id of the session or `model.DAILY`."""
 
+    schema = _SCHEMA
     outliving = frozenset({RequestKind.BUDGET})
 
     async def load(self, read: Read) -> Mapping[str, Budget]:
@@ -250,15 +279,15 @@ class BudgetTable(Part[BudgetReads, BudgetWrites]):
     def writes(self, transaction: Transaction) -> BudgetWrites:
         return BudgetWrites(self, transaction)
 
-    def hold(self, session: Session, find: Find, rows: Mapping[str, Budget]) -> Hold | None:
-        """Hold a session below a spent budget. The order to report what it has passes."""
+    def hold(self, session: Session, find: Find, rows: Mapping[str, Budget]) -> WorkHold | None:
+        """WorkHold a session below a spent budget. The order to report what it has passes."""
         if not any(budget.stops for budget in rows.values()):
             return None
         bound = binding(session, find, rows)
         budget = next((b for b in bound if b.stops), None)
         if budget is None:
             return None
-        return Hold(
+        return WorkHold(
             budget.id,
             budget_reason(budget, find(budget.id)),
             budget.reports.get(session.id),

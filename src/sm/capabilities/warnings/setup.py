@@ -4,7 +4,7 @@ from sm.capabilities.warnings.listeners import ExchangeTimers, WarningsField
 from sm.capabilities.warnings.listeners.detector import Detector
 from sm.capabilities.warnings.listeners.links import AgentLinks
 from sm.capabilities.warnings.model import WarningTimer
-from sm.capabilities.warnings.settings import WarningKeys
+from sm.capabilities.warnings.settings import WarningsSection
 from sm.capabilities.warnings.state.exchanges import Exchanges
 from sm.capabilities.warnings.state.opening import Warnings
 from sm.capabilities.warnings.tables import PART
@@ -13,7 +13,7 @@ from sm.kernel import Kernel
 
 
 def setup(kernel: Kernel) -> None:
-    settings = kernel.config.with_keys(WarningKeys).warnings
+    settings = kernel.config.section(WarningsSection)
     store, manager, observer = kernel.store, kernel.manager, kernel.observer
     facts_of = kernel.usage.known_facts
     warnings = Warnings(settings, manager.notices, manager.pauses, kernel.providers)

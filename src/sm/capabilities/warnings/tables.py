@@ -9,7 +9,7 @@ from sm.capabilities.warnings.rules.exchanges import MessageExchange, Sent
 from sm.core.warnings import WarningKind
 from sm.store import Store, Transaction
 from sm.store.connection import Read
-from sm.store.part import Part, PartWrites
+from sm.store.part import PartWrites, TablePart
 from sm.store.rows import RowTable, decode_json, encode_json, insertion
 
 WARNINGS = RowTable(
@@ -135,7 +135,7 @@ class WarningWrites(WarningReads, PartWrites):
         self.keep(known)
 
 
-class WarningTable(Part[WarningReads, WarningWrites]):
+class WarningTable(TablePart[WarningReads, WarningWrites]):
     """The table of warnings. Its copy has the open ones by session, oldest first."""
 
     by_session = True

@@ -35,6 +35,7 @@ from sm.cli.instance import Instance
 from sm.cli.options import current_directory
 from sm.client.http import Client, DaemonAway, workspace_path
 from sm.core.lines import line, plural
+from sm.core.programs import engine_of
 from sm.errors import ExternalError, NotPermitted, SmError, UsageError
 from sm.paths import SOCKET_PATH_MAX_BYTES, InstancePaths
 
@@ -394,7 +395,7 @@ def _sandbox(client: Client) -> Iterator[Check]:
     cgroup, storage, user = engine["cgroup_version"], engine["storage_driver"], os.geteuid()
     yield Check(
         True,
-        f"sandboxes: Docker {engine['version']} at {engine['url']}, used as user id {user}, "
+        f"sandboxes: {engine_of(engine['url']).title} {engine['version']} at {engine['url']}, used as user id {user}, "
         f"cgroup v{cgroup}, storage {storage}",
     )
     if not engine["seccomp"]:
@@ -467,7 +468,7 @@ def _packages() -> Iterator[Check]:
 
 def _agent_clis(instance: Instance) -> Iterator[Check]:
     from sm.config import load
-    from sm.providers import CHECKS, PROVIDERS
+    from sm.providers import checked_providers, make_providers
 
     try:
         config = load(instance.paths.config).config
@@ -478,14 +479,13 @@ def _agent_clis(instance: Instance) -> Iterator[Check]:
     except UsageError as error:
         yield Check(False, error.message, error.hint, needed=False)
         directory = "/"
-    for name, make in PROVIDERS.items():
-        provider = make(config)
+    for name, provider in make_providers(config).items():
         if provider.setup is not None:
             # Agents find a kept version of their CLI (sm provider) before the one on the PATH.
             environ = {**os.environ, "PATH": f"{instance.paths.bin}:{os.environ.get('PATH', os.defpath)}"}
             for check in provider.setup.checks(environ, directory):
                 yield Check(check.ok, check.what, check.todo, needed=False)
-        if name in CHECKS:
+        if name in checked_providers():
             yield from _contracts(instance, name)
 
 

@@ -13,12 +13,12 @@ import time
 import click
 
 from sm.cli.hook.emit import emit
-from sm.cli.hook.formats import FORMATS
+from sm.registry import PROVIDERS, hook_format
 
 
 # For `sm hook --help`: `sm.cli.main` runs `sm hook PROVIDER` without click.
 @click.command(help=__doc__)
-@click.argument("provider", type=click.Choice(list(FORMATS)))
+@click.argument("provider", type=click.Choice([name for name in PROVIDERS if hook_format(name)]))
 @click.option("--await-tools", is_flag=True, help="Wait for the tools of sm before the agent's first turn.")
 def command(provider: str, await_tools: bool) -> None:
     emit(provider, time.time_ns(), awaits_tools=await_tools)

@@ -56,9 +56,11 @@ def list_command(call: Call) -> None:
     Examples:
       sm provider ls
     """
-    from sm.providers import CHECKS
+    from sm.providers import checked_providers
 
-    call.show_value([entry for name in CHECKS for entry in _entries(call.instance, name)], _table)
+    call.show_value(
+        [entry for name in checked_providers() for entry in _entries(call.instance, name)], _table
+    )
 
 
 @command.command()

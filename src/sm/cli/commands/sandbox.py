@@ -22,6 +22,7 @@ from sm.cli.selection import ask, yes_option
 from sm.client.http import percent_encode
 from sm.core.columns import cut
 from sm.core.lines import JsonObject, line
+from sm.core.programs import image_agents, login_commands
 from sm.errors import ExternalError, NotFound, UsageError
 
 _WAIT_S = 20
@@ -66,9 +67,9 @@ _force = click.option("--force", is_flag=True, help="End the agents and all othe
     "--with",
     "agents",
     metavar="NAMES",
-    default="claude",
+    default=next(iter(image_agents())),
     show_default=True,
-    help="Programs in the image, separated by commas: claude, codex, node, or none. "
+    help=f"Programs in the image, separated by commas: {', '.join(image_agents())}, node, or none. "
     "NAME@VERSION chooses a version of an agent, NAME@latest the newest.",
 )
 @click.option("--no-cache", is_flag=True, help="Repeat every step.")
@@ -208,7 +209,9 @@ def shell(name: str) -> None:
 
 @command.command()
 @_name
-@click.argument("agent", required=False, default="claude", type=click.Choice(["claude", "codex"]))
+@click.argument(
+    "agent", required=False, default=next(iter(login_commands())), type=click.Choice([*login_commands()])
+)
 def login(name: str, agent: str) -> None:
     """Log in to an agent CLI in a container.
 

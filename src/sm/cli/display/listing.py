@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from sm.core.columns import BRANCHES, columns
+from sm.core.dollars import dollars
 from sm.core.lines import JsonObject, line, seconds_since
 from sm.core.session_lines import HEADINGS, ended_children, fallback_mark, label, left_out, loss, status_of
 from sm.core.timestamps import span
@@ -129,7 +130,7 @@ def _facts(session: JsonObject, now: datetime) -> Row:
         age,
         _model(session),
         "-" if percent is None else f"{percent}%",
-        "-" if cost is None else f"${cost:,.2f}",
+        dollars(cost),
     )
 
 

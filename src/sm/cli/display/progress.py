@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, tzinfo
 
 from sm.cli.display.sums import estimate_words, tree_lines
+from sm.core.dollars import dollars
 from sm.core.lines import JsonObject, age, agent_line, checkpoint_line, line
 from sm.core.session_lines import pause_state, paused_words
 from sm.core.timestamps import span
@@ -38,7 +39,7 @@ def progress_block(
     if progress.get("last_tool"):
         lines.append(_last_tool(progress["last_tool"], now))
     if progress.get("cost_usd") is not None:
-        lines.append(f"Cost: ${progress['cost_usd']:,.2f}")
+        lines.append(f"Cost: {dollars(progress['cost_usd'])}")
     estimate = estimate_words(progress.get("estimate"))  # an older daemon has none
     if estimate:
         lines.append(f"Estimate: {estimate}")

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from sm.core.lines import JsonObject, line, plural
+from sm.core.programs import engine_of
 
 _UNITS = (("GB", 10**9), ("MB", 10**6), ("kB", 10**3))
 _BINARY = (("GiB", 1 << 30), ("MiB", 1 << 20))
@@ -55,7 +56,7 @@ def _engine(engine: JsonObject) -> list[str]:
         hint = f"\n           hint: {line(engine['hint'], 2000)}" if engine["hint"] else ""
         return [f"Engine:    not available: {line(engine['problem'], 2000)}{hint}"]
     facts = [
-        f"Docker {line(engine['version'])} at {line(engine['url'])}",
+        f"{engine_of(engine['url']).title} {line(engine['version'])} at {line(engine['url'])}",
         f"cgroup v{engine['cgroup_version']}",
         line(engine["storage_driver"]),
         "" if engine["seccomp"] else "without seccomp",

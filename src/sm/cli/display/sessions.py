@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 
 from sm.cli.display.output import Table
-from sm.core.columns import BRANCHES
+from sm.core.forest import Forest
 from sm.core.lines import JsonObject, age
 from sm.core.session_lines import COLOURS, fallback_mark, last_words, name_and_id, status_of
 
@@ -43,25 +43,23 @@ def flat_rows(sessions: Sequence[JsonObject]) -> list[tuple[str, JsonObject]]:
 
 def tree_rows(sessions: Sequence[JsonObject]) -> list[tuple[str, JsonObject]]:
     """Format sessions, with the `children` inside them, as rows of a tree."""
-    rows: list[tuple[str, JsonObject]] = []
+    return _rows(_with_children(sessions, None))
+
+
+def _with_children(
+    sessions: Sequence[JsonObject], parent: str | None
+) -> Iterator[tuple[str | None, JsonObject]]:
     for session in sessions:
-        rows += [("", session), *_branches(session, "  ")]
-    return rows
-
-
-def _branches(session: JsonObject, indent: str) -> Iterator[tuple[str, JsonObject]]:
-    children = session.get("children") or []
-    for child in children:
-        branch, below = BRANCHES[child is children[-1]]
-        yield indent + branch, child
-        yield from _branches(child, indent + below)
+        yield parent, session
+        yield from _with_children(session.get("children") or [], session["session_id"])
 
 
 def tree_rows_of_list(sessions: Sequence[JsonObject]) -> list[tuple[str, JsonObject]]:
     """Format a flat list as rows of a tree. A session whose parent is not in the list is a root."""
-    known = {session["session_id"]: {**session, "children": []} for session in sessions}
-    roots: list[JsonObject] = []
-    for session in known.values():
-        parent = known.get(session["parent_session_id"])
-        (roots if parent is None else parent["children"]).append(session)
-    return tree_rows(roots)
+    return _rows((session["parent_session_id"], session) for session in sessions)
+
+
+def _rows(sessions: Iterable[tuple[str | None, JsonObject]]) -> list[tuple[str, JsonObject]]:
+    """The sessions, each after the id of its parent, as rows."""
+    forest = Forest(sessions, lambda pair: pair[1]["session_id"], lambda pair: pair[0])
+    return [(f"  {placed.branch}" if placed.depth else "", placed.item[1]) for placed in forest.lines()]

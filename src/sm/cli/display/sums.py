@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from sm.cli.display.output import Table
+from sm.core.dollars import dollars
 from sm.core.lines import JsonObject, line
 from sm.core.timestamps import span
 
@@ -21,13 +22,6 @@ _HEADER = (
     ),
 )
 _USED = ("input", "output")
-
-
-def money(cost_usd: float | None, *, partial: bool = False) -> str:
-    """`$1.25`; `$1.25+` if a part of the price is unknown, and `?` if nothing of it is known."""
-    if cost_usd is None:
-        return "?" if partial else "-"
-    return f"${cost_usd:,.2f}{'+' if partial else ''}"
 
 
 def short(number: float) -> str:
@@ -64,7 +58,7 @@ def _words(sums: JsonObject, unit: str = "") -> str:
     parts = []
     if sums["tokens"] is not None or _is_partial(sums):
         parts.append(f"{count(sums['tokens'], _USED, partial=_is_partial(sums))}{unit}")
-        parts.append(money(sums["cost_usd"], partial=sums["cost_partial"]))
+        parts.append(dollars(sums["cost_usd"], partial=sums["cost_partial"]))
     parts.append(f"{sums['minutes']:g}min")
     return ", ".join(parts)
 
@@ -88,7 +82,7 @@ def tree_lines(progress: JsonObject) -> list[str]:
     lines = [f"Tree: {', '.join(others)}, {tree['minutes']:g} min of work"]
     if tree["tokens"] is not None or _is_partial(tree):
         lines.append(f"  Tokens: {_kinds(tree)}")
-        lines.append(f"  Cost: {money(tree['cost_usd'], partial=tree['cost_partial'])}")
+        lines.append(f"  Cost: {dollars(tree['cost_usd'], partial=tree['cost_partial'])}")
     own = [f"{progress['minutes']:g} min of work"]
     if progress["tokens_used"] is not None or _is_partial(progress):
         used = "?" if progress["tokens_used"] is None else f"{progress['tokens_used']:,}"
@@ -104,7 +98,7 @@ def tree_lines(progress: JsonObject) -> list[str]:
 def _own_cost(progress: JsonObject) -> str:
     own = progress.get("own") or {}  # an older daemon has none
     cost_usd = own.get("cost_usd", progress["cost_usd"])
-    return money(cost_usd, partial=own.get("cost_partial", progress["cost_usd"] is None))
+    return dollars(cost_usd, partial=own.get("cost_partial", progress["cost_usd"] is None))
 
 
 def _kinds(sums: JsonObject) -> str:
@@ -125,7 +119,7 @@ def estimate_words(estimate: JsonObject | None) -> str | None:
     if estimate["tokens"]:
         parts.append(f"{_range(estimate['tokens'], short)} tokens")
     if estimate["cost_usd"]:
-        parts.append(_range(estimate["cost_usd"], money))
+        parts.append(_range(estimate["cost_usd"], dollars))
     what = "finished tasks" if estimate["basis"] == "tasks" else "completed sessions"
     return f"{', '.join(parts)} ({estimate['samples']} {what})" if parts else None
 
@@ -154,10 +148,10 @@ def _cells(group: JsonObject) -> tuple[str, ...]:
         ", ".join(endings) or "-",
         count(tokens, _USED, partial=partial),
         count(tokens, ("cache_read", "cache_write"), partial=partial),
-        money(group["cost_usd"], partial=group["cost_partial"]),
+        dollars(group["cost_usd"], partial=group["cost_partial"]),
         f"{group['minutes']:g}",
         f"{group['reminders']}",
         f"{group['retries']}",
-        _range(cost, money) if cost else "-",
+        _range(cost, dollars) if cost else "-",
         _range(seconds, span) if seconds else "-",
     )

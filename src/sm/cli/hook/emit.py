@@ -11,9 +11,9 @@ import select
 import sys
 import time
 
-from sm.cli.hook.formats import FORMATS
 from sm.cli.hook.transport import is_final, send, spool
 from sm.client.connection import BadAnswer
+from sm.registry import hook_format
 from sm.wire import decode, encode
 
 TYPE_CHECKING = False  # see wire.py
@@ -53,7 +53,7 @@ def emit(provider: str, at_ns: int, *, awaits_tools: bool = False) -> None:
     After an event that opens a dialog, returns when the dialog is over or the agent closes stdout.
     """
     begin = time.monotonic()
-    format = FORMATS.get(provider)
+    format = hook_format(provider)
     if format is None or not all(posix.environ.get(name) for name in _SESSION_VARIABLES):
         return
     _isolate()

@@ -1,6 +1,6 @@
 """One message of an MCP client, on its way to the daemon. Imports only constants, to start fast."""
 
-from sm.wire import TOOL_USE_META
+from sm.registry import tool_use_names
 
 TYPE_CHECKING = False  # see wire.py
 if TYPE_CHECKING:
@@ -51,7 +51,9 @@ def valid_id(value: object) -> str | int | None:
 def _tool_use(params: "dict[str, Any]") -> str | None:
     """The client's id of a tool use, which it keeps when it calls again: one use is carried out once."""
     meta = params.get("_meta")
-    use = meta.get(TOOL_USE_META) if isinstance(meta, dict) else None
+    if not isinstance(meta, dict):
+        return None
+    use = next((meta[name] for name in tool_use_names() if name in meta), None)
     if isinstance(use, str) and 0 < len(use) <= _TOOL_USE_MAX and use.isascii() and use.isprintable():
         return f"mcp-{use}"
     return None

@@ -9,7 +9,8 @@ from rich.segment import Segment
 from rich.style import Style
 
 from sm.board import BoardNeed, Line, NeedKind
-from sm.board.words import context_bar, count_of_tokens, dollars, short_model, shown, sign_of
+from sm.board.words import context_bar, count_of_tokens, short_model, shown, sign_of
+from sm.core.dollars import dollars
 from sm.core.session_lines import COLOURS
 from sm.core.statuses import Status
 from sm.core.timestamps import span

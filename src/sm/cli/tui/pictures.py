@@ -8,9 +8,10 @@ from rich.text import Text
 from sm.board.details import utc
 from sm.board.lanes import Lane, weight_of
 from sm.board.spend import SpendBar
-from sm.board.words import count_of_tokens, dollars, sign_of
+from sm.board.words import count_of_tokens, sign_of
 from sm.cli.tui.cells import fitted
 from sm.cli.tui.spots import Spot, Spots
+from sm.core.dollars import dollars
 from sm.core.lines import clock
 from sm.core.session_lines import COLOURS
 from sm.core.statuses import ENDED, Status

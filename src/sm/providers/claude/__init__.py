@@ -1,26 +1,41 @@
-"""The provider for Claude Code. "Measured" in this package means: with claude 2.1.197, unless it says otherwise."""
+"""The provider for Claude Code. "Measured" in this package means: with claude 2.1.197, unless it says otherwise.
 
-import os
+Hooks load this package, so it imports its modules on construction.
+"""
 
-from sm.config import Config, read_briefing
-from sm.providers.claude.briefing import TEMPLATE
-from sm.providers.claude.dialect import use as use_dialect
-from sm.providers.claude.plan import ClaudeProvider
+TYPE_CHECKING = False  # see wire.py
+if TYPE_CHECKING:
+    from sm.config import Config
+    from sm.providers.base import Provider
+    from sm.providers.checks import ProgramCheck
 
-__all__ = ["ClaudeProvider", "make_provider"]
 
-
-def make_provider(config: Config) -> ClaudeProvider:
+def make_provider(config: "Config") -> "Provider":
     """Make the provider for this configuration, and put the operator's dialect to use in this process.
 
     Raises ConfigError when the configured briefing is unreadable, and for a mistake in the dialect.
     """
-    path = config.claude.briefing
-    use_dialect(config.claude.dialect)
+    import os
+
+    from sm.providers.claude.briefing import TEMPLATE
+    from sm.providers.claude.dialect import use
+    from sm.providers.claude.plan import ClaudeProvider
+    from sm.providers.claude.section import ClaudeSection, read_briefing
+
+    section = config.section(ClaudeSection)
+    path = section.briefing
+    use(section.dialect)
     return ClaudeProvider(
-        config.claude,
-        config.claude_agents,
+        section,
+        config.agent_types_of(section),
         is_root=os.geteuid() == 0,
         inherited=config.sessions.inherit_environment_vars,
         template=TEMPLATE if path is None else read_briefing(path),
     )
+
+
+def make_check() -> "ProgramCheck":
+    """Make the contracts with the program."""
+    from sm.providers.claude.check.contracts import ClaudeCheck
+
+    return ClaudeCheck()

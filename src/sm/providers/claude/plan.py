@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
-from sm.config import AgentConfig, Claude, ModelArgs
+from sm.config import AgentConfig, ModelArgs
 from sm.core.models import Exit, PermissionMode, Session, Signal, SpawnRequest
 from sm.core.states import SignalKind, TrustLevel
 from sm.core.statuses import Status
@@ -57,6 +57,7 @@ from sm.providers.claude.pricing import context_window, cost_usd, knows_price, p
 from sm.providers.claude.program_help import is_own_program
 from sm.providers.claude.readiness import is_claude
 from sm.providers.claude.resume import resume_environment
+from sm.providers.claude.section import ClaudeSection
 from sm.providers.claude.settings import session_settings
 from sm.providers.claude.setup import ClaudeSetup
 from sm.providers.claude.state import ClaudeStateReader
@@ -98,7 +99,7 @@ class ClaudeProvider(Provider):
 
     def __init__(
         self,
-        claude: Claude,
+        claude: ClaudeSection,
         agents: Sequence[str],
         *,
         is_root: bool,

@@ -11,7 +11,6 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import assert_never
 
-from sm.config import Claude
 from sm.errors import ExternalError, UsageError
 from sm.providers.base import (
     TYPED_LINES_MAX,
@@ -48,6 +47,7 @@ from sm.providers.claude.readiness import (
     require_ready,
 )
 from sm.providers.claude.retention import retention
+from sm.providers.claude.section import ClaudeSection
 from sm.providers.claude.settings_files import HooksOff, hooks_off
 from sm.providers.claude.trouble import INSTALL
 from sm.providers.claude.trust import accept_bypass, trust
@@ -58,7 +58,7 @@ from sm.sandboxes.home import ContainerHome
 class ClaudeSetup:
     """`Setup` for claude. `inherited`: variables that agents inherit from a shell."""
 
-    def __init__(self, claude: Claude, agents: Sequence[str], inherited: Collection[str]) -> None:
+    def __init__(self, claude: ClaudeSection, agents: Sequence[str], inherited: Collection[str]) -> None:
         self._claude = claude
         self._agents = agents
         self._inherited = {"HOME", *inherited}

@@ -1,8 +1,8 @@
 """Decides by the cgroup of a container if one more agent has room in it."""
 
 from sm.linux.cgroups import CgroupUsage
+from sm.sandboxes.containers import Container
 from sm.sandboxes.docker.agent_process import cgroup_of_container
-from sm.sandboxes.docker.container import Container
 
 _SPARE_BYTES = 300 << 20
 _SPARE_PIDS = 64

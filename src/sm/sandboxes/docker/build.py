@@ -4,19 +4,14 @@ import io
 import os
 import re
 import tarfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from sm import __version__
-from sm.errors import SandboxUnavailable, UsageError
+from sm.core.programs import image_agents
+from sm.errors import SandboxUnavailable
+from sm.sandboxes.images import NODE, BuildLine, BuildRequest
 
-TESTED = {"claude": "2.1.332"}
-"""The versions of the agents that an image gets unless another one is named."""
-AGENTS = ("claude", "codex", "node")
-"""Everything that an image can have beyond its tools. node brings npm; it has no choice of version."""
-ARGUMENTS = ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY", "NPM_CONFIG_REGISTRY")
-"""The variables of the caller's shell that a build gets, in capitals or not. The image keeps none of them."""
 _BUNDLES = (
     "/etc/ssl/certs/ca-certificates.crt",  # Debian, Arch, Alpine
     "/etc/pki/tls/certs/ca-bundle.crt",  # Fedora
@@ -24,67 +19,23 @@ _BUNDLES = (
 )
 _STEP_MAX = 120
 _BUNDLE_MAX_BYTES = 16 * 1024 * 1024
-_AGENT = re.compile(r"([a-z]+)(?:@([A-Za-z0-9][A-Za-z0-9.+-]{0,63}))?")
 _FOLDER = os.path.dirname(os.path.abspath(__file__))
 _DOCKERFILES = (
     f"{_FOLDER}/Dockerfile.sandbox",  # an installed package
     f"{_FOLDER}/../../../../docker/Dockerfile.sandbox",  # a checkout
 )
+_STAGE = """\
+FROM npm AS {name}
+ARG NPM_CONFIG_REGISTRY
+ARG {argument}
+RUN set -e; [ -n "${argument}" ] || exit 0; \\
+    cd /tmp; fetch {recipe.package} "${argument}"; \\
+    mv {recipe.file} /out/usr/local/bin/{name}; chmod 755 /out/usr/local/bin/{name}
+"""
 _STEP = re.compile(r"Step (\d+)/(\d+) : (.*)", re.DOTALL)
 _FAILED = re.compile(r"The command '.*' returned a non-zero code: (\d+)")
 _NOISE = re.compile(r"---> |Removing intermediate container |Successfully (built|tagged) ")
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f]")
-
-
-@dataclass(frozen=True, slots=True)
-class BuildRequest:
-    """The wishes for a build. `agents`: names with versions, as from `agents_of`. `arguments`: as in ARGUMENTS."""
-
-    agents: tuple[str, ...]
-    no_cache: bool
-    pull: bool
-    arguments: Mapping[str, str]
-
-
-@dataclass(frozen=True, slots=True)
-class BuildLine:
-    """A line of a build. `is_step`: the line begins a step; otherwise it is output of the step before."""
-
-    text: str
-    is_step: bool
-
-
-def agents_of(names: Iterable[str]) -> tuple[str, ...]:
-    """The agents to install, in a fixed order, with their versions: `claude@2.1.197`, `node`. Raises UsageError."""
-    found: dict[str, str] = {}
-    for name in names:
-        match = _AGENT.fullmatch(name)
-        if match is None or match[1] not in AGENTS or (match[1] == "node" and match[2]):
-            raise UsageError(
-                f"the image cannot have {name!r}",
-                "choose from claude, claude@VERSION, codex, codex@VERSION, node",
-            )
-        if found.setdefault(match[1], match[2] or "") != (match[2] or ""):
-            raise UsageError(f"{match[1]} is given twice with different versions")
-    versions = {name: version or TESTED.get(name, "") for name, version in found.items()}
-    return tuple(
-        f"{name}@{versions[name]}" if versions[name] else name for name in AGENTS if name in versions
-    )
-
-
-def missing_program_hint(program: str) -> str:
-    """The hint for an agent whose program the image does not have. `program`: its name or path."""
-    name = os.path.basename(program)
-    if name in AGENTS:
-        return f"sm sandbox build --with {name}"
-    return "sandbox.image names an image with other programs: sm config edit"
-
-
-def arguments_of(environment: Mapping[str, str]) -> dict[str, str]:
-    """The build arguments in an environment. A name in capitals has precedence."""
-    pairs = {name.upper(): value for name, value in environment.items() if not name.isupper()}
-    pairs |= {name: value for name, value in environment.items() if name.isupper()}
-    return {name: pairs[name] for name in ARGUMENTS if pairs.get(name)}
 
 
 def bundle_of(ca_file: str | None) -> bytes:
@@ -103,10 +54,25 @@ def bundle_of(ca_file: str | None) -> bytes:
     return content
 
 
+def _argument(agent: str) -> str:
+    """The argument of the Dockerfile that gets the version of an agent."""
+    return agent.upper()
+
+
+def dockerfile_text() -> str:
+    """The Dockerfile, with the steps of every agent that an image can have."""
+    with open(next(filter(os.path.isfile, _DOCKERFILES)), encoding="utf-8") as file:
+        text = file.read()
+    stages, copies = [], []
+    for name, recipe in image_agents().items():
+        stages.append(_STAGE.format(name=name, argument=_argument(name), recipe=recipe))
+        copies.append(f"COPY --from={name} /out/ /")
+    return text.replace("# (stages)", "\n".join(stages)).replace("# (programs)", "\n".join(copies))
+
+
 def context_of(bundle: bytes) -> io.BytesIO:
     """The tar archive that the engine builds from. Equal contents make equal archives, for the engine's cache."""
-    with open(next(filter(os.path.isfile, _DOCKERFILES)), "rb") as file:
-        files = {"Dockerfile": file.read(), "ca.crt": bundle}
+    files = {"Dockerfile": dockerfile_text().encode(), "ca.crt": bundle}
     archive = io.BytesIO()
     with tarfile.open(fileobj=archive, mode="w") as tar:
         for name, content in files.items():
@@ -120,13 +86,12 @@ def context_of(bundle: bytes) -> io.BytesIO:
 def build_arguments(request: BuildRequest, uid: int, gid: int) -> dict[str, str]:
     """The arguments of the Dockerfile. `uid` and `gid`: of the image's user."""
     versions = {name: version or "latest" for name, _, version in (a.partition("@") for a in request.agents)}
-    claude, codex = versions.get("claude", ""), versions.get("codex", "")
+    agents = {_argument(name): versions.get(name, "") for name in image_agents()}
     return {
         **request.arguments,
-        "NPM": "npm" if claude or codex else "",
-        "NODE": "nodejs npm" if "node" in versions else "",
-        "CLAUDE": claude,
-        "CODEX": codex,
+        "NPM": "npm" if any(agents.values()) else "",
+        "NODE": "nodejs npm" if NODE in versions else "",
+        **agents,
         "AGENTS": " ".join(request.agents),
         "UID": str(uid),
         "GID": str(gid),

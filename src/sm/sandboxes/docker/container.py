@@ -1,12 +1,9 @@
-"""A container, and the calls of the SDK that read, make and change one. Each call blocks: `Engine.call` runs it."""
+"""The calls of the SDK that read, make and change containers. Each call blocks: `Engine.call` runs it."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from sm.core.models import Process
-from sm.linux.cgroups import cgroup_of
-from sm.linux.processes import identify, read_stat
+from sm.sandboxes.containers import ContainerRecord
 from sm.sandboxes.docker.engine import EngineError
 from sm.sandboxes.docker.spec import ContainerSpec
 from sm.sandboxes.path_map import Mount
@@ -18,85 +15,9 @@ STOP_S: Final = 5
 """The engine kills a container that does not end in this time after SIGTERM."""
 
 
-@dataclass(frozen=True, slots=True)
-class Container:
-    """A container whose first process lives."""
-
-    id: str
-    name: str
-    workspace: str | None
-    """The slug; None: the container for sessions without a workspace."""
-    uid: int
-    gid: int
-    init: Process
-    config: str
-    """The hash of the spec from which it was made."""
-    mounts: tuple[Mount, ...]
-    """The mounts that it has, which may differ from those of the current configuration."""
-    state: str = "running"
-    """running or paused"""
-    warnings: tuple[str, ...] = ()
-
-    def members(self) -> list[Process]:
-        """The live processes, without the two that the container itself needs. Reads /proc."""
-        cgroup = cgroup_of(self.init.pid)
-        if cgroup is None or identify(self.init.pid) != self.init:
-            return []
-        stats = [stat for stat in map(read_stat, cgroup.members()) if stat is not None and not stat.gone]
-        # The oldest child of init is the command of the container: init ends when that ends. Orphans are younger.
-        children = [stat for stat in stats if stat.parent == self.init.pid]
-        command = min(children, key=lambda stat: (stat.start, stat.process.pid), default=None)
-        return [stat.process for stat in stats if stat.process != self.init and stat is not command]
-
-
-@dataclass(frozen=True, slots=True)
-class ContainerRecord:
-    """A container as the engine describes it. `pid`: of its first process on the host; 0 when it has none."""
-
-    id: str
-    name: str
-    labels: Mapping[str, str]
-    state: str
-    """created, running, paused, restarting, removing, exited or dead"""
-    pid: int
-    user: str
-    image: str
-    """The id of the image from which it was made."""
-    oom_killed: bool
-    exit_code: int
-    mounts: tuple[Mount, ...]
-
-    @property
-    def key(self) -> str | None:
-        return key_of(self.labels)
-
-    def running(self) -> Container | None:
-        """None when it does not run, or when its first process cannot be seen from here."""
-        init = identify(self.pid) if self.pid and self.state in ("running", "paused") else None
-        if init is None:
-            return None
-        uid, _, gid = self.user.partition(":")
-        return Container(
-            id=self.id,
-            name=self.name,
-            workspace=self.key,
-            uid=int(uid) if uid.isdecimal() else 0,
-            gid=int(gid) if gid.isdecimal() else 0,
-            init=init,
-            config=self.labels.get("config", ""),
-            mounts=self.mounts,
-            state=self.state,
-        )
-
-
 def labels_of_instance(instance: str) -> tuple[str, ...]:
     """Filters that select every container of an instance."""
     return "app=sm", f"instance={instance}"
-
-
-def key_of(labels: Mapping[str, str]) -> str | None:
-    """The slug of the workspace; None for the container of sessions without a workspace."""
-    return None if labels.get("type") == "default" else labels.get("workspace", "")
 
 
 def find_all(client: "DockerClient", labels: Sequence[str]) -> list[ContainerRecord]:

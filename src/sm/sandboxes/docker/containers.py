@@ -9,9 +9,8 @@ import contextlib
 import logging
 import os
 import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Callable
 from dataclasses import replace
-from enum import StrEnum
 from functools import partial
 from typing import Final
 
@@ -21,30 +20,24 @@ from sm.errors import IllegalState, NotFound, SandboxUnavailable, SmError, Stora
 from sm.linux.cgroups import container_of
 from sm.linux.processes import is_alive, is_ending, start_s
 from sm.paths import InstancePaths
+from sm.sandboxes.containers import (
+    Container,
+    ContainerEventKind,
+    ContainerListener,
+    ContainerRecord,
+    RecordMounts,
+    key_of,
+)
 from sm.sandboxes.docker import container as calls
-from sm.sandboxes.docker.container import Container, ContainerRecord
 from sm.sandboxes.docker.crashes import Crashes
 from sm.sandboxes.docker.engine import Engine
 from sm.sandboxes.docker.events import EngineEvent, follow
 from sm.sandboxes.docker.maker import CHANGE_S, ContainerEnded, ContainerMaker, drift_warning
 from sm.sandboxes.docker.spec import ContainerSpec, build_spec, network_name
-from sm.sandboxes.path_map import Mount
 
 log = logging.getLogger(__name__)
 
 _CLOSE_S: Final = 1.0
-
-
-class ContainerEventKind(StrEnum):
-    DIED = "died"
-    """The first process ended, and with it all processes of the container."""
-    OOM = "oom"
-    """The kernel killed a process because the memory of the container was used up. The container goes on."""
-
-
-Listener = Callable[[ContainerEventKind, Container], None]
-RecordMounts = Callable[[str | None, Iterable[Mount]], Awaitable[None]]
-"""Stores the mounts of the container of a workspace."""
 
 
 class Containers:
@@ -89,7 +82,7 @@ class Containers:
         self._wrote_client = False
         self._idle_timers: dict[str | None, asyncio.TimerHandle] = {}
         self._idle_stops: set[asyncio.Task[None]] = set()
-        self._listeners: list[Listener] = []
+        self._listeners: list[ContainerListener] = []
         self._used = asyncio.Event()
         self._removes_all = False
 
@@ -109,7 +102,7 @@ class Containers:
         """The first process of each container that runs. Thread-safe."""
         return [found.init for found in list(self._known.values()) if is_alive(found.init)]
 
-    def listen(self, listener: Listener) -> None:
+    def listen(self, listener: ContainerListener) -> None:
         """Call `listener` from the event loop when a container dies or uses up its memory."""
         self._listeners.append(listener)
 
@@ -230,6 +223,11 @@ class Containers:
         labels = ("app=sm",) if all_instances else self._labels
         return tuple(await self._engine.call(partial(calls.find_all, labels=labels)))
 
+    async def is_current(self, record: ContainerRecord, workspace: Workspace | None) -> bool:
+        """Return whether the container would be made with the same options now. Raises SandboxUnavailable."""
+        spec = await self._plan(workspace, (await self._engine.facts()).nofile_max)
+        return record.labels.get("config") == spec.hash
+
     async def stop(self, workspace: str | None, *, force: bool = False) -> None:
         """Raises NotFound, and IllegalState if processes live in it, unless `force`."""
         async with self._lock(workspace):
@@ -317,11 +315,14 @@ class Containers:
             raise SandboxUnavailable("the daemon is stopping, and has removed all containers")
 
     async def _spec(self, workspace: Workspace | None) -> ContainerSpec:
-        facts = await self._engine.facts()
+        nofile_max = (await self._engine.facts()).nofile_max
         await self._provide_client()
+        return await self._plan(workspace, nofile_max)
+
+    async def _plan(self, workspace: Workspace | None, nofile_max: int | None) -> ContainerSpec:
         settings = self._settings(workspace)
         return await asyncio.to_thread(
-            build_spec, workspace, settings, self._paths, self._instance, nofile_max=facts.nofile_max
+            build_spec, workspace, settings, self._paths, self._instance, nofile_max=nofile_max
         )
 
     async def _provide_client(self) -> None:
@@ -386,7 +387,7 @@ class Containers:
             listener(kind, container)
 
     def _on_event(self, event: EngineEvent) -> None:
-        key = calls.key_of(event.attributes)
+        key = key_of(event.attributes)
         known = self._known.get(key)
         if event.kind == "kill":
             self._crashes.expect_end(event.container, event.attributes.get("signal", ""))

@@ -14,13 +14,14 @@ import shutil
 import socket
 import struct
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from sm.errors import EngineMissing, SandboxUnavailable, SandboxUnreachable
 from sm.linux.processes import open_files_max, program_name
+from sm.sandboxes.containers import Container
+from sm.sandboxes.engine import EngineFacts
 
 if TYPE_CHECKING:
     from docker import DockerClient
@@ -45,26 +46,6 @@ class EngineError(SandboxUnavailable):
     def __init__(self, message: str, hint: str | None = None, *, status: int = 0) -> None:
         super().__init__(message, hint)
         self.status = status
-
-
-@dataclass(frozen=True, slots=True)
-class EngineFacts:
-    """Properties of the engine and of its machine. `memory` is in bytes."""
-
-    version: str
-    cgroup_version: int
-    storage_driver: str
-    seccomp: bool
-    live_restore: bool
-    rootless: bool
-    userns: bool
-    """The engine maps the users of containers to other users of the host."""
-    data_root: str
-    ncpu: int
-    memory: int
-    runtimes: tuple[str, ...]
-    nofile_max: int | None
-    """The hard limit of open files of the engine's process; None when it cannot be read."""
 
 
 class EngineAccess(Protocol):
@@ -184,6 +165,17 @@ class Engine:
                 "install it (on Debian: sudo apt install docker.io), then: sm daemon restart",
             )
         return os.path.abspath(found)
+
+    def enter_command(
+        self, container: Container, directory: str, variables: Sequence[str], argv: Sequence[str]
+    ) -> list[str]:
+        """The command that runs `argv` in a container at a person's terminal. `variables`: NAME, or NAME=VALUE."""
+        return [
+            *("docker", "-H", self.url, "exec", "-it"),
+            *(word for variable in variables for word in ("-e", variable)),
+            *("--user", f"{container.uid}:{container.gid}", "--workdir", directory, container.id),
+            *argv,
+        ]
 
     def close(self) -> None:
         """Close idle connections, without a word to the engine. Threads in calls end later. Idempotent."""

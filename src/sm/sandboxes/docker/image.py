@@ -4,26 +4,15 @@ import asyncio
 import logging
 import os
 import re
-from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from sm import __version__
 from sm.config import SandboxSection
 from sm.errors import IllegalState, ImageMissing, SandboxUnavailable, SandboxUnreachable, SmError
-from sm.sandboxes.docker.build import (
-    BuildLine,
-    BuildReader,
-    BuildRequest,
-    build_arguments,
-    bundle_of,
-    context_of,
-    last_lines,
-    plain,
-)
+from sm.sandboxes.docker.build import BuildReader, build_arguments, bundle_of, context_of, last_lines, plain
 from sm.sandboxes.docker.engine import Engine, EngineError
+from sm.sandboxes.images import BuildLine, BuildRequest, ImageBuild, ImageFacts, UnusedImage
 
 if TYPE_CHECKING:
     from docker import DockerClient
@@ -37,109 +26,9 @@ _SILENCE_S = 900
 _FROM = re.compile(r"\d+/\d+ FROM (\S+)")
 """The step that gets a base image from its registry."""
 _DF_S = 60.0
-_LINES_MAX = 2000
 _SHOWN_LINES = 15
 _OTHER_USER = 1000
 """The image's user for a daemon of root, whose containers run as the owner of a directory."""
-
-
-@dataclass(frozen=True, slots=True)
-class ImageFacts:
-    """An image of the engine. `version` and `agents` are None for an image that `sm sandbox build` did not make."""
-
-    id: str
-    name: str
-    version: str | None
-    agents: tuple[str, ...] | None
-    """Names, with a version where one was given: `claude@2.1.197`."""
-    uid: int | None
-    gid: int | None
-    size_bytes: int
-    created_at: str
-
-    def version_of(self, program: str) -> str | None:
-        """The version of the agent CLI `program` in the image, if its build named one."""
-        named = [agent.partition("@") for agent in self.agents or ()]
-        return next((version for name, _, version in named if name == program and version), None)
-
-    def has(self, program: str) -> bool:
-        """False if the image is known to be without the agent CLI `program`, the name of an agent."""
-        return self.agents is None or any(agent.partition("@")[0] == program for agent in self.agents)
-
-    def warnings(self) -> tuple[str, ...]:
-        if self.version is None or self.version == __version__:
-            return ()
-        return (
-            f"the image {self.name} is of sm {self.version}, this is sm {__version__}: "
-            f"to build it again, type {_BUILD}",
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class UnusedImage:
-    """An image of ours without a name and without a container. `size_bytes`: what its removal frees."""
-
-    id: str
-    size_bytes: int
-
-
-class ImageBuild:
-    """One build, which several callers may follow."""
-
-    def __init__(self, request: BuildRequest) -> None:
-        self.request = request
-        self.image: ImageFacts | None = None
-        self.error: SmError | None = None
-        self._lines: deque[BuildLine] = deque(maxlen=_LINES_MAX)
-        self._count = 0
-        self._changed = asyncio.Event()
-
-    @property
-    def is_done(self) -> bool:
-        return self.image is not None or self.error is not None
-
-    def after(self, count: int) -> tuple[list[BuildLine], int]:
-        """The lines after the first `count`, as far as they are kept, and the number of all lines so far."""
-        new = self._count - max(0, count)
-        return (list(self._lines)[-new:] if new > 0 else []), self._count
-
-    async def wait(self, count: int, wait_s: float) -> None:
-        """Wait until there are more than `count` lines or the build has ended, at most `wait_s`."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(wait_s):
-                while self._count <= count and not self.is_done:
-                    await self._changed.wait()
-
-    def add(self, line: BuildLine) -> None:
-        self._lines.append(line)
-        self._count += 1
-        self._wake()
-
-    def end(self, result: ImageFacts | SmError) -> None:
-        if isinstance(result, SmError):
-            self.error = result
-        else:
-            self.image = result
-        self._wake()
-
-    def _wake(self) -> None:
-        self._changed.set()
-        self._changed = asyncio.Event()
-
-    def failure(self, error: str) -> SandboxUnavailable:
-        lines = list(last_lines(list(self._lines), _SHOWN_LINES))
-        if error not in lines:
-            lines.append(error)
-        output = "\n".join(lines)
-        base = _FROM.match(lines[0])
-        return SandboxUnavailable(
-            f"the image could not be built:\n{output}",
-            f"{_BUILD} --no-cache"
-            if base is None
-            else f"without --pull, the build uses the base image that the engine has: {_BUILD}"
-            if self.request.pull
-            else f"the engine must reach the registry, perhaps through a proxy of its own: docker pull {base[1]}",
-        )
 
 
 class Images:
@@ -246,7 +135,7 @@ class Images:
         except (EngineError, SandboxUnreachable) as error:
             reader.error = plain(error.message)
         if reader.error is not None or reader.image_id is None:
-            raise build.failure(reader.error or "the engine ended the build without a result")
+            raise _failure(build, reader.error or "the engine ended the build without a result")
         return reader.image_id
 
     async def unused(self) -> Sequence[UnusedImage]:
@@ -261,6 +150,22 @@ class Images:
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
+
+
+def _failure(build: ImageBuild, error: str) -> SandboxUnavailable:
+    lines = list(last_lines(build.after(0)[0], _SHOWN_LINES))
+    if error not in lines:
+        lines.append(error)
+    output = "\n".join(lines)
+    base = _FROM.match(lines[0])
+    return SandboxUnavailable(
+        f"the image could not be built:\n{output}",
+        f"{_BUILD} --no-cache"
+        if base is None
+        else f"without --pull, the build uses the base image that the engine has: {_BUILD}"
+        if build.request.pull
+        else f"the engine must reach the registry, perhaps through a proxy of its own: docker pull {base[1]}",
+    )
 
 
 def _find(client: "DockerClient", name: str) -> ImageFacts | None:

@@ -13,8 +13,8 @@ from sm.errors import SandboxUnavailable
 from sm.linux.cgroups import container_of
 from sm.linux.process_root import wait_until_visible
 from sm.paths import InstancePaths
+from sm.sandboxes.containers import Container, ContainerRecord
 from sm.sandboxes.docker import container as calls
-from sm.sandboxes.docker.container import Container, ContainerRecord
 from sm.sandboxes.docker.engine import Engine, EngineError
 from sm.sandboxes.docker.mounts import changed, make_directories
 from sm.sandboxes.docker.spec import ContainerSpec, network_name

@@ -20,9 +20,9 @@ from sm.paths import (
     InstancePaths,
 )
 from sm.policy.mounts import is_within
-from sm.sandboxes.docker.git_directory import linked_worktree
 from sm.sandboxes.docker.protection import is_mountable, protected_paths, writable_within
 from sm.sandboxes.docker.refusals import Host, MountPath, check_directory, check_path, homes_of
+from sm.sandboxes.git_directory import linked_worktree
 from sm.sandboxes.path_map import Mount
 
 

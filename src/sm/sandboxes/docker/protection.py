@@ -15,7 +15,7 @@ from itertools import islice
 
 from sm.linux.files import stat_without_links
 from sm.policy.mounts import is_within
-from sm.sandboxes.docker.git_directory import LinkedWorktree, linked_worktree
+from sm.sandboxes.git_directory import LinkedWorktree, linked_worktree
 from sm.sandboxes.path_map import Mount, PathMap
 
 _ENTRIES_MAX = 1000

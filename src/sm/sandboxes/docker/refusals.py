@@ -14,7 +14,7 @@ from typing import Self
 
 from sm.errors import SandboxUnavailable
 from sm.paths import InstancePaths
-from sm.policy.mounts import ENGINE_SOCKETS, HOME_SECRETS, is_within, overlap, system_refusal
+from sm.policy.mounts import engine_sockets, home_secrets, is_within, overlap, system_refusal
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ def _refused_of_homes(real: str, homes: tuple[str, ...]) -> str | None:
     for home in homes:
         if is_within(os.path.realpath(home), real):
             return f"it contains the home directory {home}"
-        secrets = {f"~/{name}": os.path.realpath(f"{home}/{name}") for name in HOME_SECRETS}
+        secrets = {f"~/{name}": os.path.realpath(f"{home}/{name}") for name in home_secrets()}
         for name, secret in secrets.items():
             if overlap(real, (secret,)):
                 return f"{name} can hold credentials"
@@ -120,7 +120,7 @@ def _refused_of_sm(real: str, paths: InstancePaths) -> str | None:
 
 
 def _refused_socket(real: str, sockets: tuple[str, ...]) -> str | None:
-    inside = [f"{real}/{name}" for name in ENGINE_SOCKETS]
+    inside = [f"{real}/{name}" for name in engine_sockets()]
     below = [socket for socket in map(os.path.realpath, sockets) if is_within(socket, real)]
     if _is_socket(real):
         return "it is a socket"

@@ -32,9 +32,9 @@ from sm.linux.process_root import ProcessRoot
 from sm.paths import INSIDE_HOME, INSIDE_LAUNCH, INSIDE_SCRATCH, InstancePaths, SandboxPaths
 from sm.sandboxes import launch as launches
 from sm.sandboxes.base import ProcessEnding, did_not_end
+from sm.sandboxes.containers import Container
 from sm.sandboxes.docker.admission import gib, shortage, usage_of
 from sm.sandboxes.docker.agent_process import AgentSearch, cgroup_of_container, exec_pid, marked
-from sm.sandboxes.docker.container import Container
 from sm.sandboxes.docker.engine import Engine
 from sm.sandboxes.docker.image import Images
 from sm.sandboxes.docker.mounts import present, writable_directories

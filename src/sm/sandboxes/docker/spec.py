@@ -14,6 +14,7 @@ from sm.core.models import Workspace
 from sm.errors import SandboxUnavailable
 from sm.paths import INSIDE_LAUNCH, INSIDE_SCRATCH, InstancePaths
 from sm.sandboxes.docker.mounts import mounts_of
+from sm.sandboxes.docker.program import PROGRAM
 from sm.sandboxes.docker.refusals import Host
 from sm.sandboxes.path_map import Mount
 
@@ -178,7 +179,7 @@ def _host_config(
     if settings.runtime is not None:
         host_config["runtime"] = settings.runtime
     if settings.host_access and settings.network == "bridge":
-        host_config["extra_hosts"] = ["host.docker.internal:host-gateway"]
+        host_config["extra_hosts"] = [f"{PROGRAM.host_name}:host-gateway"]
     return host_config
 
 

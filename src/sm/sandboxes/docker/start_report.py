@@ -8,7 +8,7 @@ from sm.errors import AgentStartFailed, ProgramMissing
 from sm.linux.files import directory_below, read_file, read_or_empty
 from sm.linux.process_root import ProcessRoot
 from sm.paths import INSIDE_HOME, INSIDE_SCRATCH
-from sm.sandboxes.docker.build import missing_program_hint
+from sm.sandboxes.images import missing_program_hint
 from sm.sandboxes.launch import FAILED, StartFailure, parse_failure
 
 FOLDER = ".sm"

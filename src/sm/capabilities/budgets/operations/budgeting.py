@@ -26,7 +26,7 @@ from sm.core.models import Caller, Session
 from sm.core.pause_states import PauseState
 from sm.core.requests import Answer, Request
 from sm.errors import IllegalState, NotPermitted, UsageError
-from sm.kernel import Call
+from sm.kernel import OperationCall
 from sm.policy.access import Action, is_unrestricted, visible
 from sm.sessions.manager import Manager
 from sm.store import Store, Transaction
@@ -65,12 +65,12 @@ class Budgeting:
         going = (s for s in live if s.paused is None or s.paused.state is PauseState.PAUSING)
         return sum(any(b.id == budget.id for b in self._store.part(PART).binding(s)) for s in going)
 
-    async def show(self, call: Call) -> BudgetReportView:
+    async def show(self, call: OperationCall) -> BudgetReportView:
         """Read the budgets that bind a session. Of those above it, the caller gets only the rest."""
         session = self._manager.find(call.caller, call.target, Action.LOWER_BUDGET)
         return await self._report(call.caller, session)
 
-    async def show_day(self, call: Call) -> BudgetReportView:
+    async def show_day(self, call: OperationCall) -> BudgetReportView:
         """Read the daily budget."""
         self._manager.require(call.caller, Action.MANAGE_DAILY_BUDGET, is_read=True)
         return await self._report_of_day()
@@ -137,7 +137,7 @@ class Budgeting:
 
     # Changes
 
-    async def change(self, call: Call) -> BudgetReportView:
+    async def change(self, call: OperationCall) -> BudgetReportView:
         """Set, raise, lower or end the budget of a session.
 
         A session may only lower its own, and give a descendant at most the rest above. Raises UsageError,
@@ -161,7 +161,7 @@ class Budgeting:
             warnings = self._warnings(tx, now.id)
         return await self._report(caller, session, warnings)
 
-    async def change_day(self, call: Call) -> BudgetReportView:
+    async def change_day(self, call: OperationCall) -> BudgetReportView:
         """Change the daily budget until the end of the day. Raises UsageError, and IllegalState without one."""
         caller, wanted = call.caller, call.arguments
         self._manager.require(caller, Action.MANAGE_DAILY_BUDGET)

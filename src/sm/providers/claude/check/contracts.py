@@ -21,6 +21,7 @@ from sm.providers.claude.dialect import NOTHING, Known, current, facts_text, ver
 from sm.providers.claude.dialect import use as use_dialect
 from sm.providers.claude.program_help import OLDEST, is_own_program
 from sm.providers.claude.screen import ScreenContent, State, read_screen
+from sm.providers.claude.section import ClaudeSection
 
 _AT_ONCE = 3
 """Contracts that are played at the same time: most of their time is waiting."""
@@ -62,7 +63,8 @@ class ClaudeCheck:
 
     def configuration(self, program: str, own: Config) -> Mapping[str, object]:
         # The screens are read here, and all else by the daemon of the private instance.
-        use_dialect(own.claude.dialect)
+        dialect = own.section(ClaudeSection).dialect
+        use_dialect(dialect)
         types = {
             "Plain": [],
             "Planner": ["--permission-mode", "plan"],
@@ -75,7 +77,7 @@ class ClaudeCheck:
                 "default_command": program,
                 "env": dict(QUIET),
                 "check_new_versions": False,
-                "dialect": own.claude.dialect,
+                "dialect": dialect,
                 "agent_configs": {name: {"args": args} for name, args in types.items()},
             },
         }

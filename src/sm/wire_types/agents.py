@@ -1,0 +1,138 @@
+"""The JSON objects in the answers of the routes that show the work of agents, and of their types."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from sm.core.estimates import Estimate
+from sm.core.items import ItemState
+from sm.core.observation import Source
+from sm.core.statuses import Status
+from sm.wire_types.fields import Time, words
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointView:
+    """A milestone, in the words of the session."""
+
+    timestamp: Time
+    message: str
+    metadata: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class ReportedCheckpointView(CheckpointView):
+    """A milestone that was just reported."""
+
+    warnings: list[str]
+    """Sentences for people."""
+
+
+@dataclass(frozen=True, slots=True)
+class EvidenceView:
+    """The report of one source about the status of a session."""
+
+    source: Source
+    says: str
+    """`busy`, `blocked` or `idle`."""
+    reason: str | None
+    at: Time
+    """The time of the last report."""
+    since: Time
+    """The start of the unbroken series of equal reports."""
+    seen: Time
+    """The time of the last confirmation."""
+    believed: bool
+    why_not: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class WhyView:
+    """The status of a session, and the evidence for it."""
+
+    session_id: str
+    name: str
+    friendly_name: str | None
+    label: str
+    """The name for people. It ends with the id only if another session has the same friendly name."""
+    status: Status
+    status_source: str
+    status_reason: str
+    status_at: Time
+    status_stale: bool
+    completion_message: str | None
+    evidence: list[EvidenceView]
+    """One entry for each source, the strongest first."""
+    facts: list[str]
+    """Sentences for people."""
+
+
+@dataclass(frozen=True, slots=True)
+class ActionView:
+    """One prompt, text, tool use or event of an agent."""
+
+    timestamp: Time
+    kind: Annotated[str, words(["prompt", "text", "tool", "error", "mark", "event"])]
+    text: str
+    """One line: `TYPE: MESSAGE` for an event, `NAME: ARGUMENTS` for a tool."""
+
+
+@dataclass(frozen=True, slots=True)
+class SummaryView:
+    """A summary of a session in a few sentences."""
+
+    session_id: str
+    summary: str
+    made_by: str
+    """`claude MODEL`, or `extract`."""
+    reason: str | None
+    """Why no model wrote the summary."""
+
+
+@dataclass(frozen=True, slots=True)
+class OutputView:
+    session_id: str
+    lines: list[str]
+    archived: bool
+    """The terminal is closed: these lines were saved before."""
+
+
+@dataclass(frozen=True, slots=True)
+class AttachView:
+    session_id: str
+    argv: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class AgentTypeView:
+    """An agent type of the configuration or of a definition file."""
+
+    name: str
+    provider: str
+    model: str | None
+    description: str | None
+    """The purpose of the agent type."""
+    tools: list[str] | None
+    permission_mode: str | None
+    """Of a new session on this host without a parent; null: the provider has no permission modes."""
+    spawnable: bool
+    """Sessions may start the type with its own permission mode, even where their mode allows less."""
+    origin: str
+    """`config`, or the path of the definition file."""
+    problem: str | None
+    """Why the type cannot be started."""
+    agreement: ItemState
+    """The operator's agreement to the file; without it the file is not used."""
+    estimate: Estimate | None
+    """For a new session, without `--model`. Null: fewer than 5 completed sessions."""
+    shadowed_by: str | None
+    """The origin of the type with the same name that is used instead."""
+    warnings: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class AgentTypesView:
+    workspace: str | None
+    """The slug of the workspace that was searched."""
+    agents: list[AgentTypeView]
+    warnings: list[str]
+    """Sentences for people."""

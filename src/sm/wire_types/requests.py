@@ -1,0 +1,65 @@
+"""The JSON objects in the answers of the routes of requests."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from sm.core.states import RequestKind, RequestState
+from sm.wire_types.fields import Anything, Time, narrowed
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionView:
+    question: str
+    options: list[str]
+    multiple: bool
+    """Several of the options may be chosen."""
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerView:
+    approved: bool
+    answers: list[str]
+    message: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class RequestView:
+    """A question or a permission that a session waits for."""
+
+    request_id: Annotated[str, narrowed("string", pattern="^r[1-9][0-9]*$")]
+    session_id: str
+    """The session that asks."""
+    name: str | None
+    """The display name of that session."""
+    label: str
+    """The session for people; its id if the session was removed."""
+    kind: RequestKind
+    tool: str | None
+    """Of a permission: the tool; else null."""
+    arguments: Anything | None
+    """Of a permission: the arguments of the tool. Of a setup: `dialog` (`trust` or `bypass`) and
+    `directory`."""
+    agent: str | None
+    """The sub-agent that asks; null: the agent itself."""
+    evidence: str | None
+    """`completion`: sm found the request in the last words of a turn; null: the session asked."""
+    cut: bool
+    """The arguments were too long: their texts are cut."""
+    questions: list[QuestionView]
+    options: list[str]
+    """The options of the only question."""
+    state: RequestState
+    answer: AnswerView | None
+    answered_by: str | None
+    """`operator`, a session's id, a user such as `telegram:4711`, `rule` (the configuration), or `terminal`
+    (a person at the terminal)."""
+    answered_by_label: str | None
+    """The same for people: the label of a session."""
+    reason: str | None
+    """Why the request ended without an answer or is open again; the rule that decided it."""
+    digest: str
+    """Of everything that a person decides on. An answer may carry it as `shown`."""
+    confirmed: bool
+    """The answer decided. False: no answer yet, or the agent has not shown that it took the answer."""
+    created_at: Time
+    expires_at: Time | None

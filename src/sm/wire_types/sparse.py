@@ -1,0 +1,21 @@
+"""Answers whose JSON has a name that Python reserves, or lacks fields. orjson can write neither of a dataclass."""
+
+from dataclasses import dataclass, fields
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Sparse:
+    """The base of such answers.
+
+    The JSON lacks each field with a default that has this value. It has `from_` as `from`.
+    """
+
+    def as_json(self) -> dict[str, Any]:
+        """The object for orjson."""
+        values = ((f, getattr(self, f.name)) for f in fields(self))
+        return {json_name(f.name): value for f, value in values if value != f.default}
+
+
+def json_name(field: str) -> str:
+    return field.removesuffix("_")

@@ -1,0 +1,21 @@
+"""The section `toy` of config.yaml."""
+
+from typing import Annotated
+
+from sm.config.agents import AgentConfig
+from sm.config.fields import NOTHING, AgentType, Text, Variable
+from sm.config.section import ProviderSection
+
+
+class ToySection(ProviderSection):
+    """A made-up agent CLI."""
+
+    env: dict[Variable, Text] = {}  # noqa: RUF012  # a model, as in sm.config.model
+    """Variables of its agents."""
+    agent_configs: Annotated[dict[AgentType, AgentConfig], NOTHING] = {  # noqa: RUF012
+        "Toy": AgentConfig(description="plays"),
+    }
+    """Its agent types."""
+
+
+SECTION = ToySection
