@@ -13,11 +13,12 @@ from typing import cast
 
 from bench.instance import ended_session
 from bench.row import Effort, Judged, Pairs, Row
+from sm.capabilities.archives.files.writer import ArchiveContents
+from sm.capabilities.archives.keeper import Archives
+from sm.capabilities.search.tables import PART
 from sm.core.models import Launch
 from sm.core.usage import SaidText
 from sm.store import Store
-from sm.terminals.archive_writer import ArchiveContents
-from sm.terminals.archives import Archives
 from sm.terminals.base import Screen
 
 _GATE_MS = 50
@@ -53,9 +54,9 @@ async def _searched(path: str, sessions: int, times: int) -> tuple[float, float]
             texts = [_text(words, number, k) for k in range(_TEXTS)]
             async with store.transaction() as tx:
                 await tx.insert(session, Launch(("claude",), "/", {}, {}), None)
-                tx.search.add_said(session.id, texts, tx.now)
+                tx.part(PART).follow_said(session.id, texts)
         rare, usual = f"unique{sessions // 2}", "half"
-        found = await store.search.find(rare, sessions=None)
+        found = await store.part(PART).find(rare, sessions=None)
         if len(found) != 1:
             raise RuntimeError(f"the search finds {len(found)} texts instead of 1")
         return await _median(store, rare, times), await _median(store, usual, times)
@@ -74,7 +75,7 @@ async def _median(store: Store, words: str, times: int) -> float:
     results = []
     for _ in range(times):
         begin = time.perf_counter()
-        await store.search.find(words, sessions=None)
+        await store.part(PART).find(words, sessions=None)
         results.append((time.perf_counter() - begin) * 1000)
     return sorted(results)[len(results) // 2]
 

@@ -140,7 +140,7 @@ def measure(effort: Effort) -> Iterator[Row]:
     facts = TurnFacts(tools_used=14)
     long = (_MESSAGE * (_LONG // len(_MESSAGE) + 1))[:_LONG]
     for what, text, gate, aim in (
-        ("one final message classified, p50", _MESSAGE, 0.5, 0.2),
+        ("one final message classified, p50", _MESSAGE, 5, 1),
         ("a final message of 50,000 characters", long, 20, 10),
     ):
         pairs = alternate(10 * effort.pairs, partial(classify, text, "Add a flag", facts), text.split)

@@ -11,14 +11,16 @@ from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
+from sm.capabilities.accounts import tables as accounts
+from sm.capabilities.accounts.model import Account, Park, ParkKind
 from sm.capabilities.budgets.model import Amounts, Budget, Spent
-from sm.capabilities.budgets.tables import PART
-from sm.core.accounts import Account, Park, ParkKind
+from sm.capabilities.budgets.tables import PART as BUDGET_PART
+from sm.capabilities.pairing.model import Pairing, PairRequest, PairState
+from sm.capabilities.pairing.tables import PART as PAIRING_PART
 from sm.core.messages import Message
 from sm.core.models import Capabilities, Exit, Process, Session, Workspace
 from sm.core.next_process import Restarts
 from sm.core.observation import Activity, Observation, Source
-from sm.core.pairing import Pairing, PairRequest, PairState
 from sm.core.pauses import Pause
 from sm.core.requests import BY_RULE, Answer, Question, Request
 from sm.core.states import BridgeLevel, MessageMode, MessageState, Mode, RequestKind, RequestState, TrustLevel
@@ -42,6 +44,7 @@ from sm.store import Store
 from sm.wire_types.budget import BudgetState
 from tests.samples import AT, LAUNCH, session
 
+DATA = Path(__file__).parent / "data"
 REPORTED_END = ReportedEnd(
     "aaaa1111",
     1,
@@ -228,11 +231,11 @@ async def write(path: str) -> None:
             tx.mail.add_request(request)
         for timer in TIMERS:
             tx.timers.set(timer)
-        tx.accounts.put(ACCOUNT)
+        tx.part(accounts.PART).put(ACCOUNT)
         for park in PARKS:
-            tx.accounts.park(park)
-        tx.pairings.put(PAIRING)
-        tx.pairings.put_request(PAIR_REQUEST)
+            tx.part(accounts.PART).park(park)
+        tx.part(PAIRING_PART).put(PAIRING)
+        tx.part(PAIRING_PART).put_request(PAIR_REQUEST)
         for chat in (CHAT, MIGRATED):
             tx.telegram.put_chat(chat)
         tx.telegram.threads.put_topic(TOPIC)
@@ -249,11 +252,11 @@ async def write(path: str) -> None:
         tx.measures.tools(RUNNING.id, TOOLS)
         tx.measures.facts(RUNNING.id, FACTS)
         tx.turn_ends.keep(REPORTED_END)
-        tx.part(PART).put(BUDGET)
+        tx.part(BUDGET_PART).put(BUDGET)
 
 
 def main() -> None:
-    target = Path(__file__).parent / "data" / "v14.db"
+    target = DATA / "v14.db"
     with tempfile.TemporaryDirectory() as directory:
         path = os.path.join(directory, "sm.db")
         asyncio.run(write(path))

@@ -1,10 +1,12 @@
 """Requests for pairing in the database of an instance whose daemon does not run."""
 
+from sm.capabilities.pairing.operations.pairings import Pairings
+from sm.capabilities.pairing.tables import PART
 from sm.config import Config
 from sm.daemon.main import make_directories
 from sm.paths import instance_paths
+from sm.sessions.chat_users import ChatUsers
 from sm.sessions.manager import Manager
-from sm.sessions.pairings import Pairings
 from sm.store import Store
 from sm.store.audit import Audit
 from tests.instance import Instance
@@ -18,7 +20,10 @@ async def ask_to_pair(instance: Instance, *users: tuple[str, str]) -> list[str]:
         async with store.transaction() as tx:
             at = tx.now
         audit = Audit(paths.audit, lambda: at)
-        pairings = Pairings(store, Manager(Config(), store, {}, audit.record, lambda: at), audit.record, ())
-        answers = [await pairings.ask(user, label) for user, label in users]
+        manager = Manager(Config(), store, {}, audit.record, lambda: at)
+        pairings = Pairings(store, manager, ChatUsers(store, manager, audit.record, ()), audit.record)
+        for user, label in users:
+            await pairings.ask(user, label, None)
+        names = [request.name for request in store.part(PART).rows.requests.values()]
     audit.close()
-    return [answer.request.name for answer in answers if answer.request is not None]
+    return names

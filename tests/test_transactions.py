@@ -7,7 +7,18 @@ from pathlib import Path
 import sm
 
 SOURCE = Path(sm.__file__).parent
-OUTSIDE = {"os", "shutil", "subprocess", "asyncio", "_terminals", "_sandbox", "_archives", "audit", "_audit"}
+OUTSIDE = {
+    "os",
+    "shutil",
+    "subprocess",
+    "asyncio",
+    "_terminals",
+    "_sandbox",
+    "_archives",
+    "_keeper",
+    "audit",
+    "_audit",
+}
 """The file system, processes, terminals and the audit log, by the names that rooms use for them."""
 AUDITED = {"find", "require", "record_allowed"}
 """Methods of the manager that write to the audit log."""

@@ -1,6 +1,6 @@
 """The parts of the kernel that a capability uses, and the places where it registers its own."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -8,14 +8,25 @@ from sm.config import Config
 from sm.core.capability_parts import capability_parts
 from sm.core.models import Caller, RequestKey
 from sm.core.timers import Timer
-from sm.monitor import Observer, UsageMeter, Watcher
+from sm.linux.file_threads import FileThreads
+from sm.monitor import Monitor, Observer, UsageMeter, Watcher
 from sm.operations import Operation
+from sm.paths import InstancePaths
 from sm.providers.base import Provider
 from sm.requests import Requests
+from sm.sessions.chat_users import ChatUsers
+from sm.sessions.keepers import Keepers
 from sm.sessions.manager import Manager
 from sm.sessions.plan import SpawnPlanner
-from sm.sessions.session_fields import SessionField
+from sm.sessions.session_fields import SessionField, StatusField
+from sm.sessions.workspaces import Workspaces
 from sm.store import Store
+from sm.store.audit import Record
+from sm.terminals.base import Screen
+
+
+async def _do_not_wait(condition: Callable[[], bool], within_s: float) -> bool:
+    return condition()
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +39,11 @@ class OperationCall:
     arguments: Any
     """An instance of `Operation.arguments`."""
     key: RequestKey | None
+    wait_until: Callable[[Callable[[], bool], float], Awaitable[bool]] = _do_not_wait
+    """Waits until the condition holds, checked after every commit, for at most so many seconds. False: timed out.
+
+    Ends with an error when the caller has gone.
+    """
 
 
 UseCase: TypeAlias = Callable[[OperationCall], Awaitable[Any]]
@@ -49,13 +65,28 @@ class Kernel:
     observer: Observer
     watcher: Watcher
     requests: Requests
+    users: ChatUsers
+    audit: Record
+    workspaces: Workspaces
+    monitor: Monitor
+    keepers: Keepers
+    screen: Screen
+    """The contents of terminals."""
+    threads: FileThreads
+    """For the files of agents, which may be slow."""
+    paths: InstancePaths
     timers: dict[str, TimerHandler]
     """By the kind of the timer."""
     steady: Callable[[], float]
     """A clock that nobody sets."""
     fields: list[SessionField] = field(default_factory=list)
+    status_fields: list[StatusField] = field(default_factory=list)
     use_cases: dict[Operation, UseCase] = field(default_factory=dict)
     """Of the operations of capabilities."""
+    tasks: dict[str, Callable[[], Coroutine[Any, Any, object]]] = field(default_factory=dict)
+    """Run until the daemon ends, by a name for the log."""
+    troubles: list[Callable[[], str | None]] = field(default_factory=list)
+    """Each returns a sentence that `sm status` shows; None: there is no trouble."""
     at_start: list[Callable[[], Awaitable[None]]] = field(default_factory=list)
     """Called once, before the daemon looks at its sessions."""
     on_config: list[Callable[[], Awaitable[None]]] = field(default_factory=list)

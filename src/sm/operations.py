@@ -1,8 +1,22 @@
 """Declarations of operations, from which the doors of sm are made. Standard library alone."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Most:
+    """Limits a whole number, in the annotation of an argument: a larger one counts as this."""
+
+    value: int
+
+
+class PackedFile:
+    """The result of an operation whose answer is a tar.gz file.
+
+    The use case returns an asynchronous context manager of the file, open for reading.
+    """
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -18,13 +32,22 @@ class Operation:
     path: str
     """The path of its route. Its one parameter, if it has one, names the target."""
     result: Any
-    """The class of its result in `wire_types`."""
+    """The class of its result in `wire_types`, or `PackedFile`."""
     arguments: type[Any] | None = None
-    """A dataclass with the arguments beside the target; None: it takes none."""
+    """A dataclass with the arguments beside the target; None: it takes none. Those of a GET are its query: texts,
+    times, closed sets and whole numbers with `Most`."""
+    target: str = ""
+    """The documentation of the target; empty: that of the other routes below the same name, such as `sessions`."""
+    takes_key: bool = True
+    """False: a repetition does no more than the first call, so a POST needs no Idempotency-Key."""
     agents: bool = True
     """False: only the operator's socket has its route."""
     command: str = ""
     """The command of `sm` that does it, without `sm`; empty: none."""
+    button: str = ""
+    """The action of its buttons in chats, which stored buttons have; empty: it has no button."""
+    done: Callable[[Any], str] | None = None
+    """Words the result for the person who pressed the button."""
     audit: str = ""
     """The action of a refusal in the audit log; empty: the name."""
     fields: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)

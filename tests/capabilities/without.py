@@ -32,16 +32,27 @@ def lacks_warnings(instance: "Instance") -> None:
 
 
 LACKS: Mapping[str, Callable[["Instance"], None]] = {"restarts": lacks_restarts, "warnings": lacks_warnings}
-"""Shows that a capability is gone."""
+"""Shows that a capability without a command is gone."""
+
+COMMANDS = {
+    "accounts": ["accounts"],
+    "archives": ["export", "lead", "lead.tar.gz"],
+    "budgets": ["budget", "lead"],
+    "digest": ["digest"],
+    "pairing": ["pair", "list"],
+    "search": ["search", "task"],
+}
+"""A command of each capability that has some. Without the capability, the daemon does not have its route."""
 
 
-def play(without: str) -> None:
+def play(name: str) -> None:
     """Start, list, send, restart and end, each through the real command."""
     from tests.sim.stage import (
         Instance,
+        until,
     )  # builds the configuration and the routes of the capabilities that are left
 
-    with Instance() as instance:
+    with Instance("child_agents: {cleanup: {close_tmux_session: true}}\n") as instance:
         session = instance.spawn("Sleeper", "--name", "lead", "a task")
         lead = session["session_id"]
         assert instance.in_status(lead, "running")["budget"] is None
@@ -49,18 +60,24 @@ def play(without: str) -> None:
         instance.restart()
         assert [row["session_id"] for row in instance.json("ls", "-a")] == [lead]
         for command in (
+            ["status"],
             ["progress", lead],
             ["usage"],
-            ["digest"],
             ["requests"],
             ["inbox"],
             ["config", "--check"],
         ):
             instance.sm(*command)
         instance.sm("kill", lead)
+        for capability, command in COMMANDS.items():
+            ended = instance.run(*command)
+            assert ended.returncode == (8 if capability == name else 0), f"{command}: {ended}"
+        until(lambda: not instance.has_terminal(session["tmux_session"]), "its terminal is closed")
+        shown = instance.run("output", lead)
+        assert shown.returncode == (9 if name == "archives" else 0), f"{shown}"
         instance.sm("rm", lead)
-        if without in LACKS:
-            LACKS[without](instance)
+        if name in LACKS:
+            LACKS[name](instance)
         assert instance.json("ls", "-a") == []
         print("played")  # noqa: T201 - the answer for the test
 

@@ -13,8 +13,10 @@ from importlib import import_module
 from typing import Any
 
 from sm.api.agent_sockets import AgentSockets
+from sm.capabilities.archives.collector import ArchiveRecords
+from sm.capabilities.archives.keeper import Archives
+from sm.capabilities.pairing.operations.pairings import Pairings
 from sm.messaging.messages import Messages
-from sm.monitor.archive_records import ArchiveRecords
 from sm.monitor.retries import Retries
 from sm.sandboxes.docker.containers import Containers
 from sm.sandboxes.docker.engine import Engine
@@ -25,12 +27,10 @@ from sm.services import Telegram
 from sm.sessions.home_files import HomeFiles
 from sm.sessions.manager import Manager
 from sm.sessions.next_process import Restarter
-from sm.sessions.pairings import Pairings
 from sm.sessions.spawn import Spawner
 from sm.state.notices import Notices
 from sm.store import Store, Transaction
 from sm.store.telegram import TelegramWrites
-from sm.terminals.archives import Archives
 from sm.terminals.tmux.create import PaneCreator
 from sm.terminals.tmux.terminals import Tmux
 

@@ -1,19 +1,17 @@
 """Typing into an input box: a fake agent in virtual time reproduces every interleaving of keys, pastes and events."""
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
 from sm.errors import NoTerminal, TerminalUnreachable
 from sm.messaging.composer import ComposerDriver
-from sm.messaging.composer_state import DeliveryEnd, DeliveryOutcome, Proof
-from sm.messaging.composer_timing import (
+from sm.messaging.composer.instructions import DeliveryEnd, DeliveryOutcome, Proof
+from sm.messaging.composer.timing import (
     AGAIN_AFTER_S,
     ARRIVES_WITHIN_S,
-    DRAFT_LOOK_S,
-    ENTERS_MAX,
     GARBLED_S,
     LEFT_COMES_WITHIN_S,
     LEFT_S,
@@ -28,14 +26,13 @@ from sm.messaging.composer_timing import (
     TOOL_SETTLES_S,
     TOOL_WAITS_S,
 )
-from sm.providers.base import Box, BoxReader, PromptRefusal
+from sm.providers.base import BoxReader, PromptRefusal
 from sm.providers.claude.box_reader import ClaudeBoxReader
+from tests.messaging.plain_box import GARBLED, LETTER, AgentComposer
 
 pytestmark = pytest.mark.virtual_time
 
 ID = "1a2b3c4d"
-GARBLED = "sm does not recognize the screen"
-LETTER = "[sm] from operator, message 57\nrun the tests"
 
 
 class Agent:
@@ -80,6 +77,8 @@ class Agent:
         """The agent's own terminal, which is not the pane's, holds keys."""
         self.awaits_first_turn = False
         self.shows_after_s = 0.0
+        self.gone = False
+        """The process of the agent has ended, and its terminal answers."""
         self.dead = False
         self.garbled = False
         """The screen shows nothing recognizable until it is redrawn."""
@@ -190,39 +189,6 @@ class Agent:
         self.queue.clear()
 
 
-class AgentComposer:
-    """The composer of `Agent`: parses its screen."""
-
-    settle_s = 0.3
-    stash_key: str | None = "C-s"
-    redraw_key: str | None = "C-l"
-
-    def box(self, lines: Sequence[str]) -> Box:
-        if lines[0]:
-            return Box(lines[0], unknown=lines[0] == GARBLED)
-        return Box(None, lines[1].strip(), bool(lines[2]))
-
-    def clearing(self, draft: str) -> Sequence[str]:
-        return ("C-u", "C-k")
-
-    def paste_groups(self, text: str) -> Sequence[Sequence[str]]:
-        """One group for each paragraph, of one piece for each line."""
-        return [part.splitlines(keepends=True) for part in f"{text} ".replace("\n\n", "\n\n\0").split("\0")]
-
-    def shows_message(self, draft: str, text: str, shown: str | None = "") -> bool:
-        return draft.strip() == text.strip()
-
-    def contains_message(self, draft: str, text: str) -> bool:
-        return text in draft or text.split("\n")[0] in draft
-
-    def refusal(self, lines: Sequence[str], text: str) -> PromptRefusal | None:
-        found, words = lines[0].startswith("refused: "), lines[0].removeprefix("refused: ")
-        return PromptRefusal(words, is_named=True) if found else None
-
-    def accepted_form(self, text: str) -> str:
-        return text.strip()
-
-
 class AmbiguousComposer(AgentComposer):
     """A composer that shows two beginnings of a message in the same way."""
 
@@ -247,11 +213,11 @@ class PendingMessage:
         self.explained: list[str] = []
         self.earlier: list[str] = []
         self.evidence = Proof.NONE
-        self.is_pending = True
         self._reported = asyncio.Event()
         self._agent = agent
         agent.report = self.tell
-        self.on_begin: Callable[[], None] = lambda: None
+        self.begins_after_s = 0.0
+        self.is_pending = True
 
     def tell(self, proof: Proof) -> None:
         if proof is not Proof.NONE:
@@ -260,7 +226,7 @@ class PendingMessage:
 
     async def begin(self) -> bool:
         self.begin_count += 1
-        self.on_begin()
+        await asyncio.sleep(self.begins_after_s)
         return self.is_pending
 
     async def explain(self, why: str) -> None:
@@ -287,7 +253,7 @@ class PendingMessage:
         return f"busy: {why}"
 
     def is_gone(self) -> bool:
-        return self._agent.dead
+        return self._agent.dead or self._agent.gone
 
     async def agent_has_unread_input(self) -> bool:
         return self._agent.reads_nothing
@@ -374,23 +340,33 @@ async def test_deliver_submits_the_message_once_without_delay_when_the_box_is_em
     assert now() < 0.1 + AgentComposer.settle_s
 
 
+@pytest.mark.parametrize(
+    ("fact", "why"),
+    [
+        ("awaits_first_turn", "busy: the agent has not accepted its first prompt"),
+        ("reads_nothing", "somebody is typing in the input box"),
+        ("hung", "the terminal does not respond"),
+        ("gone", "the terminal does not respond"),
+    ],
+)
+async def test_deliver_types_nothing_before_the_agent_can_take_it(world: World, fact: str, why: str) -> None:
+    setattr(world.agent, fact, True)
+    outcome = await world.deliver()
+    assert (outcome.end, outcome.why) == (DeliveryEnd.HELD, why)
+    assert (world.message.begin_count, world.agent.pastes, world.agent.keys) == (0, 0, [])
+
+
+async def test_deliver_pastes_nothing_when_the_message_is_already_finished(world: World) -> None:
+    world.message.is_pending = False
+    assert (await world.deliver()).end is DeliveryEnd.ARRIVED
+    assert world.agent.pastes == 0
+
+
 async def test_deliver_queues_the_message_when_the_agent_is_busy(world: World) -> None:
     world.agent.busy = True
     assert (await world.deliver()).end is DeliveryEnd.ARRIVED
     assert len(world.agent.queue) == 1
     assert world.agent.keys == ["Enter"]
-
-
-async def test_deliver_holds_the_message_and_types_nothing_when_a_dialog_is_open(world: World) -> None:
-    world.agent.dialog = "it asks"
-    assert await world.deliver() == DeliveryOutcome(DeliveryEnd.HELD, "busy: it asks")
-    assert (world.agent.pastes, world.agent.keys, world.message.begin_count) == (0, [], 0)
-
-
-async def test_deliver_holds_the_message_when_a_dialog_opens_just_before_the_paste(world: World) -> None:
-    world.message.on_begin = world.becomes(dialog="it asks")
-    assert (await world.deliver()).end is DeliveryEnd.HELD
-    assert world.agent.pastes == 0
 
 
 async def test_deliver_presses_enter_after_the_dialog_over_the_pasted_text_closes(world: World) -> None:
@@ -415,24 +391,6 @@ async def test_deliver_presses_enter_again_when_the_agent_loses_it(world: World)
     assert (await world.deliver()).end is DeliveryEnd.ARRIVED
     assert (world.enters, len(world.agent.accepted), world.agent.text) == (3, 1, "")
     assert now() >= 2 * AGAIN_AFTER_S
-
-
-async def test_deliver_clears_the_box_and_gives_up_when_every_enter_is_lost(world: World) -> None:
-    world.agent.swallows = 100
-    outcome = await world.deliver()
-    assert outcome.end is DeliveryEnd.UNCONFIRMED
-    assert f"after {ENTERS_MAX} presses of Enter" in outcome.why
-    assert (world.enters, world.agent.text) == (ENTERS_MAX, "")
-
-
-async def test_deliver_never_enters_text_that_a_person_added_to_the_message(world: World) -> None:
-    world.agent.after["paste"] = world.types(" and mine")
-    outcome = await world.deliver()
-    assert outcome.end is DeliveryEnd.UNCONFIRMED
-    assert "together with text that somebody typed" in outcome.why
-    assert world.message.explained == ["somebody is typing in the input box"]
-    assert world.enters == 0
-    assert "and mine" in world.agent.text
 
 
 async def test_deliver_presses_enter_when_the_person_removes_the_added_text(world: World) -> None:
@@ -472,14 +430,6 @@ async def test_deliver_presses_no_enter_while_keys_of_a_person_may_not_be_drawn_
     assert world.enters == 1
 
 
-async def test_deliver_pastes_nothing_while_keys_of_a_person_may_not_be_drawn_yet(world: World) -> None:
-    world.agent.quiet_s = 0.0
-    assert await world.deliver() == DeliveryOutcome(
-        DeliveryEnd.HELD, "somebody is typing in the input box", DRAFT_LOOK_S
-    )
-    assert world.agent.pastes == 0
-
-
 async def test_deliver_presses_enter_when_the_keys_of_a_person_leave_the_box_unchanged(world: World) -> None:
     world.agent.after["paste"] = world.becomes(quiet_s=0.0)
     assert (await world.deliver()).end is DeliveryEnd.ARRIVED
@@ -492,40 +442,6 @@ async def test_deliver_shows_nothing_when_the_person_sent_the_message_with_added
     world.later(5, world.agent._enter)
     await world.deliver()
     assert world.agent.shown == []
-
-
-async def test_deliver_pastes_once_and_gives_up_when_the_box_never_shows_the_message(world: World) -> None:
-    world.agent.deaf = True
-    outcome = await world.deliver()
-    assert outcome.end is DeliveryEnd.UNCONFIRMED
-    assert "does not show the pasted message" in outcome.why
-    assert (world.agent.pastes, world.enters) == (1, 0)
-    assert now() >= SHOWS_AT_ALL_S
-
-
-async def test_deliver_pastes_nothing_while_the_agent_has_not_read_the_keys_of_a_person(world: World) -> None:
-    world.agent.reads_nothing = True
-    assert (await world.deliver()).why == "somebody is typing in the input box"
-    assert world.agent.pastes == 0
-    world.agent.reads_nothing = False
-    assert (await world.deliver()).end is DeliveryEnd.ARRIVED
-
-
-async def test_deliver_pastes_once_when_the_agent_of_a_container_has_not_read_the_paste(world: World) -> None:
-    world.agent.loses = 1
-    world.agent.after["paste"] = world.becomes(reads_nothing=True)
-    outcome = await world.deliver()
-    assert outcome.end is DeliveryEnd.UNCONFIRMED
-    assert "does not show the pasted message" in outcome.why
-    assert now() >= SHOWS_AT_ALL_S
-
-
-async def test_deliver_holds_the_message_while_the_agent_has_yet_to_read_its_own_queue(world: World) -> None:
-    world.message.behind_queue = True
-    assert (await world.deliver()).why == "busy: the agent takes the messages in its own queue first"
-    assert world.agent.pastes == 0
-    world.message.behind_queue = False
-    assert (await world.deliver()).end is DeliveryEnd.ARRIVED
 
 
 async def test_deliver_presses_no_enter_before_the_agent_reads_its_own_queue(world: World) -> None:
@@ -564,15 +480,6 @@ async def test_deliver_submits_once_when_a_lost_paste_appears_before_the_next(wo
     assert (await world.deliver()).end is DeliveryEnd.HELD
     assert (await world.deliver()).end is DeliveryEnd.ARRIVED
     assert world.agent.accepted == [f"{LETTER} "]
-
-
-async def test_deliver_holds_the_message_until_the_agent_has_taken_its_first_prompt(world: World) -> None:
-    world.agent.awaits_first_turn = True
-    for _ in range(3):
-        assert (await world.deliver()).why == "busy: the agent has not accepted its first prompt"
-    assert world.agent.pastes == 0
-    world.agent.awaits_first_turn = False
-    assert (await world.deliver()).end is DeliveryEnd.ARRIVED
 
 
 @pytest.mark.parametrize(
@@ -670,22 +577,6 @@ async def test_deliver_removes_a_late_folded_message_but_keeps_a_persons_later_p
     world.agent.shows_after_s = 0.0
     person_pastes(world, 2)
     await assert_draft_survives_delivery(world, folded(2))
-
-
-async def test_deliver_presses_no_enter_when_the_box_shows_different_text(world: World) -> None:
-    world.agent.deaf = True
-    world.agent.after["paste"] = world.types("[who knows what]")
-    outcome = await world.deliver()
-    assert outcome.end is DeliveryEnd.UNCONFIRMED
-    assert "did not press Enter" in outcome.why
-    assert world.enters == 0
-
-
-async def test_deliver_types_once_and_is_unconfirmed_when_the_agent_gives_no_evidence(world: World) -> None:
-    world.agent.reports_after_s = None
-    outcome = await world.deliver()
-    assert outcome.end is DeliveryEnd.UNCONFIRMED
-    assert (world.agent.pastes, world.enters) == (1, 1)
 
 
 async def test_deliver_removes_a_copy_of_the_message_that_stays_in_the_box(world: World) -> None:
@@ -791,24 +682,6 @@ async def test_deliver_holds_the_message_while_a_person_is_typing(world: World) 
     assert now() >= 19 + QUIET_S
 
 
-async def test_deliver_holds_the_message_when_another_draft_is_already_stashed(world: World) -> None:
-    world.agent.text, world.agent.stash = "second", "first"
-    for _ in range(10):
-        outcome = await world.deliver()
-        assert outcome.end is DeliveryEnd.HELD
-        await asyncio.sleep(1)
-    assert (world.agent.text, world.agent.stash, world.agent.keys) == ("second", "first", [])
-
-
-async def test_deliver_holds_the_message_when_the_agent_has_no_stash_key(world: World) -> None:
-    world.message.box_reader.stash_key = None
-    world.agent.text = "my draft"
-    for _ in range(10):
-        assert (await world.deliver()).end is DeliveryEnd.HELD
-        await asyncio.sleep(1)
-    assert world.agent.keys == []
-
-
 async def test_deliver_removes_an_earlier_message_that_was_put_back_without_stashing_it(world: World) -> None:
     world.agent.text = "[sm] from operator, message 56\nbefore"
     world.message.earlier = [world.agent.text]
@@ -900,6 +773,16 @@ async def test_deliver_holds_the_message_when_a_turn_has_just_ended(world: World
     assert (await world.deliver()).end is DeliveryEnd.ARRIVED
 
 
+async def test_deliver_rests_only_until_the_dialog_of_a_tool_could_be_open(world: World) -> None:
+    world.message.begins_after_s = TOOL_WAITS_S + 0.3
+    delivering = asyncio.create_task(world.deliver())
+    await asyncio.sleep(0.1)
+    await world.driver.tool_started(ID)
+    outcome = await delivering
+    assert (outcome.end, world.agent.pastes) == (DeliveryEnd.HELD, 0)
+    assert now() + (outcome.retry_s or 0) == pytest.approx(0.1 + TOOL_WAITS_S + TOOL_SETTLES_S)
+
+
 async def test_deliver_pastes_nothing_while_an_interrupt_may_return_a_message(world: World) -> None:
     async with world.driver.hold_for_interrupt(ID):
         pass
@@ -926,14 +809,6 @@ async def test_interrupt_waits_a_limited_time_for_the_pending_enter(world: World
     async with world.driver.hold_for_interrupt(ID):
         assert now() == pytest.approx(began + TOOL_WAITS_S)
     typing.cancel()
-
-
-async def test_deliver_is_unconfirmed_when_a_person_deletes_the_pasted_text(world: World) -> None:
-    world.agent.after["paste"] = world.types(" and mine")
-    world.later(5, world.becomes(text=""))
-    outcome = await world.deliver()
-    assert (outcome.end, "no longer shows" in outcome.why) == (DeliveryEnd.UNCONFIRMED, True)
-    assert now() < 12
 
 
 async def test_tool_started_waits_for_the_pending_enter(world: World) -> None:
@@ -973,22 +848,6 @@ async def test_tool_started_does_not_wait_for_the_enter_of_another_session(world
 # ---------------------------------------------------------------------------------------------- failures
 
 
-async def test_deliver_fails_without_typing_when_the_process_has_ended(world: World) -> None:
-    world.agent.dead = True
-    assert (await world.deliver()).end is DeliveryEnd.FAILED
-    assert world.agent.keys == []
-
-
-@pytest.mark.parametrize(("when", "end"), [("paste", DeliveryEnd.FAILED), ("Enter", DeliveryEnd.UNCONFIRMED)])
-async def test_deliver_fails_or_is_unconfirmed_when_the_process_ends_during_delivery(
-    world: World, when: str, end: DeliveryEnd
-) -> None:
-    world.agent.reports_after_s = None
-    world.agent.after[when] = world.becomes(dead=True)
-    assert (await world.deliver()).end is end
-    assert world.enters == (when == "Enter")
-
-
 async def test_deliver_is_unconfirmed_when_the_terminal_closes_after_a_late_enter(world: World) -> None:
     world.agent.reports_after_s = None
     world.agent.shows_after_s = SHOWS_WITHIN_S + 1
@@ -1008,12 +867,6 @@ async def test_deliver_presses_no_enter_when_a_shell_has_replaced_the_agent(worl
     assert (await typing).end is DeliveryEnd.ARRIVED
 
 
-async def test_deliver_holds_the_message_when_the_terminal_does_not_answer(world: World) -> None:
-    world.agent.hung = True
-    assert (await world.deliver()).end is DeliveryEnd.HELD
-    assert world.message.begin_count == 0
-
-
 async def test_deliver_holds_the_message_when_stashing_the_draft_fails(world: World) -> None:
     world.agent.text = "my draft"
     assert (await world.deliver()).end is DeliveryEnd.HELD
@@ -1028,12 +881,6 @@ async def test_deliver_does_not_repeat_a_paste_when_its_outcome_is_unknown(world
     world.later(10, world.becomes(hung=False, text=LETTER))
     assert (await world.deliver()).end is DeliveryEnd.ARRIVED
     assert world.enters == 1
-
-
-async def test_deliver_pastes_nothing_when_the_message_is_already_finished(world: World) -> None:
-    world.message.is_pending = False
-    assert (await world.deliver()).end is DeliveryEnd.ARRIVED
-    assert world.agent.pastes == 0
 
 
 async def test_deliver_is_not_delayed_by_a_hung_terminal_of_another_session(world: World) -> None:
@@ -1062,13 +909,6 @@ async def test_resume_enters_the_left_message_after_the_dialog_over_it_closes(wo
     assert (await world.resume()).end is DeliveryEnd.ARRIVED
     assert world.enters == 1
     assert now() > 60
-
-
-async def test_resume_types_nothing_and_is_unconfirmed_when_the_box_is_empty(world: World) -> None:
-    outcome = await world.resume()
-    assert outcome == DeliveryOutcome(DeliveryEnd.UNCONFIRMED, "the daemon ended while it typed the message")
-    assert (world.agent.pastes, world.enters) == (0, 0)
-    assert now() < LEFT_S + 1
 
 
 async def test_resume_accepts_late_evidence_and_removes_the_copy_from_the_box(world: World) -> None:
@@ -1123,18 +963,6 @@ async def test_resume_pastes_the_rest_after_the_dialog_over_the_part_closes(worl
     assert (world.agent.answers, [text.strip() for text in world.agent.accepted]) == ([], [PARTS])
 
 
-async def test_resume_tells_of_a_part_that_it_cannot_tell_from_other_text(world: World) -> None:
-    world.message.text = PARTS
-    world.agent.text = f"{LETTER}\n\nand a word of a person"
-    outcome = await world.resume()
-    left = "the daemon ended while it typed the message"
-    assert outcome == DeliveryOutcome(
-        DeliveryEnd.UNCONFIRMED,
-        f"{left}; the input box holds the message or a part of it, and perhaps other text",
-    )
-    assert (world.agent.pastes, world.enters) == (0, 0)
-
-
 async def test_resume_pastes_nothing_when_the_box_may_hold_more_groups_than_one(world: World) -> None:
     world.message.text = PARTS
     world.agent.text = f"{LETTER}\n\n"
@@ -1185,12 +1013,15 @@ async def test_deliver_goes_on_when_the_person_removes_the_text_between_two_grou
 async def test_deliver_waits_between_two_groups_when_a_tool_starts(world: World) -> None:
     world.message.text = f"{LETTER}\n\nthen this"
     world.agent.shows_after_s = TOOL_WAITS_S + 0.5
+    pasted_s: list[float] = []
+    world.agent.after["paste"] = lambda: world.agent.before.update(paste=lambda: pasted_s.append(now()))
     delivering = asyncio.create_task(world.deliver())
     await asyncio.sleep(0.1)
     await world.driver.tool_started(ID)
     assert world.agent.pastes == 1
     assert (await delivering).end is DeliveryEnd.ARRIVED
     assert (world.agent.pastes, world.enters) == (2, 1)
+    assert pasted_s[0] >= 0.1 + TOOL_WAITS_S + TOOL_SETTLES_S
 
 
 # ------------------------------------------------------------------------------------------------------- urgent

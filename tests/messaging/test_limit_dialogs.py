@@ -14,7 +14,7 @@ from sm.core.observation import Source
 from sm.core.states import SignalKind
 from sm.core.statuses import Status
 from sm.messaging import ComposerDriver, LimitDialogs
-from sm.messaging.composer_state import DialogMonitor
+from sm.messaging.composer.driver import DialogMonitor
 from sm.sessions.manager import Manager
 from tests import samples
 from tests.samples import AT, commit

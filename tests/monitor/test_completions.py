@@ -9,10 +9,12 @@ from typing import Any
 import pytest
 
 from bench.completion import judge
+from sm.capabilities.accounts.model import Account, Park, ParkKind
+from sm.capabilities.accounts.state import release
+from sm.capabilities.accounts.tables import PART
 from sm.capabilities.warnings.settings import WarningsSection
-from sm.capabilities.warnings.tables import PART
+from sm.capabilities.warnings.tables import PART as PART_OF_WARNINGS
 from sm.config import Config
-from sm.core.accounts import Account, Park, ParkKind
 from sm.core.models import Caller, Exit, Session, Signal
 from sm.core.observation import Activity, Observation, Source
 from sm.core.program_states import ProgramState, ProgramStateOf, unknown_program_state
@@ -40,7 +42,6 @@ from sm.monitor.usage import UsageMeter
 from sm.policy.completion import TerminalUse
 from sm.sessions.manager import Manager
 from sm.sessions.reports import Reports
-from sm.state.accounts import release
 from sm.state.messages import send
 from sm.state.requests import NewRequest, finish_request, open_request
 from sm.state.sessions import move
@@ -436,8 +437,8 @@ async def test_parked_account_holds_the_completion_until_it_is_free(
     account = Account("claude-1a2b3c4d", "claude", "/c", "d" * 32)
     parked = replace(park, account=account.name)
     async with world.store.transaction() as tx:
-        tx.accounts.put(account)
-        tx.accounts.park(parked)
+        tx.part(PART).put(account)
+        tx.part(PART).park(parked)
         await tx.update(tx.session(CHILD), account=account.name)
     await world.end_turn(DONE)
     assert await world.fire() is not None
@@ -771,7 +772,7 @@ async def test_reminders_are_sent_once_for_a_run(world: World) -> None:
     await world.end_turn("Reading the files.")
     assert world.timer(TimerKind.REMINDER) is None
     assert world.session().reminders == 2
-    assert world.store.part(PART).all_of(CHILD) == ()
+    assert world.store.part(PART_OF_WARNINGS).all_of(CHILD) == ()
 
 
 def told_of_missing_report(world: World) -> list[tuple[str | None, NoticeKind]]:
@@ -793,17 +794,17 @@ async def test_missing_report_is_warned_of_once_in_each_idle_time_after_the_last
         async with world.store.transaction() as tx:
             number = send(tx, CHILD, "operator", "one more thing")
         assert await world.fire(TimerKind.MISSING_REPORT) is not None, "a message is not delivered"
-        assert world.store.part(PART).all_of(CHILD) == ()
+        assert world.store.part(PART_OF_WARNINGS).all_of(CHILD) == ()
         async with world.store.transaction() as tx:
             tx.mail.move_message(tx.mail.open.messages[number], MessageState.EXPIRED, tx.now)
         for _ in range(3):
             await world.completions.warn_of_missing_report(timer)
-        (warning,) = world.store.part(PART).all_of(CHILD)
+        (warning,) = world.store.part(PART_OF_WARNINGS).all_of(CHILD)
         assert (warning.kind, warning.value) == (WarningKind.REPORT_MISSING, len(config["remind_after_s"]))
         assert told_of_missing_report(world) == [(PARENT, NoticeKind.WARNING), (None, NoticeKind.WARNING)]
         assert world.timer(TimerKind.UNCLEAR) is None
         await world.work()
-        assert world.store.part(PART).all_of(CHILD) == ()
+        assert world.store.part(PART_OF_WARNINGS).all_of(CHILD) == ()
         assert told_of_missing_report(world) == []
 
 
@@ -815,9 +816,9 @@ async def test_checkpoint_ends_the_warning_of_a_missing_report(world: World) -> 
     timer = world.timer(TimerKind.MISSING_REPORT)
     for _ in range(2):
         await world.completions.warn_of_missing_report(timer)
-    assert len(world.store.part(PART).all_of(CHILD)) == 1
+    assert len(world.store.part(PART_OF_WARNINGS).all_of(CHILD)) == 1
     await world.reports.checkpoint(CALLER, "half of it is done", {}, None)
-    assert world.store.part(PART).all_of(CHILD) == ()
+    assert world.store.part(PART_OF_WARNINGS).all_of(CHILD) == ()
 
 
 @pytest.mark.parametrize("config", [{"remind_after_s": (180,)}])

@@ -21,7 +21,7 @@ async def output_of(session: Session, saved: list[str] | None) -> list[str]:
     async def read(session_id: str, lines: int, since_s: float) -> list[str] | None:
         return saved
 
-    parts = SimpleNamespace(_terminals=SimpleNamespace(capture=capture), _archives=SimpleNamespace(read=read))
+    parts = SimpleNamespace(_terminals=SimpleNamespace(capture=capture), _keeper=SimpleNamespace(read=read))
     return list((await Monitor.output(cast(Any, parts), session, 10)).lines)
 
 

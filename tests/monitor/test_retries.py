@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from sm.capabilities.accounts.model import Account, Park, ParkKind
+from sm.capabilities.accounts.tables import PART
 from sm.config import Config
-from sm.core.accounts import Account, Park, ParkKind
 from sm.core.faults import Fault, FaultKind
 from sm.core.models import Session, Signal
 from sm.core.observation import Activity, Observation, Source
@@ -126,7 +127,7 @@ async def world(tmp_path: Path) -> AsyncIterator[World]:
 
     async with open_manager(tmp_path, now) as (store, manager):
         async with store.transaction() as tx:
-            tx.accounts.put(ACCOUNT)
+            tx.part(PART).put(ACCOUNT)
             for session_id, parent in ((PARENT, None), (CHILD, PARENT)):
                 live = samples.session(session_id, parent=parent, status=Status.RUNNING)
                 terminal = f"claude-{session_id}"
@@ -261,7 +262,7 @@ async def test_second_report_is_that_of_the_retry_if_it_failed_after_the_retry(w
 async def park(world: World) -> None:
     parked = Park(ParkKind.OPERATOR, "paused by the operator", NOW_S, account=ACCOUNT.name)
     async with world.store.transaction() as tx:
-        tx.accounts.park(parked)
+        tx.part(PART).park(parked)
 
 
 async def ask(world: World) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from sm.capabilities.search.tables import PART
 from sm.config import Config
 from sm.config.model import ChildAgents, Progress
 from sm.core.models import Session
@@ -180,12 +181,12 @@ async def test_rewritten_transcript_adds_only_its_new_messages(bench: Bench) -> 
 async def test_lines_read_while_the_session_is_removed_store_nothing(bench: Bench) -> None:
     append(bench.main(), message("m1", tool="Bash", input_tokens=10))
     await bench.read()
-    assert [f.type for f in await bench.store.search.find("Bash", sessions=None)] == ["tool"]
+    assert [f.type for f in await bench.store.part(PART).find("Bash", sessions=None)] == ["tool"]
     await commit(bench.store, lambda tx: tx.remove(bench.session))
     append(bench.main(), task_created("1", "secret"), message("m2", tool="Bash", input_tokens=10))
     await bench.read()
     assert (await bench.input(), await bench.tools(), await bench.facts()) == (0, {}, {})
-    assert await bench.store.search.find("Bash", sessions=None) == []
+    assert await bench.store.part(PART).find("Bash", sessions=None) == []
     assert await bench.store.measures.positions(bench.session.id) == {}
 
 
@@ -340,7 +341,7 @@ async def test_actions_include_earlier_conversations(bench: Bench) -> None:
     now = replace(bench.session, transcript=str(bench.main("three")))
 
     async def last(count: int) -> list[str]:
-        return [action.text for action in await bench.usage.actions(now, READER, count, "/nowhere")]
+        return [action.text for action in await bench.usage.actions(now, READER, count, tuple)]
 
     assert await last(10) == ["first", "second", "third", "fourth"]
     assert await last(3) == ["second", "third", "fourth"]
@@ -348,7 +349,7 @@ async def test_actions_include_earlier_conversations(bench: Bench) -> None:
     assert await last(0) == []
     bench.main("two").unlink()
     assert await last(3) == ["first", "second", "fourth"]
-    assert await bench.usage.actions(bench.session, READER, 5, "/nowhere") == ()
+    assert await bench.usage.actions(bench.session, READER, 5, tuple) == ()
 
 
 async def test_long_transcript_is_read_completely_in_one_call(bench: Bench) -> None:

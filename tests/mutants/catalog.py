@@ -1,7 +1,7 @@
 """Mutants that the checks must kill: each is an edit of one file of the product, which breaks a promise.
 
-Sixteen undo the core of a commit that mended a loss, a double or a race. Eight are mutations of the code on which the
-most rests. `python -m tests.mutants` puts them in one at a time.
+Sixteen undo the core of a commit that mended a loss, a double or a race. Eleven are mutations of the code on which
+the most rests. `python -m tests.mutants` puts them in one at a time.
 """
 
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ MUTANTS = (
         "account_pause_ends_early",
         "a timed pause of a session ends the pause of its account, and the session spends",
         "src/sm/sessions/pause.py",
-        "            if not await leave_to_hold(tx, session) and not await leave_to_account(tx, session):\n",
+        "            if not await leave_to_hold(tx, session) and await tx.keep_paused(session) is None:\n",
         "            if not await leave_to_hold(tx, session):\n",
     ),
     Mutant(
@@ -181,6 +181,27 @@ MUTANTS = (
         "src/sm/messaging/receipts.py",
         "            and iso(accepted.at) <= message.state_at\n",
         "            and not message.state\n",
+    ),
+    Mutant(
+        "enter_after_a_tool",
+        "the Enter of a message answers the dialog of a tool that stopped waiting for it",
+        "src/sm/messaging/composer/machine.py",
+        "            and not box.overtaken\n",
+        "",
+    ),
+    Mutant(
+        "left_part_pasted_again",
+        "a part of a message is pasted twice after a restart, because the box shows the first paste late",
+        "src/sm/messaging/composer/machine.py",
+        "                message.left_groups = ()\n",
+        "",
+    ),
+    Mutant(
+        "event_with_an_old_time",
+        "the composer believes that no time passed while the start of a delivery was recorded",
+        "src/sm/messaging/composer/driver.py",
+        "                    event = CarriedOut(_now_s(), value)\n",
+        "                    event = CarriedOut(event.at_s, value)\n",
     ),
     Mutant(
         "told_to_the_dead",

@@ -17,12 +17,17 @@ from pathlib import Path
 from typing import Any, cast
 
 from sm.api.sockets import SOCKET_LIMITS
+from sm.capabilities.accounts import tables as accounts
+from sm.capabilities.accounts.model import Account
+from sm.capabilities.accounts.settings import QuotaSection
+from sm.capabilities.accounts.state import record_success
 from sm.capabilities.budgets.model import Budget, BudgetTimer, parse_amounts
 from sm.capabilities.budgets.tables import PART
+from sm.capabilities.digest import operations
+from sm.capabilities.digest.model import DigestTimer
+from sm.capabilities.digest.screen import digest_lines
 from sm.config import Config
 from sm.config.loading import LoadedConfig
-from sm.core.accounts import Account
-from sm.core.digest_lines import digest_lines
 from sm.core.effects import Effect, EffectKind
 from sm.core.faults import Fault, FaultKind
 from sm.core.lifecycle import is_live
@@ -37,6 +42,7 @@ from sm.core.timestamps import iso, later
 from sm.core.usage import Usage
 from sm.daemon.wiring import DaemonParts
 from sm.errors import NoServer
+from sm.kernel import OperationCall
 from sm.paths import InstancePaths
 from sm.requests.answers import RequestReply
 from sm.state.requests import open_of
@@ -204,8 +210,8 @@ class Life:
             self.services, self.manager = self.parts.services, self.parts.manager
             for begin in self.parts.kernel.at_start:
                 await begin()
-            digests = asyncio.create_task(self.parts.digests.run())
-            planned = ("digest", TimerKind.DIGEST)
+            digests = asyncio.create_task(self.parts.kernel.tasks["digest"]())
+            planned = ("digest", DigestTimer.DAY)
             await self.store.wait_until(lambda: planned in self.store.mail.open.timers)
             await self._live()
             digests.cancel()
@@ -286,7 +292,7 @@ class Life:
             await tx.event(EventType.SPAWNED, new, tx.now, f"spawned {agent}", {})
             await tx.effect(EffectKind.START, agent, {}, tx.now)
             if agent in LIMITED:
-                tx.accounts.put(Account(ACCOUNT, "command", "/night", "0" * 32))
+                tx.part(accounts.PART).put(Account(ACCOUNT, "command", "/night", "0" * 32))
             if agent in BUDGETS:
                 limits = parse_amounts(LIMIT)
                 tx.part(PART).put(Budget(agent, limits, steps=limits, state_at=tx.now))
@@ -341,7 +347,13 @@ class Life:
             await self.manager.faults.record(tx, agent.id, fault, at, key.text, Source.HOOK)
 
     async def _succeed(self, agent: Session, _key: RequestKey) -> None:
-        await self.services.accounts.turn_succeeded(agent.id, self._world.now_s())
+        async with self.store.transaction() as tx:
+            await record_success(
+                tx,
+                tx.session(agent.id),
+                self._world.now_s(),
+                config().with_keys(QuotaSection).quota.stagger_s,
+            )
 
     async def _complete(self, agent: Session, key: RequestKey) -> None:
         if is_live(agent.status) or agent.completed_at == iso(self._world.now_s()):
@@ -356,7 +368,9 @@ class Life:
             found = await self.store._reader.execute_fetchall(sql)
             return [list(row) for row in found]
 
-        digest = await self.services.digests.read(OPERATOR, later(iso(BEGIN_S), -1), None)
+        digest = await self.services.use_cases[operations.SHOW](
+            OperationCall(OPERATOR, "", operations.DigestPeriod(later(iso(BEGIN_S), -1)), None)
+        )
         plain = asdict(digest)
         found = {
             "notices": await rows(

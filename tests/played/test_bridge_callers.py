@@ -10,6 +10,10 @@ from typing import Any
 
 import pytest
 
+from sm.capabilities.accounts.operations import LIST
+from sm.capabilities.pairing.model import PairState
+from sm.capabilities.pairing.operations import APPROVE, REVOKE, UserApproval
+from sm.capabilities.pairing.tables import PART
 from sm.core.lifecycle import is_live
 from sm.core.models import OPERATOR, BridgeUser, Caller, Session, SpawnRequest
 from sm.core.states import BridgeLevel, CallerKind, MessageMode, RequestState
@@ -21,6 +25,7 @@ from sm.errors import (
     SandboxUnavailable,
     SmError,
 )
+from sm.kernel import OperationCall
 from sm.requests.answers import RequestReply
 from sm.services import SessionFilter
 from tests.sim.stage import INSTANCE_CONFIG
@@ -28,7 +33,7 @@ from tests.sim.world import World, simulation
 
 ADA, BOB = "telegram:4711", "telegram:4712"
 OWNER = Caller(CallerKind.BRIDGE, user=BridgeUser("telegram:1", BridgeLevel.OWNER))
-"""As `Pairings.caller` makes it of `owner_ids`."""
+"""As `ChatUsers.caller` makes it of `owner_ids`."""
 ABSENT = "0f0f0f0f"
 
 
@@ -51,9 +56,12 @@ class Door:
 
     async def pair(self, user: str, trust: str = "direct", workspace: str | None = None) -> Caller:
         """Pair a user as /start and the operator do, and identify the user as each message does."""
-        answer = await self.services.pairings.ask(user, "A person")
-        await self.services.pairings.approve(OPERATOR, answer.request.name, trust, workspace, None)
-        caller: Caller = self.services.pairings.caller(user)
+        await self.services.users.ask(user, "A person")
+        requests = self.world.daemon.store.part(PART).rows.requests.values()
+        (request,) = (r for r in requests if r.user == user and r.state is PairState.OPEN)
+        approval = OperationCall(OPERATOR, request.name, UserApproval(trust, workspace), None)
+        await self.services.use_cases[APPROVE](approval)
+        caller: Caller = self.services.users.caller(user)
         return caller
 
     async def spawn(self, caller: Caller, agent_type: str = "Sleeper", **more: Any) -> Session:
@@ -283,7 +291,7 @@ async def test_sandboxed_user_without_an_engine_gets_an_error_and_no_process() -
 async def test_owner_sees_and_does_what_the_operator_may_but_needs_a_terminal_for_the_rest() -> None:
     settings = "child_agents: {allow_args: true}\nlimits: {spawn_interval_s: 0}\ntelegram: {owner_ids: [1]}"
     async with door(settings) as w:
-        assert w.services.pairings.caller("telegram:1") == OWNER
+        assert w.services.users.caller("telegram:1") == OWNER
         operators = await w.spawn(OPERATOR)
         own = await w.spawn(OWNER)
         assert (own.created_by, own.paired_user) == ("telegram:1", None)
@@ -299,7 +307,7 @@ async def test_owner_sees_and_does_what_the_operator_may_but_needs_a_terminal_fo
             w.services.workspaces.create(OWNER, "shop", given, None),
             w.services.restorer.restore_all(OWNER, None),
             w.services.adoptions.adopt(OWNER, "%0", None, name=None, agent_type=None, trust=None),
-            w.services.accounts.states(OWNER),
+            w.services.use_cases[LIST](OperationCall(OWNER, "", None, None)),
         ):
             assert isinstance(await refusal(call), NotPermitted)
         with pytest.raises(NotPermitted):
@@ -311,13 +319,13 @@ async def test_owner_sees_and_does_what_the_operator_may_but_needs_a_terminal_fo
 async def test_stranger_and_revoked_user_can_do_nothing_and_stand_in_the_audit_log() -> None:
     async with door() as w:
         with pytest.raises(NotPermitted):
-            w.services.pairings.caller(BOB)
+            w.services.users.caller(BOB)
         ada = await w.pair(ADA)
         session = await w.spawn(ada)
-        revoked = await w.services.pairings.revoke(OPERATOR, ADA, None)
+        revoked = await w.services.use_cases[REVOKE](OperationCall(OPERATOR, ADA, None, None))
         assert revoked.sessions == 1
         with pytest.raises(NotPermitted):
-            w.services.pairings.caller(ADA)
+            w.services.users.caller(ADA)
         # A command that was identified before and arrives now changes nothing either.
         assert isinstance(await refusal(w.spawn(ada)), NotPermitted)
         assert isinstance(await refusal(w.kill(ada, session.id)), NotFound)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from sm.capabilities.budgets.tables import PART
-from sm.core.timers import TimerKind
+from sm.capabilities.digest.model import DigestTimer
 from sm.providers.claude.screen import State, read_title
 from tests.sim.file_events import PlayedNotices
 from tests.sim.stage import INSTANCE_CONFIG, Instance
@@ -127,7 +127,7 @@ def test_daily_budget_begins_when_it_is_added(instance: Instance) -> None:
 
 def test_digest_is_planned_when_its_time_is_added(instance: Instance) -> None:
     def planned() -> object:
-        timer = instance.world.daemon.store.mail.open.timers.get(("digest", TimerKind.DIGEST))
+        timer = instance.world.daemon.store.mail.open.timers.get(("digest", DigestTimer.DAY))
         return None if timer is None else timer.data["at"]
 
     assert planned() is None

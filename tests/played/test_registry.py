@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
+from sm.cli.instance import Instance as PlayedInstance
 from sm.cli.mcp.check import PumpTimes
+from sm.cli.setup_questions import find_setups
 from sm.sandboxes.docker.build import build_arguments, dockerfile_text
 from sm.sandboxes.images import BuildRequest, agents_of
 from tests.registered.lines import register
@@ -81,6 +83,18 @@ def test_registered_provider_is_in_lists_and_in_the_doctor(instance: ToyInstance
     listed = {agent["name"]: agent["provider"] for agent in instance.json("agents")["agents"]}
     assert listed["Toy"] == "toy"
     assert "ok       toy is wound up" in instance.run("doctor").stdout
+
+
+def test_trust_is_given_to_the_agents_of_every_installed_provider(instance: ToyInstance) -> None:
+    work = str(instance.work)
+    assert instance.sm("trust", work, "--bypass").splitlines() == [  # claude is not installed
+        f"agents of claude may now bypass permissions (in {instance.home}/.claude/settings.json)",
+        "agents of toy may now bypass permissions (in /toys/trusted)",
+        f"toy trusts {work} and all directories below it (written to /toys/trusted)",
+    ]
+    found = find_setups(PlayedInstance(instance.env), "Toy")
+    assert list(found) == ["toy"]
+    assert list(find_setups(PlayedInstance(instance.env), "no such type")) == ["claude"]
 
 
 def test_agents_of_any_provider_run_and_are_restored_in_a_registered_engine(instance: ToyInstance) -> None:

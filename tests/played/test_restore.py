@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from sm.capabilities.archives.keeper import Archives
 from sm.client.http import Client, new_key
-from sm.terminals.archives import Archives
 from tests.fixtures import context_fixture
 from tests.sim.counted_agents import (
     CountedStage,

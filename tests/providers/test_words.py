@@ -29,9 +29,7 @@ ALLOWED: dict[str, tuple[str, set[str]]] = {
         {"claude.agent_configs", "Bash"},
     ),
     "policy/rules.py": ("its messages give tools as examples", {"Bash", "claude"}),
-    "wire_types/agents.py": ("documents what stands on the wire", {"claude"}),
     "api/answers/sessions.py": ("documents what stands on the wire", {"claude"}),
-    "wire_types/sandbox.py": ("documents what stands on the wire", {"claude"}),
     "cli/__init__.py": ("the help of `sm trust`", {"claude"}),
     "cli/commands/spawn.py": ("the help of --preset names a key of the section", {"claude.presets"}),
 }

@@ -10,6 +10,7 @@ from typing import Any, cast
 
 import pytest
 
+from sm.capabilities.archives.keeper import Archives
 from sm.core.models import Session
 from sm.errors import IllegalState, StorageFull
 from sm.paths import INSIDE_HOME
@@ -43,7 +44,7 @@ class Bench:
         return ConversationFiles(
             cast(Any, SimpleNamespace(sessions=sessions)),
             lambda session: self.home,
-            lambda session_id: str(self.root / "archives" / session_id),
+            Archives(str(self.root / "archives"), cast(Any, None)),
             lambda workspace: self.user,
         )
 

@@ -6,12 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from sm.capabilities.accounts import tables as accounts_tables
+from sm.capabilities.accounts.model import Account
+from sm.capabilities.accounts.operations.accounts import Accounts
+from sm.capabilities.accounts.settings import QuotaSettings
 from sm.capabilities.budgets.model import Amounts, Budget
 from sm.capabilities.budgets.settings import BudgetSettings
 from sm.capabilities.budgets.state.charges import Budgets
 from sm.capabilities.budgets.tables import PART
-from sm.config import QuotaSettings
-from sm.core.accounts import Account
 from sm.core.effects import EffectKind
 from sm.core.models import OPERATOR, Caller, Exit, Process, Session
 from sm.core.pause_states import Held, PauseState, held_words
@@ -24,7 +26,6 @@ from sm.core.usage import Usage
 from sm.errors import IllegalState
 from sm.messaging.holds import hold_reason
 from sm.policy.pauses import FORCE_AFTER_S, PRESSES_MAX, QUIET_S
-from sm.sessions.accounts import Accounts
 from sm.sessions.interrupt import Interrupts
 from sm.sessions.kill import Kills
 from sm.sessions.leftovers import Leftovers
@@ -337,7 +338,7 @@ async def test_start_of_the_daemon_leaves_the_looks_that_are_due(scene: Scene) -
 async def test_account_pauses_its_sessions_until_they_spend_nothing(scene: Scene) -> None:
     accounts = Accounts(scene.store, scene.manager, QuotaSettings(stagger_s=0.0))
     async with scene.store.transaction() as tx:
-        tx.accounts.put(ACCOUNT)
+        tx.part(accounts_tables.PART).put(ACCOUNT)
         await tx.update(tx.session(WORKER.id), account=ACCOUNT.name)
     await accounts.pause(OPERATOR, ACCOUNT.name, soft=True, wait_s=0)
     assert scene.store.sessions[WORKER.id].paused is None
@@ -359,7 +360,7 @@ async def test_account_pauses_its_sessions_until_they_spend_nothing(scene: Scene
 async def test_end_of_an_accounts_pause_leaves_the_pauses_of_others(scene: Scene) -> None:
     accounts = Accounts(scene.store, scene.manager, QuotaSettings(stagger_s=0.0))
     async with scene.store.transaction() as tx:
-        tx.accounts.put(ACCOUNT)
+        tx.part(accounts_tables.PART).put(ACCOUNT)
         worker = await tx.update(tx.session(WORKER.id), account=ACCOUNT.name)
         await scene.manager.pauses.pause(tx, worker, by="operator", reason="mine", soft=True)
     await accounts.pause(OPERATOR, ACCOUNT.name, soft=False, wait_s=0)
@@ -376,7 +377,7 @@ async def test_session_of_a_paused_account_stays_paused_when_its_own_pause_ends(
     budget = Budget(WORKER.id, Amounts(usd=1), state=BudgetState.STOPPED)
     scene.frozen = True
     async with scene.store.transaction() as tx:
-        tx.accounts.put(ACCOUNT)
+        tx.part(accounts_tables.PART).put(ACCOUNT)
         worker = await tx.update(tx.session(WORKER.id), account=ACCOUNT.name)
         until, by = (later(AT, 60), "operator") if end == "its time" else (None, PARENT.id)
         if end == "its budget":
@@ -410,7 +411,7 @@ async def test_session_that_its_budget_keeps_paused_is_not_paused_with_its_accou
 ) -> None:
     accounts = Accounts(scene.store, scene.manager, QuotaSettings(stagger_s=0.0))
     async with scene.store.transaction() as tx:
-        tx.accounts.put(ACCOUNT)
+        tx.part(accounts_tables.PART).put(ACCOUNT)
         await tx.update(tx.session(WORKER.id), account=ACCOUNT.name)
     await accounts.pause(OPERATOR, ACCOUNT.name, soft=False, wait_s=0)
     async with scene.store.transaction() as tx:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from sm.capabilities.archives.files.kept_transcripts import kept_transcripts
 from sm.linux.placed_files import PlacedFile
 from sm.providers.claude.transcript import ClaudeTranscriptReader
 from sm.sessions.transcript_recovery import Recovery, has_copy, recovery_of
@@ -57,7 +58,9 @@ class Bench:
                 (place / self.path.name).write_text(text)
 
     def recovery(self, *, living: bool = False, elsewhere: Sequence[str] = ()) -> Recovery:
-        return recovery_of(self.place, CONVERSATION, READER, [str(self.archive)], elsewhere, living=living)
+        return recovery_of(
+            self.place, CONVERSATION, READER, kept_transcripts(str(self.archive)), elsewhere, living=living
+        )
 
     def text(self) -> str | None:
         return self.path.read_text() if self.path.exists() else None
@@ -287,5 +290,5 @@ def test_transcript_that_is_too_large_to_compare_comes_back_when_it_is(
 def test_copy_of_a_large_transcript_is_found(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sm.sessions.transcript_recovery._COMPARED_MAX_BYTES", 10)
     bench.put_archived(WHOLE)
-    assert has_copy(CONVERSATION, [str(bench.archive)])
-    assert not has_copy("other", [str(bench.archive)])
+    assert has_copy(CONVERSATION, kept_transcripts(str(bench.archive)))
+    assert not has_copy("other", kept_transcripts(str(bench.archive)))

@@ -2,6 +2,7 @@
 
 import asyncio
 
+from sm.capabilities.accounts.tables import PART
 from sm.core.effects import EffectKind
 from sm.core.models import Session
 from sm.core.states import MessageState
@@ -30,7 +31,7 @@ def left_to_do(daemon: Daemon, clocks: Clocks) -> list[str]:
     left = [
         f"effect {e.kind} of {e.session_id}"
         for e in open.effects.values()
-        if e.id < starts.get(queue_of(e), e.id + 1) and not open.parks
+        if e.id < starts.get(queue_of(e), e.id + 1) and not store.part(PART).rows.parks
     ]
     left += [f"notice {n.kind} of {n.session_id}" for n in open.notices.values()]
     left += [

@@ -12,7 +12,7 @@ from sm.core.observation import Source
 from sm.core.states import MessageMode, MessageState, NoticeKind
 from sm.core.statuses import Status
 from sm.core.timestamps import epoch_s
-from sm.policy.parking import RetryLimits
+from sm.policy.retries import RetryLimits
 from sm.state.compactions import GO_ON
 from sm.state.faults import Faults
 from sm.state.messages import arrive, finish

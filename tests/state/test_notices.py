@@ -16,7 +16,7 @@ from sm.core.observation import Source
 from sm.core.states import NoticeKind, SignalKind
 from sm.core.statuses import Status
 from sm.core.timestamps import later
-from sm.policy.parking import RetryLimits
+from sm.policy.retries import RetryLimits
 from sm.state.faults import Faults
 from sm.state.notices import Notices
 from sm.state.sessions import move

@@ -12,16 +12,18 @@ from typing import Any, TypeVar
 
 import pytest
 
+from sm.capabilities.accounts import tables as accounts
+from sm.capabilities.accounts.model import Account, Park, ParkKind
 from sm.capabilities.budgets.model import DAILY, Amounts, Budget, Spent
 from sm.capabilities.budgets.tables import PART
+from sm.capabilities.pairing import tables as pairing
+from sm.capabilities.pairing.model import PairState
 from sm.capabilities.warnings.model import SessionWarning
 from sm.capabilities.warnings.tables import PART as PART_OF_WARNINGS
-from sm.core.accounts import Account, Park, ParkKind
 from sm.core.effects import EffectKind
 from sm.core.lifecycle import decide
 from sm.core.messages import Message, Notice
 from sm.core.models import Checkpoint, Exit, Session, Signal
-from sm.core.pairing import PairState
 from sm.core.requests import Answer, Question, Request
 from sm.core.states import (
     EventType,
@@ -614,23 +616,25 @@ class Walk:
             tx.part(PART_OF_WARNINGS).change(known, closed_at=LATER)
 
     def _account(self, tx: Transaction) -> None:
-        tx.accounts.put(Account("a", "claude", "/c", "d", f"{self._dice.random()}"))
-        tx.accounts.park(Park(ParkKind.QUOTA, "x", self._dice.random(), model="opus", account="a"))
+        part = tx.part(accounts.PART)
+        part.put(Account("a", "claude", "/c", "d", f"{self._dice.random()}"))
+        part.park(Park(ParkKind.QUOTA, "x", self._dice.random(), model="opus", account="a"))
         if self._dice.random() < 0.5:
-            tx.accounts.park(Park(ParkKind.LOGIN, "y", self._dice.random(), account="a"))
-            tx.accounts.unpark(tx.accounts.parks("a")[""])
+            part.park(Park(ParkKind.LOGIN, "y", self._dice.random(), account="a"))
+            part.unpark(part.parks("a")[""])
 
     def _pairing(self, tx: Transaction) -> None:
-        tx.pairings.put(replace(golden.PAIRING, user="telegram:1", label=f"{self._dice.random()}"))
-        request = replace(golden.PAIR_REQUEST, id=tx.mail.new_id("pair_requests"))
-        tx.pairings.put_request(request)
+        part = tx.part(pairing.PART)
+        part.put(replace(golden.PAIRING, user="telegram:1", label=f"{self._dice.random()}"))
+        request = replace(golden.PAIR_REQUEST, id=part.new_id())
+        part.put_request(request)
         match self._dice.choice(["remove", "decide", "none"]):
             case "remove":
-                tx.pairings.put(golden.PAIRING)
-                tx.pairings.remove(golden.PAIRING.user)
-                tx.pairings.remove_request(request)
+                part.put(golden.PAIRING)
+                part.remove(golden.PAIRING.user)
+                part.remove_request(request)
             case "decide":
-                tx.pairings.put_request(replace(request, state=PairState.APPROVED))
+                part.put_request(replace(request, state=PairState.APPROVED))
             case _:
                 pass
 

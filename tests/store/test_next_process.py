@@ -10,7 +10,7 @@ import pytest
 from sm.core.next_process import Restarts
 from sm.store import Store
 from tests import golden
-from tests.store.test_pairings import DATA
+from tests.golden import DATA
 
 
 async def test_database_of_version_10_has_its_restarts(tmp_path: Path) -> None:

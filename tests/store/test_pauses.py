@@ -7,7 +7,7 @@ from pathlib import Path
 
 from sm.store import Store
 from tests import golden
-from tests.store.test_pairings import DATA
+from tests.golden import DATA
 
 
 async def test_database_of_version_10_has_its_pauses(tmp_path: Path) -> None:

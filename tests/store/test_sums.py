@@ -12,8 +12,8 @@ from sm.core.pauses import Pause
 from sm.core.statuses import Status
 from sm.core.usage import FollowUpKind, Usage
 from sm.store import Store
+from tests.golden import DATA
 from tests.samples import AT, LAUNCH, commit, session
-from tests.store.test_pairings import DATA
 
 OPUS, HAIKU = "claude-opus-4-8", "claude-haiku-4-5"
 TOP = session("aaaa0001")

@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from sm.config import Config, TelegramSection
+from sm.core.telegram import telegram_user
 from sm.services import Reads, Telegram, TelegramLink
+from sm.sessions.chat_users import ChatUsers
 from sm.sessions.manager import Manager
 from sm.store import Store
 from sm.telegram.client import BotClient
@@ -45,7 +47,8 @@ def records(store: Store, link: TelegramLink, owners: tuple[int, ...] = (1001,))
         raise AssertionError("nothing is written to the audit log")
 
     manager = Manager(Config(), store, {}, audit, lambda: "2026-01-01T00:00:00Z")
-    return Telegram(store, manager, audit, link, owners)
+    users = ChatUsers(store, manager, audit, map(telegram_user, owners))
+    return Telegram(store, manager, audit, link, owners, users)
 
 
 def sender(

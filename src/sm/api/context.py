@@ -123,10 +123,10 @@ class ApiRequest:
 
 
 def json_answer(value: object) -> web.Response:
-    if isinstance(value, list):
-        value = [item.as_json() if isinstance(item, Sparse) else item for item in value]
-    elif isinstance(value, Sparse):
+    if isinstance(value, Sparse):
         value = value.as_json()
+    elif isinstance(value, list) and value and isinstance(value[0], Sparse):
+        value = [item.as_json() for item in value]
     return web.Response(body=orjson.dumps(value), content_type="application/json")
 
 

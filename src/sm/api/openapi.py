@@ -78,12 +78,7 @@ _IN_PATH: dict[str, tuple[str, Schema]] = {
         "An id, a unique prefix of one (4 digits or more), a name, a friendly name, or `me`.",
         _TEXT,
     ),
-    "accounts": ("The name of an account.", _TEXT),
     "messages": ("The number of a message.", {"type": "integer", "minimum": 1}),
-    "pairings": (
-        "The id of a request, such as `p3`; to revoke a user, the name of the user, such as `telegram:4711`.",
-        _TEXT,
-    ),
     "requests": ("`rN`; for an answer also a session with exactly one open request.", _TEXT),
     "sandbox": ("The slug of a workspace, or `default`: the container for sessions without one.", _TEXT),
     "workspaces": ("The slug of a workspace.", _TEXT),
@@ -149,7 +144,7 @@ def document() -> dict[str, Any]:
     paths: dict[str, dict[str, Any]] = {}
     for tag, routes in ROUTES.items():
         for route in routes:
-            of_all = [*_in_path(route.path), _parameter("Protocol")]
+            of_all = [*_in_path(route), _parameter("Protocol")]
             operation = _operation(tag, route, schemas)
             paths.setdefault(route.path, {"parameters": of_all})[route.method.lower()] = operation
     return {
@@ -242,11 +237,12 @@ def _in_query(query: type[Query]) -> list[Schema]:
     return parameters
 
 
-def _in_path(path: str) -> list[Schema]:
+def _in_path(route: Route) -> list[Schema]:
+    path = route.path
     if "{" not in path:
         return []
     name = path[path.index("{") + 1 : path.index("}")]
-    description, schema = _IN_PATH[path.split("/")[2]]
+    description, schema = (route.target, _TEXT) if route.target else _IN_PATH[path.split("/")[2]]
     return [{"name": name, "in": "path", "required": True, "description": description, "schema": schema}]
 
 

@@ -1,6 +1,6 @@
 """The query of a request: the base model of its parameters, and the parameters that several routes share."""
 
-from typing import Annotated, Self
+from typing import Annotated, Any, ClassVar, Self
 
 from aiohttp import web
 from pydantic import AfterValidator, BaseModel, ConfigDict
@@ -47,6 +47,8 @@ class Query(BaseModel):
     """The model of a request's query. A missing parameter has its default; unknown parameters are ignored."""
 
     model_config = ConfigDict(strict=True, frozen=True, extra="ignore", defer_build=True)
+    declared: ClassVar[type[Any] | None] = None
+    """The dataclass from which the model was made."""
 
     @classmethod
     def of(cls, request: web.Request) -> Self:

@@ -46,6 +46,8 @@ class Route:
     answer: Any
     """The type of the answer's JSON, or web.StreamResponse for a stream of events."""
     stream: StreamOf | None
+    target: str = ""
+    """As `Operation.target`."""
 
     @property
     def id(self) -> str:

@@ -18,16 +18,22 @@ _EFFECT_MAX = 1_000
 """Characters of one effect."""
 
 
-def find_setup(instance: Instance) -> "tuple[str, Setup]":
-    """Find the provider whose agents ask for trust. Raises ConfigError; IllegalState without such a provider."""
+def find_setups(instance: Instance, agent_type: str | None = None) -> "dict[str, Setup]":
+    """Find the providers whose agents ask for trust; with `agent_type` only that which starts it, if one is known.
+
+    Raises ConfigError; IllegalState without such a provider.
+    """
     from sm.config import load
     from sm.providers import make_providers
 
     config = load(instance.paths.config).config
-    for name, provider in make_providers(config).items():
-        if provider.setup is not None:
-            return name, provider.setup
-    raise IllegalState("no agent provider asks whether a directory is trusted")
+    providers = make_providers(config)
+    found = {name: provider.setup for name, provider in providers.items() if provider.setup is not None}
+    if not found:
+        raise IllegalState("no agent provider asks whether a directory is trusted")
+    starting = (name for name in found if agent_type in providers[name].agent_types)
+    name = None if agent_type is None else next(starting, next(iter(found)))
+    return found if name is None else {name: found[name]}
 
 
 def show_effects(provider: str, setup: "Setup", path: str) -> bool:
@@ -49,7 +55,7 @@ def show_effects(provider: str, setup: "Setup", path: str) -> bool:
     return True
 
 
-def answer(required: SetupRequired) -> bool:
+def answer(required: SetupRequired, agent_type: str) -> bool:
     """Ask on the terminal, and store a yes. False: the operator refused, or sm cannot answer this dialog.
 
     Raises SmError when the answer cannot be stored.
@@ -57,14 +63,14 @@ def answer(required: SetupRequired) -> bool:
     instance = Instance(os.environ)
     match required:
         case DirectoryNotTrusted(directory=directory) if directory:
-            provider, setup = find_setup(instance)
+            ((provider, setup),) = find_setups(instance, agent_type).items()
             if not agrees(
                 f"Trust {line(directory, 4096)} for {provider}? Its agents can run the files in it."
             ):
                 return False
             setup.trust(os.environ, directory)
         case BypassNotAccepted():
-            _, setup = find_setup(instance)
+            (setup,) = find_setups(instance, agent_type).values()
             if not agrees("Allow agents of this type to run every command without asking?"):
                 return False
             setup.accept_bypass(os.environ)

@@ -13,7 +13,6 @@ from sm.config.definitions import (
     settings_length,
 )
 from sm.config.example import example
-from sm.config.faults import QuotaSettings
 from sm.config.fields import is_agent_type, is_model
 from sm.config.loading import LoadedConfig, Stamp, load, read_text, stamp_of
 from sm.config.model import (
@@ -41,7 +40,6 @@ __all__ = [
     "LoadedConfig",
     "ModelArgs",
     "ModelPrices",
-    "QuotaSettings",
     "SandboxOptions",
     "SandboxSection",
     "Stamp",

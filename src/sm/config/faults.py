@@ -1,17 +1,10 @@
-"""The sections of config.yaml about faults: usage limits, and turns that failed."""
+"""The section of config.yaml about turns that failed."""
 
 from typing import Annotated
 
 from pydantic import Field
 
 from sm.section import Section
-
-
-class QuotaSettings(Section):
-    """Usage limits of accounts."""
-
-    stagger_s: float = Field(default=5.0, ge=0, le=3600)
-    """Seconds between two sessions that go on when the limit of their account is over."""
 
 
 class RetrySettings(Section):

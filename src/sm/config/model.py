@@ -7,7 +7,7 @@ from pydantic import AfterValidator, Field, create_model
 
 from sm import registry
 from sm.config.capability_keys import keys_of_capabilities
-from sm.config.faults import QuotaSettings, RetrySettings
+from sm.config.faults import RetrySettings
 from sm.config.fields import (
     NOTHING,
     AbsolutePath,
@@ -107,18 +107,6 @@ class Cleanup(Section):
     """Seconds after which the process of a completed session ends. `sm restore` starts it again. null: never."""
     keep_terminals: KeepTerminals = KeepTerminals()
     """When the terminals of ended sessions are removed. `sm output` then shows the output saved in archive_path."""
-
-
-class ArchiveSettings(Section):
-    """Archives of ended sessions in child_agents.cleanup.archive_path. The oldest goes first, never one of a live
-    session."""
-
-    keep_days: int | None = Field(default=90, ge=1, le=36_500)
-    """How many days an archive is kept. null: without a limit. The only copy of a conversation is deleted a day after a
-    notice of it."""
-    max_mb: int | None = Field(default=2000, ge=1, le=100_000_000)
-    """How much room all archives may take, in MB. null: without a limit. An archive that is larger by itself is deleted
-    first. Archives that wait for a day after a notice may exceed the limit."""
 
 
 class Notifications(Section):
@@ -371,10 +359,6 @@ class KernelSections(_WithProviders):
     """Live views in browsers. A change needs sm daemon restart, or a new start of your own sm web."""
     unseen_days: int = Field(default=7, ge=1, le=3650)
     """Days for which lists show a session that has ended and that you have not looked at (sm seen)."""
-    archives: ArchiveSettings = ArchiveSettings()
-    """How long the archives of ended sessions are kept."""
-    quota: QuotaSettings = QuotaSettings()
-    """Usage limits of accounts. At the reset one session tries first; when it succeeds, the others follow."""
     retry: RetrySettings = RetrySettings()
     """Turns that failed because the service is overloaded, fails or cannot be reached: sm lets the agent go on."""
     on_context_full: Literal["tell", "compact"] = "tell"

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from sm.core.lines import JsonObject, age, line
-from sm.core.programs import is_plan
 from sm.core.quotation import argument_lines, question_lines, quotation, wrapped_at_blanks
 from sm.core.request_words import words_of_kind
 from sm.core.session_lines import label, name_to_type
@@ -109,8 +108,12 @@ def _question(question: JsonObject) -> str:
 
 
 def _plan(request: JsonObject) -> str | None:
-    plan = (request["arguments"] or {}).get("plan") if is_plan(request["tool"]) else None
-    return plan if isinstance(plan, str) and plan.strip() else None
+    plan = (request["arguments"] or {}).get("plan")
+    if not (isinstance(plan, str) and plan.strip()):
+        return None
+    from sm.core.programs import is_plan  # its classes would make every command of requests slower
+
+    return plan if is_plan(request["tool"]) else None
 
 
 def _answer_commands(request: JsonObject) -> list[str]:

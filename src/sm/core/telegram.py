@@ -8,8 +8,17 @@ from typing import Any
 
 from sm.core.telegram_threads import TOPIC, ForumFacts, ProgressCard, Topic
 
+_NUMBER_MAX = 2**52
+"""Numbers of users have at most 52 significant bits (Telegram Bot API, `User.id`)."""
 QUEUE_MAX = 1000
 """Calls that wait at once. Beyond it the oldest of the least needed ones are left out and counted."""
+
+
+def telegram_user(number: int) -> str:
+    """`telegram:4711`. Raises ValueError for a number that no user can have."""
+    if not 0 < number < _NUMBER_MAX:
+        raise ValueError(f"{number} is not the number of a user")
+    return f"telegram:{number}"
 
 
 class Need(IntEnum):

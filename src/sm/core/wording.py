@@ -109,14 +109,6 @@ def notice_subject(session: Session) -> str:
     return f"{'session' if session.parent_id is None else 'child'} {name_and_id(session)}"
 
 
-def archive_notice(session: Session, until: str) -> str:
-    """Entry of a notice that the archive of `session` will be deleted after `until` (ISO 8601)."""
-    return (
-        f"{notice_subject(session)}: its archive has the only copy of its conversation, and archives: in config.yaml "
-        f"deletes it after {until}; keep it with: sm export {session.id} FILE"
-    )
-
-
 def transcript_notice(session: Session, trouble: str) -> str:
     """Entry of a notice about the transcript of a live session."""
     return f"{notice_subject(session)}: {trouble}"

@@ -45,13 +45,13 @@ from sm.notifiers.base import Notifier, NotifyFailed
 from sm.sandboxes.base import Sandbox
 from sm.sessions.end_inspection import EndInspection
 from sm.sessions.home_files import HomeFiles
+from sm.sessions.keepers import SessionKeeper
 from sm.sessions.manager import Manager
 from sm.sessions.restore import Restorer
 from sm.sessions.spawn import Spawner, process_of
-from sm.state.accounts import account_hold
 from sm.state.loss_causes import LossCause
+from sm.state.part_holds import postponed
 from sm.store import Effect, Store, durable
-from sm.terminals.archives import Archives
 from sm.terminals.base import ForeignPane, Pane, Terminals
 
 log = logging.getLogger(__name__)
@@ -99,7 +99,7 @@ class Outbox:
     _sandbox: Sandbox
     _watcher: Watcher
     _notifiers: Mapping[str, Notifier]
-    _archives: Archives
+    _keeper: SessionKeeper
     _cleanup: Cleanup
     _restorer: Restorer
     _agent_sockets: AgentSockets
@@ -278,10 +278,10 @@ class Outbox:
         self._watcher.watch(session.id, process, pane)
 
     def _may_start(self, session_id: str) -> bool:
-        """False while the session is paused, or its account parked. A kill does not wait for that."""
+        """False while the session is paused or postponed, such as by its account. A kill does not wait for that."""
         session, open = self._store.sessions[session_id], self._store.mail.open
         return (
-            (session.paused is None and account_hold(open, session, 0.0) is None)
+            (session.paused is None and postponed(session, open, 0.0) is None)
             or not is_live(session.status)
             or self._is_killed(session_id)
         )
@@ -305,11 +305,11 @@ class Outbox:
         if payload.get("process") is not None:
             await self._sandbox.end(session, process_of(payload["process"]), force=False)
         if pane is not None:
-            if self._cleanup.auto_archive_transcript and not await self._archives.is_kept(
+            if self._cleanup.auto_archive_transcript and not await self._keeper.is_kept(
                 session.id, _began_s(payload)
             ):
                 with suppress(StorageFull):  # the next process matters more than the words of the old one
-                    await self._archives.keep(session.id, session.terminal, _began_s(payload))
+                    await self._keeper.keep(session.id, session.terminal, _began_s(payload))
             await self._terminals.close(session.terminal)
 
     async def _adopt(self, effect: Effect, session: Session) -> None:
@@ -398,7 +398,7 @@ class Outbox:
     async def _archive(self, effect: Effect) -> str | None:
         terminal, began_s = str(effect.payload["terminal"]), _began_s(effect.payload)
         try:
-            return await self._archives.keep(effect.session_id, terminal, began_s)
+            return await self._keeper.keep(effect.session_id, terminal, began_s)
         except StorageFull as error:  # it is retried, so no dead letter tells of it
             await self._report_full_archive(effect, error.message)
             raise
@@ -426,7 +426,7 @@ class Outbox:
 
     async def _close(self, effect: Effect) -> None:
         if effect.payload.get("archived"):
-            is_kept = await self._archives.is_kept(effect.session_id, _began_s(effect.payload))
+            is_kept = await self._keeper.is_kept(effect.session_id, _began_s(effect.payload))
         else:
             is_kept = True
         if is_kept:  # otherwise the terminal has the only copy of its output
@@ -436,7 +436,7 @@ class Outbox:
         await self._terminals.close(str(effect.payload["terminal"]))
         await self._sandbox.forget(effect.session_id)
         backoff, logged = Backoff(_ERASE_PAUSE_S, _LONGEST_ERASE_PAUSE_S), False
-        while (reason := await self._archives.erase(effect.session_id)) is not None:
+        while (reason := await self._keeper.erase(effect.session_id)) is not None:
             if not logged:
                 log.warning("will try again: %s", reason, extra={"sm_session": effect.session_id})
             logged = True

@@ -7,7 +7,6 @@ from collections.abc import Coroutine
 from typing import Any
 
 from sm.config import LoadedConfig
-from sm.core.effects import EffectKind
 from sm.daemon.recovery import recover, recover_later, remove_strays, unverified_sessions
 from sm.daemon.spool import replay
 from sm.daemon.upkeep import upkeep
@@ -29,9 +28,6 @@ async def catch_up(
     await remove_strays(paths, store, parts.sandbox)
     # Reports first: a session wrote them before recovery finds its process gone.
     await replay(paths, store.sessions, parts.reports, parts.messages, parts.observer)
-    failure = await store.last_failure(EffectKind.ARCHIVE)
-    if failure is not None and loaded.config.child_agents.cleanup.auto_archive_transcript:
-        parts.archives.set_trouble(*failure)
     for begin in parts.kernel.at_start:
         await begin()
     await parts.pausing.begin()
@@ -61,14 +57,13 @@ def running_parts(
         "timers": parts.timers.run(),
         "due timers": parts.due_timers.run(),
         "configuration": parts.config_file.run(),
-        "digest": parts.digests.run(),
         "waiting": parts.waiting.run(),
         "attached operator": parts.attached.run(),
         "dialogs": parts.dialogs.run(),
         "setup dialogs": parts.setup_dialogs.run(),
         "terminal dialogs": parts.terminal_dialogs.run(),
         "cleanup": parts.cleanup.run(),
-        "archives": parts.retention.run(),
+        **{name: run() for name, run in parts.kernel.tasks.items()},
         "transcripts": parts.transcript_watch.run(),
         "upkeep": upkeep(paths, store, parts.reports, parts.messages, parts.observer),
         "program checks": parts.program_checks.run(),

@@ -12,7 +12,7 @@ from sm.api.agent_sockets import AgentSockets
 from sm.api.auth import Containment, Identity
 from sm.api.sockets import SocketLimits
 from sm.config import Config, ConfigChanges, LoadedConfig, sandbox_for, take_over
-from sm.core.pairing import telegram_user
+from sm.core.telegram import telegram_user
 from sm.core.timers import TimerKind
 from sm.core.timestamps import iso
 from sm.daemon.check_runner import run_check
@@ -39,7 +39,6 @@ from sm.messaging import (
     Messages,
 )
 from sm.monitor import AgentListener, CutOffSessions, Monitor, Observer, Summary, UsageMeter, Watcher
-from sm.monitor.archive_records import ArchiveRecords
 from sm.monitor.completions import Completions, TurnReader
 from sm.monitor.live_screens import LiveScreens
 from sm.monitor.program_checks import ProgramChecks, RunCheck
@@ -58,10 +57,8 @@ from sm.sandboxes.home import homes
 from sm.server import ApiServer
 from sm.services import (
     DaemonInfo,
-    Digests,
     Live,
     Reads,
-    Search,
     Services,
     Sessions,
     Telegram,
@@ -69,21 +66,20 @@ from sm.services import (
     UsageReports,
     Waits,
 )
-from sm.sessions.accounts import Accounts
 from sm.sessions.adopt import Adoptions
 from sm.sessions.archive import Records
-from sm.sessions.archive_retention import ArchiveRetention, Reaper
 from sm.sessions.attached import AttachedOperator
-from sm.sessions.cleanup import TerminalCleanup
+from sm.sessions.chat_users import ChatUsers
+from sm.sessions.cleanup import Reaper, TerminalCleanup
 from sm.sessions.conversation_files import ConversationFiles
 from sm.sessions.end_inspection import EndInspection
 from sm.sessions.home_files import HomeFiles
 from sm.sessions.interrupt import Interrupts
+from sm.sessions.keepers import Keepers
 from sm.sessions.kill import Kills
 from sm.sessions.leftovers import Leftovers
 from sm.sessions.manager import Manager
 from sm.sessions.next_process import Restarter
-from sm.sessions.pairings import Pairings
 from sm.sessions.pause import Pausing
 from sm.sessions.plan import SpawnPlanner
 from sm.sessions.reports import Reports
@@ -96,7 +92,6 @@ from sm.sessions.waits import WaitingSessions
 from sm.sessions.workspaces import Workspaces
 from sm.store import Store
 from sm.store.audit import Audit
-from sm.terminals.archives import Archives
 from sm.terminals.base import Terminals
 from sm.terminals.tmux.terminals import Tmux
 
@@ -124,16 +119,6 @@ class DialogListener(AgentListener):
 
     async def setup_dialog(self, session_id: str, dialog: SetupDialog | None) -> None:
         await self._setup.dialog_shown(session_id, dialog)
-
-
-class AccountListener(AgentListener):
-    """Passes the ends of turns to the accounts, whose package must not import the monitor's protocol."""
-
-    def __init__(self, accounts: Accounts) -> None:
-        self._accounts = accounts
-
-    async def turn_ended(self, session_id: str, at: float) -> None:
-        await self._accounts.turn_succeeded(session_id, at)
 
 
 def terminals_of(config: Config, paths: InstancePaths, store: Store, umask: int) -> Tmux:
@@ -212,10 +197,11 @@ class DaemonParts:
         agreements = Agreements(paths.agreements)
         has_program = self.sandboxing.has_program
         home_of = homes(paths)
+        keepers = Keepers()
         files = ConversationFiles(
             store,
             home_of,
-            lambda session_id: self.archives.path(session_id),
+            keepers,
             lambda workspace: (containment or self.sandboxing.containment).user(workspace),
         )
         self.program_checks = program_checks = ProgramChecks(
@@ -244,13 +230,8 @@ class DaemonParts:
         file_threads = FileThreads()
         usage = UsageMeter(store, config, now, home_of, threads=file_threads)
         usage.followers.append(manager.pauses)
-        archive_records = ArchiveRecords(store, manager, usage, file_threads)
-        self.archives = archives = Archives(
-            cleanup.archive_path or paths.archives, terminals, archive_records
-        )
-        self.retention = ArchiveRetention(config.archives, store, manager, archives)
         self.transcript_watch = TranscriptWatch(store, manager, home_of, settings=cleanup, clock=wall)
-        self.cleanup = TerminalCleanup(cleanup, store, manager, terminals, archives)
+        self.cleanup = TerminalCleanup(cleanup, store, manager, terminals, keepers)
 
         progress, off = config.child_agents.progress, config.daemon.ignore_evidence
         self.observer = observer = Observer(
@@ -271,7 +252,6 @@ class DaemonParts:
         retries = Retries(store, use_of_terminal)
         freezer = Freezer(self.sandboxing.session_processes.cgroup)
         self.pausing = pausing = Pausing(store, manager, AgentSight(freezer, observer))
-        accounts = Accounts(store, manager, config.quota)
         restarter = Restarter(store, manager, planner, terminals)
         self.cut_off = cut_off = CutOffSessions(store, restorer)
         self.watcher = watcher = Watcher(store, manager, terminals, observer, sandbox)
@@ -286,7 +266,6 @@ class DaemonParts:
             receipts,
             composer,
             DialogListener(dialogs, setup_dialogs),
-            AccountListener(accounts),
             retries,
             program_checks,
         ):
@@ -300,29 +279,37 @@ class DaemonParts:
         summary = Summary(summarizer, f"{paths.state}/what")
         sums = TreeSums(config, store, usage, providers, now)
         monitor = Monitor(
-            config, store, manager, observer, watcher, usage, waiting, summary, terminals, archives, sums
+            config, store, manager, observer, watcher, usage, waiting, summary, terminals, keepers, sums
         )
         workspaces = Workspaces(store, manager, spawner, ProjectItems(providers, agreements))
         requests = Requests(store, manager, reports, dialogs, setup_dialogs)
         timer_handlers: dict[str, TimerHandler] = {}
+        owners = config.telegram.owner_ids
+        users = ChatUsers(store, manager, audit.record, map(telegram_user, owners))
         self.kernel = kernel = Kernel(
-            config,
-            store,
-            manager,
-            providers,
-            planner,
-            usage,
-            observer,
-            watcher,
-            requests,
-            timer_handlers,
-            steady,
+            config=config,
+            store=store,
+            manager=manager,
+            providers=providers,
+            planner=planner,
+            usage=usage,
+            observer=observer,
+            watcher=watcher,
+            requests=requests,
+            workspaces=workspaces,
+            monitor=monitor,
+            keepers=keepers,
+            screen=terminals,
+            threads=file_threads,
+            paths=paths,
+            users=users,
+            audit=audit.record,
+            timers=timer_handlers,
+            steady=steady,
         )
         set_up_capabilities(kernel)
 
-        sessions = Sessions(store, manager, workspaces, spawner, kills, timers, terminals)
         seen = SeenSessions(store, manager, config)
-        self.digests = digests = Digests(config, store, sessions, requests, monitor, kernel.fields)
         self.due_timers = DueTimers(
             store,
             {
@@ -330,14 +317,11 @@ class DaemonParts:
                 TimerKind.UNCLEAR: completions.report_unclear,
                 TimerKind.REMINDER: completions.remind,
                 TimerKind.MISSING_REPORT: completions.warn_of_missing_report,
-                TimerKind.PARK: accounts.try_again,
-                TimerKind.FOLLOW: accounts.follow,
                 TimerKind.RETRY: retries.send,
                 TimerKind.RETRIED: retries.forget,
                 TimerKind.COMPACTED: retries.forget,
                 TimerKind.RESUME: pausing.resume_due,
                 TimerKind.PAUSE: pausing.look_again,
-                TimerKind.DIGEST: digests.send,
                 TimerKind.RESTART: restarter.restart,
                 TimerKind.CUT_OFF: cut_off.forget,
                 TimerKind.REAP: Reaper(store).reap,
@@ -348,14 +332,13 @@ class DaemonParts:
         )
 
         link = None if loaded.telegram_token is None else TelegramLink(steady)
-        owners = config.telegram.owner_ids
 
         self.web = web = WebServer(paths, is_wanted=config.web.start_with_daemon)
 
         def trouble() -> list[str]:
             bot = None if link is None else link.trouble()
-            troubles = (store.trouble(), terminals.trouble, bot, web.trouble(), archives.trouble)
-            return [*config_file.warnings, *filter(None, (*troubles, archives.erase_trouble))]
+            troubles = (store.trouble(), terminals.trouble, bot, web.trouble())
+            return [*config_file.warnings, *filter(None, (*troubles, *(look() for look in kernel.troubles)))]
 
         sessions = Sessions(store, manager, workspaces, spawner, kills, timers, terminals)
         self.services = services = Services(
@@ -386,18 +369,13 @@ class DaemonParts:
             messages=messages,
             waits=Waits(store, manager, messages, requests, waiting, timers),
             monitor=monitor,
-            digests=digests,
             live=Live(store, monitor, seen),
             usage=UsageReports(store, manager, sessions, sums),
             screens=LiveScreens(terminals),
             terminals=terminals,
             store=Reads(store),
-            search=Search(store, sessions),
-            archives=archives,
-            retention=self.retention,
-            accounts=accounts,
-            pairings=Pairings(store, manager, audit.record, map(telegram_user, owners)),
-            telegram=Telegram(store, manager, audit.record, link, owners),
+            users=users,
+            telegram=Telegram(store, manager, audit.record, link, owners, users),
             daemon=DaemonInfo(
                 paths.socket,
                 started_s,
@@ -408,6 +386,7 @@ class DaemonParts:
                 config_file,
             ),
             fields=kernel.fields,
+            status_fields=kernel.status_fields,
             use_cases=kernel.use_cases,
         )
         self.telegram = TelegramParts(loaded, services, wall, steady)
@@ -436,7 +415,7 @@ class DaemonParts:
             sandbox,
             watcher,
             notifiers,
-            archives,
+            keepers,
             cleanup,
             restorer,
             self.agent_sockets,
@@ -457,7 +436,6 @@ class DaemonParts:
         self._providers.update(providers)
         self._notifiers.update(notifiers)
         set_log_level(self._config.daemon.log_level)
-        self.digests.reconfigure()
         for follow in self.kernel.on_config:
             await follow()
         return changes

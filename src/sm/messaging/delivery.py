@@ -31,14 +31,13 @@ from sm.errors import (
     TerminalUnreachable,
 )
 from sm.messaging.composer import ComposerDriver
-from sm.messaging.composer_state import DeliveryEnd, DeliveryOutcome
+from sm.messaging.composer.instructions import DeliveryEnd, DeliveryOutcome
 from sm.messaging.delivery_record import DeliveryRecord, StoredDelivery
 from sm.messaging.holds import busy_reason, hold_reason
 from sm.messaging.receipts import DeliveryReceipts
 from sm.providers.base import BoxReader, InputMethod
 from sm.sessions.manager import Manager
-from sm.state.accounts import account_hold
-from sm.state.part_holds import held_reason, hold_of
+from sm.state.part_holds import held_reason, hold_of, postponed
 from sm.store import Store
 from sm.terminals.base import Pane, Terminals
 
@@ -214,7 +213,7 @@ class DeliveryWorker:
                 session.status,
                 session.status_at,
                 busy_reason(session, self._store.mail.open, "") if asks else "",
-                account_hold(self._store.mail.open, session, 0.0),
+                postponed(session, self._store.mail.open, 0.0),
                 session.paused is None,
                 held_reason(session, self._store.sessions.get, self._store.mail.open, message.id),
             )

@@ -12,8 +12,8 @@ from sm.core.timestamps import iso
 from sm.core.wording import typed_words_line
 from sm.linux.processes import is_alive
 from sm.linux.ttys import has_unread_input, path_of_terminal
-from sm.messaging import composer_timing as timing
-from sm.messaging.composer_state import Proof
+from sm.messaging.composer import timing
+from sm.messaging.composer.instructions import Proof
 from sm.messaging.holds import busy_reason
 from sm.messaging.receipts import DeliveryReceipts
 from sm.providers.base import BoxReader, PromptRefusal
@@ -145,9 +145,10 @@ class StoredDelivery:
 
     async def _after_transcript(self) -> Message:
         """The message after the agent's transcript has reported it, or after a moment."""
-        until_s = timing.now() + timing.READS_WITHIN_S
+        clock = asyncio.get_running_loop().time
+        until_s = clock() + timing.READS_WITHIN_S
         message = await self._store.mail.message(self._message.id)
-        while message.reported_by_hook and timing.now() < until_s:
+        while message.reported_by_hook and clock() < until_s:
             await asyncio.sleep(timing.LOOK_S)
             message = await self._store.mail.message(self._message.id)
         return message

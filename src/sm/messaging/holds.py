@@ -10,8 +10,7 @@ from sm.core.pauses import PAUSED
 from sm.core.states import MessageState, RequestKind
 from sm.core.statuses import Status
 from sm.errors import IllegalState
-from sm.state.accounts import account_hold
-from sm.state.part_holds import held_reason
+from sm.state.part_holds import held_reason, postponed
 from sm.store import Open, Transaction
 
 _DIALOGS = {RequestKind.PERMISSION: "permission dialog", RequestKind.QUESTION: "question dialog"}
@@ -24,7 +23,7 @@ def hold_reason(
     find: Callable[[str], Session | None],
     message_id: int | None = None,
 ) -> str | None:
-    """The reason in its status, its account or a hold to type nothing to a session now; None: its terminal decides.
+    """The reason in its status, a hold or a postponement to type nothing to a session now; None: its terminal decides.
 
     `now`: seconds since the epoch. `find` takes the id of a session. `message_id`: the message to type, if it exists.
     """
@@ -36,7 +35,7 @@ def hold_reason(
         return why
     if session.status is Status.WAITING_INPUT:
         return busy_reason(session, open, session.status_reason)
-    if (why := account_hold(open, session, now)) is not None:
+    if (why := postponed(session, open, now)) is not None:
         return why
     for message in open.messages.values():
         if (message.session_id, message.state, message.via) == (

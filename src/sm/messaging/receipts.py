@@ -22,7 +22,7 @@ from sm.core.text import MARK, escape_marks, render_message
 from sm.core.timestamps import iso
 from sm.core.wording import quote_session, sender_label
 from sm.errors import NotFound
-from sm.messaging.composer_timing import READS_WITHIN_S
+from sm.messaging.composer.timing import READS_WITHIN_S
 from sm.monitor.listeners import AgentListener
 from sm.providers.base import BoxReader, PromptRefusal
 from sm.providers.readers import AcceptedInput

@@ -30,7 +30,7 @@ from sm.policy.completion import (
 )
 from sm.sessions.manager import Manager
 from sm.sessions.reports import Reports
-from sm.state.accounts import account_hold
+from sm.state.part_holds import postponed
 from sm.state.turns import FROM_COMPLETION, unfinished_work
 from sm.store import Store, Transaction
 from sm.store.followers import SessionFollower
@@ -208,7 +208,7 @@ class Completions:
         if session.paused is not None:
             return PAUSED
         background = int(timer.data.get("background", 0))
-        reason = account_hold(open, session, time.time())
+        reason = postponed(session, open, time.time())
         reason = reason or reason_to_wait(
             unfinished_work(unfinished, open, session.id, background=background)
         )

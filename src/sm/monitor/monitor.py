@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from sm.config import Config
@@ -27,10 +28,10 @@ from sm.monitor.summary import Summary, SummaryResult
 from sm.monitor.sums import TreeSums, main_model, measured_totals
 from sm.monitor.usage import UsageMeter
 from sm.sessions.cleanup import started_s
+from sm.sessions.keepers import SessionKeeper
 from sm.sessions.manager import Manager
 from sm.sessions.waits import WaitingSessions
 from sm.store import Store
-from sm.terminals.archives import Archives
 from sm.terminals.base import Screen
 from sm.wire_types.agents import ActionView
 
@@ -79,7 +80,7 @@ class Monitor:
     _waiting: WaitingSessions
     _summary: Summary
     _terminals: Screen
-    _archives: Archives
+    _keeper: SessionKeeper
     sums: TreeSums
 
     def __post_init__(self) -> None:
@@ -120,7 +121,7 @@ class Monitor:
         except (NoTerminal, NoServer):
             if session.exit is None and session.process is not None:
                 raise
-            saved = await self._archives.read(session.id, lines, started_s(session))
+            saved = await self._keeper.read(session.id, lines, started_s(session))
             if saved is None:
                 raise
             return Output(saved, archived=True)
@@ -140,8 +141,8 @@ class Monitor:
     async def actions(self, session: Session, count: int) -> list[ActionView]:
         """The last `count` actions of the transcript and events of the session, oldest first."""
         reader = self._manager.provider(session).readers.transcripts
-        archive = self._archives.path(session.id)
-        actions = () if reader is None else await self._usage.actions(session, reader, count, archive)
+        kept = partial(self._keeper.transcripts, session.id)
+        actions = () if reader is None else await self._usage.actions(session, reader, count, kept)
         events = await self._store.events(sessions=[session.id], limit=count)
         now = self._manager.now()
         acts = [ActionView(at, a.kind, a.text) for a in actions if (at := _comparable(a.at, now)) is not None]

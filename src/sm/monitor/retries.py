@@ -13,7 +13,7 @@ from sm.monitor.listeners import AgentListener
 from sm.policy.completion import reason_of_person, reason_to_wait
 from sm.providers.readers import AcceptedInput
 from sm.state import compactions
-from sm.state.accounts import account_hold
+from sm.state.part_holds import postponed
 from sm.state.retries import carry_out, end_row, prompt_came, turn_succeeded
 from sm.state.turns import unfinished_work
 from sm.store import Open, Store, durable
@@ -84,6 +84,6 @@ def _is_held(session: Session, open: Open) -> bool:
     """True while the session works, waits for an answer, has a message to come, or may start no turn."""
     if session.paused is not None:
         return True
-    if session.status is not Status.IDLE or account_hold(open, session, time.time()) is not None:
+    if session.status is not Status.IDLE or postponed(session, open, time.time()) is not None:
         return True
     return reason_to_wait(unfinished_work((), open, session.id)) is not None

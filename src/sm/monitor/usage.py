@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import asdict, fields, replace
 from types import MappingProxyType
@@ -23,6 +23,7 @@ from sm.monitor.usage_totals import UsageTotals
 from sm.providers.base import Fork, program_version
 from sm.providers.readers import TranscriptDelta, TranscriptReader
 from sm.sandboxes.home import HomeOf, on_host
+from sm.sessions.keepers import KeptTranscript
 from sm.state.followers import UsageFollower
 from sm.state.unread_transcripts import tell_unread_usage
 from sm.store import Store, Transaction, durable
@@ -366,7 +367,8 @@ class UsageMeter:
             tx.measures.add_usage(session_id, usage)
             tx.measures.tools(session_id, tools)
             if said:
-                tx.search.add_said(session_id, said, tx.now)
+                for part in tx.parts:
+                    part.follow_said(session_id, said)
             if facts is not None and facts != self._facts.get(session_id):
                 tx.measures.facts(session_id, facts)
                 for follower in self.followers:
@@ -407,18 +409,22 @@ class UsageMeter:
     # Queries
 
     async def actions(
-        self, session: Session, reader: TranscriptReader, count: int, archive: str
+        self,
+        session: Session,
+        reader: TranscriptReader,
+        count: int,
+        kept: Callable[[], Iterable[KeptTranscript]],
     ) -> Sequence[ActionLine]:
         """The last actions of the session by its transcripts, in the order of each transcript.
 
-        `archive`: the directory of the session's archive, which may have the transcripts that are gone.
+        `kept`: copies of its transcripts, of which some may be gone.
         """
         if session.transcript is None:
             return ()
         below = await self.root_of(session, reader)
         *before, current = await self.conversations(session, below)
         return await self._threads.run(
-            current, _last_actions, current, before, reader, count, session.working_dir, below, archive
+            current, _last_actions, current, before, reader, count, session.working_dir, below, kept
         )
 
     async def root_of(self, session: Session, reader: TranscriptReader) -> Root:
@@ -494,7 +500,7 @@ def _last_actions(
     count: int,
     working_dir: str,
     below: Root,
-    archive: str,
+    kept: Callable[[], Iterable[KeptTranscript]],
 ) -> list[ActionLine]:
     """Actions of the current and, as far as needed, of earlier conversations (`before`). Call it in a thread."""
     actions: list[ActionLine] = []
@@ -503,9 +509,11 @@ def _last_actions(
     for path in (transcript, *sorted(before, key=_changed_ns, reverse=True)):
         lines = read_last(path, most, _TAIL_MAX_BYTES, below=below)
         if not lines:
-            saved = Root(f"{archive}/transcripts", contained=True)
-            with suppress(OSError):
-                lines = read_last(f"{saved.directory}/{names[path]}", most, _TAIL_MAX_BYTES, below=saved)
+            copy = next((copy for copy in kept() if copy.name == names[path]), None)
+            if copy is not None:
+                with suppress(OSError):
+                    saved = Root(copy.root, contained=True)
+                    lines = read_last(copy.path, most, _TAIL_MAX_BYTES, below=saved)
         actions[:0] = reader.actions(lines, count, working_dir)
         if len(actions) >= count:
             break

@@ -361,7 +361,7 @@ class Setup(Protocol):
     def trust(self, environ: Mapping[str, str], directory: str) -> TrustEntry:
         """Trust `directory` (absolute, without links) and below, for all agents. Idempotent.
 
-        Raises SmError; then nothing is changed.
+        Raises SmError; then nothing is changed. ProgramMissing: the agent CLI is not installed.
         """
 
     def accept_bypass(self, environ: Mapping[str, str]) -> TrustEntry:

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from sm.core.config_state import ConfigState
-from sm.core.effects import EffectKind
 from sm.core.models import Session
 from sm.kernel import UseCase
 from sm.messaging.messages import Messages
@@ -19,40 +18,33 @@ from sm.monitor.program_checks import ProgramChecks
 from sm.operations import Operation
 from sm.requests.answers import Requests
 from sm.requests.dialogs import Dialogs
-from sm.services.digests import Digests
 from sm.services.live import Live, LiveNews
-from sm.services.search import Search
 from sm.services.sessions import SessionFilter, Sessions
 from sm.services.telegram import Telegram, TelegramLink
 from sm.services.usage import UsageReports
 from sm.services.waits import LongPoll, TeamWaitResult, WaitEnd, WaitResult, Waits
-from sm.sessions.accounts import Accounts
 from sm.sessions.adopt import Adoptions
 from sm.sessions.archive import Records
-from sm.sessions.archive_retention import ArchiveRetention
+from sm.sessions.chat_users import ChatUsers
 from sm.sessions.interrupt import Interrupts
 from sm.sessions.leftovers import Leftover, Leftovers
-from sm.sessions.pairings import Pairings
 from sm.sessions.pause import Pausing
 from sm.sessions.reports import Reports
 from sm.sessions.restore import Restorer
 from sm.sessions.sandboxing import Sandboxing
 from sm.sessions.seen import SeenSessions
-from sm.sessions.session_fields import SessionField
+from sm.sessions.session_fields import SessionField, StatusField
 from sm.sessions.workspaces import Workspaces
 from sm.store import Store
-from sm.terminals.archives import Archives
 from sm.terminals.base import Screen
 
 __all__ = [
     "DaemonInfo",
-    "Digests",
     "Leftover",
     "Live",
     "LiveNews",
     "LongPoll",
     "Reads",
-    "Search",
     "Services",
     "SessionFilter",
     "Sessions",
@@ -84,11 +76,6 @@ class Reads:
     @property
     def last_seq(self) -> int:
         return self._store.last_seq
-
-    def is_archive_due(self, session_id: str) -> bool:
-        """True while the archive of an ended session waits to be written."""
-        effects = self._store.mail.open.effects.values()
-        return any(e.kind == EffectKind.ARCHIVE and e.session_id == session_id for e in effects)
 
 
 class ConfigFollower(Protocol):
@@ -141,20 +128,17 @@ class Services:
     messages: Messages
     waits: Waits
     monitor: Monitor
-    digests: Digests
     live: Live
     usage: UsageReports
     screens: LiveScreens
     terminals: Screen
     store: Reads
-    search: Search
-    archives: Archives
-    retention: ArchiveRetention
-    accounts: Accounts
-    pairings: Pairings
+    users: ChatUsers
     telegram: Telegram
     daemon: DaemonInfo
     fields: Sequence[SessionField]
     """The fields of sessions that capabilities add."""
+    status_fields: Sequence[StatusField]
+    """The fields of the overview that capabilities add."""
     use_cases: Mapping[Operation, UseCase]
     """Of the operations of capabilities."""

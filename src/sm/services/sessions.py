@@ -7,10 +7,10 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from sm.core.lifecycle import is_ended, is_live
-from sm.core.models import NO_WORKSPACE, OPERATOR, Caller, RequestKey, Session, SpawnRequest
+from sm.core.models import OPERATOR, Caller, RequestKey, Session, SpawnRequest
 from sm.errors import TerminalError
 from sm.messaging.timers import MailTimers
-from sm.policy.access import Action, Principal, is_unrestricted, may, visible
+from sm.policy.access import Action, Principal, is_unrestricted, visible
 from sm.sessions.kill import Kills
 from sm.sessions.manager import Manager, SessionResult
 from sm.sessions.spawn import START_WAIT_S, Spawner
@@ -47,7 +47,6 @@ class Sessions:
     ) -> None:
         self._store = store
         self._manager = manager
-        self._workspaces = workspaces
         self._spawner = spawner
         self._kills = kills
         self._timers = timers
@@ -58,6 +57,7 @@ class Sessions:
         self.acknowledge_endings = manager.acknowledge_endings
         self.agent_types = spawner.agent_types
         self.type_modes = spawner.type_modes
+        self.workspace_slug = workspaces.slug
 
     # Lists
 
@@ -135,10 +135,6 @@ class Sessions:
         slug = self.workspace_slug(caller, filter.workspace)
         return [s for s in sessions if s.workspace == slug]
 
-    def workspace_slug(self, caller: Caller, named: str) -> str | None:
-        """The slug of a workspace; None of `-`, which is none. Raises NotFound for an unknown workspace."""
-        return None if named == NO_WORKSPACE else self._workspaces.find(caller, named).slug
-
     def event_scope(
         self, caller: Caller, reference: str | None, workspace: str | None, *, recursive: bool
     ) -> list[str] | None:
@@ -158,8 +154,7 @@ class Sessions:
 
     def may_read(self, caller: Caller, session: Session) -> bool:
         """True when the caller may read the contents of a visible session. A session may read its own."""
-        relation = self._manager.tree.relation(self.principal(caller), session)
-        return relation.is_self or may(relation, Action.READ)
+        return self._manager.may_read(caller, session)
 
     def without_hidden_names(self, caller: Caller, session: Session) -> Session:
         """The session without the ids of sessions that the caller cannot see. The caller's own is complete."""

@@ -5,7 +5,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from sm.core.models import Caller, RequestKey
-from sm.core.pairing import telegram_user
 from sm.core.telegram import (
     BotMethod,
     DroppedCall,
@@ -21,11 +20,13 @@ from sm.core.telegram import (
     WatchedText,
     is_group,
     nonce_digest,
+    telegram_user,
 )
 from sm.core.timestamps import later
 from sm.errors import IllegalState, UsageError
 from sm.policy.access import Action
 from sm.services.telegram_calls import CallQueue
+from sm.sessions.chat_users import ChatUsers
 from sm.sessions.manager import Manager
 from sm.store import Store
 from sm.store.audit import REFUSED, Record
@@ -113,13 +114,20 @@ class Telegram:
     """The bot for its front door and for `sm telegram`. `link` None: no bot is configured."""
 
     def __init__(
-        self, store: Store, manager: Manager, audit: Record, link: TelegramLink | None, owners: Sequence[int]
+        self,
+        store: Store,
+        manager: Manager,
+        audit: Record,
+        link: TelegramLink | None,
+        owners: Sequence[int],
+        users: ChatUsers,
     ) -> None:
         self._store = store
         self._manager = manager
         self._audit = audit
         self.link = link
         self._owners = owners
+        self._users = users
         self._newest_update: int | None = None
         """No update with a higher number is handled, since no other process handles updates; None: not known yet."""
         self._seq_at_start = store.last_seq
@@ -150,7 +158,7 @@ class Telegram:
             dropped=await self._store.telegram.dropped(),
             chats=await self._store.telegram.chats(),
             owners=[telegram_user(owner) for owner in self._owners],
-            paired=len(self._store.mail.open.pairings),
+            paired=len(self._users.admitted),
             groups=() if link is None else link.groups,
             clock_ahead_s=None if link is None else link.clock_ahead_s,
         )
@@ -166,7 +174,7 @@ class Telegram:
         known = [telegram_user(owner) for owner in self._owners]
         if user is not None:
             name = user if ":" in user else f"telegram:{user}"
-            if name not in (*known, *self._store.mail.open.pairings):
+            if name not in (*known, *self._users.admitted):
                 raise UsageError(f"{name[:80]} is neither an owner nor a paired user", "sm telegram status")
             known = [name]
         async with self._store.transaction(caller, key) as tx:
@@ -193,7 +201,7 @@ class Telegram:
     @property
     def users(self) -> list[int]:
         """The numbers of the owners and of the paired users of Telegram."""
-        paired = (user.partition(":") for user in self._store.mail.open.pairings)
+        paired = (user.partition(":") for user in self._users.admitted)
         return [*self._owners, *(int(number) for network, _, number in paired if network == "telegram")]
 
     async def pressed(self, nonce: str) -> TelegramButton | None:

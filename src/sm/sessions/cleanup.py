@@ -1,5 +1,7 @@
 """Closes the terminals of ended sessions after a number and a time (`child_agents.cleanup.keep_terminals`).
 
+Also ends the processes of completed sessions.
+
 tmux goes through all panes for many commands, so every kept terminal makes every later spawn slower.
 """
 
@@ -10,11 +12,13 @@ from collections.abc import Mapping
 from sm.config.model import Cleanup, KeepTerminals
 from sm.core.effects import EffectKind
 from sm.core.models import Session
+from sm.core.statuses import Status
+from sm.core.timers import Timer
 from sm.core.timestamps import epoch_s
 from sm.errors import NoServer, NoTerminal, SmError, StorageFull
+from sm.sessions.keepers import SessionKeeper
 from sm.sessions.manager import Manager
 from sm.store import Store
-from sm.terminals.archives import Archives
 from sm.terminals.base import Lifecycle, Pane
 
 log = logging.getLogger(__name__)
@@ -68,13 +72,13 @@ def started_s(session: Session) -> float:
 
 class TerminalCleanup:
     def __init__(
-        self, cleanup: Cleanup, store: Store, manager: Manager, terminals: Lifecycle, archives: Archives
+        self, cleanup: Cleanup, store: Store, manager: Manager, terminals: Lifecycle, keeper: SessionKeeper
     ) -> None:
         self._cleanup = cleanup
         self._store = store
         self._manager = manager
         self._terminals = terminals
-        self._archives = archives
+        self._keeper = keeper
         self._unsaved: set[str] = set()
         """Sessions whose output could not be saved, so that the log gets one warning for each."""
 
@@ -123,15 +127,34 @@ class TerminalCleanup:
         """Save the output unless it is saved or not wanted. False: the terminal must stay, or is gone."""
         if not self._cleanup.auto_archive_transcript:
             return True
-        if await self._archives.is_kept(session.id, started_s(session)):
+        if await self._keeper.is_kept(session.id, started_s(session)):
             return True
         try:
-            reason = await self._archives.keep(session.id, session.terminal, started_s(session))
+            reason = await self._keeper.keep(session.id, session.terminal, started_s(session))
         except (NoTerminal, NoServer, StorageFull):  # with a full disk, the next round tries again
             return False
         # With too little space for the transcripts, the output is saved all the same.
-        if reason is None or await self._archives.is_kept(session.id, started_s(session)):
+        if reason is None or await self._keeper.is_kept(session.id, started_s(session)):
             return True
         self._unsaved.add(session.id)
         log.warning("left a terminal open: %s", reason, extra={"sm_session": session.id})
         return False
+
+
+class Reaper:
+    """Ends the processes of completed sessions after `cleanup.reap_completed_after`."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def reap(self, timer: Timer) -> float | None:
+        """End the process, unless the session has been reopened or has ended since."""
+        async with self._store.transaction() as tx:
+            session = tx.find(timer.subject)
+            if not tx.timers.take(timer) or session is None or session.exit is not None:
+                return None
+            is_same = session.completed_at == timer.data.get("completed_at")
+            if session.status is Status.COMPLETED and is_same:
+                payload = {"force": False, "by": "cleanup.reap_completed_after"}
+                await tx.effect(EffectKind.KILL, session.id, payload, tx.now)
+        return None

@@ -1,10 +1,12 @@
 """Finds the transcript of a conversation for a new process, and gives it back from an archive."""
 
 import asyncio
+import errno
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 
 from sm.core.labels import short_label
 from sm.core.models import Launch, Session
@@ -14,9 +16,9 @@ from sm.providers.base import Provider
 from sm.providers.readers import TranscriptReader
 from sm.sandboxes.home import ContainerHome, HomeOf
 from sm.sessions.home_files import UserOf
+from sm.sessions.keepers import KeptTranscript, SessionKeeper
 from sm.sessions.transcript_recovery import Recovery, has_copy, recovery_of
 from sm.store import Store
-from sm.terminals.archives import STORAGE_FULL
 
 _DIRECTORIES_MAX = 2_000
 _LOOKED_AT = 20
@@ -25,11 +27,11 @@ _LOOKED_AT = 20
 
 @dataclass(frozen=True, slots=True)
 class ConversationFiles:
-    """`archive_of`: the directory of the archive of a session. `user_of`: the user of a container's agents."""
+    """`user_of`: the user of a container's agents."""
 
     _store: Store
     _home_of: HomeOf
-    _archive_of: Callable[[str], str]
+    _keeper: SessionKeeper
     _user_of: UserOf = lambda workspace: None
 
     async def recovery(
@@ -43,11 +45,11 @@ class ConversationFiles:
         reader = provider.readers.transcripts
         if reader is None:
             return Recovery()
-        archives = self._archives(session, conversation)
+        copies = self._copies(session, conversation)
         sessions = self._store.sessions.values()
         living = any(s.conversation == conversation and s.exit is None and s.process for s in sessions)
         found = await asyncio.to_thread(
-            self._look, session, reader, launch, conversation, archives, living=living
+            self._look, session, reader, launch, conversation, copies, living=living
         )
         if found.refusal is not None:
             verb = "copied" if copied else "resumed"
@@ -62,7 +64,7 @@ class ConversationFiles:
         if session.conversation is None:
             return False
         return await asyncio.to_thread(
-            has_copy, session.conversation, self._archives(session, session.conversation)
+            has_copy, session.conversation, self._copies(session, session.conversation)
         )
 
     async def give_back(self, session: Session, recovery: Recovery) -> None:
@@ -72,15 +74,15 @@ class ConversationFiles:
         except OSError as error:
             why = error.strerror or str(error)
             what = f"cannot write the transcript of session {short_label(session)}: {why}"
-            if error.errno in STORAGE_FULL:
+            if error.errno in (errno.ENOSPC, errno.EDQUOT):
                 raise StorageFull(what, "free disk space, then try again") from None
             raise IllegalState(what, "sm export writes the archive of the session to a file") from None
 
-    def _archives(self, session: Session, conversation: str) -> list[str]:
-        """The archives of the session and of others with the same conversation, such as the original of a fork."""
+    def _copies(self, session: Session, conversation: str) -> Iterator[KeptTranscript]:
+        """The copies of the session and of others with the same conversation, such as the original of a fork."""
         others = [s.id for s in self._store.sessions.values() if s.conversation == conversation]
         ids = dict.fromkeys((session.id, *others[-_LOOKED_AT:]))
-        return [self._archive_of(id) for id in ids]
+        return chain.from_iterable(map(self._keeper.transcripts, ids))
 
     def _look(
         self,
@@ -88,7 +90,7 @@ class ConversationFiles:
         reader: TranscriptReader,
         launch: Launch,
         conversation: str,
-        archives: Sequence[str],
+        copies: Iterable[KeptTranscript],
         *,
         living: bool,
     ) -> Recovery:
@@ -100,7 +102,7 @@ class ConversationFiles:
             place, elsewhere = _place(session, reader, launch, conversation)
         if place is None:
             return Recovery()
-        return recovery_of(place, conversation, reader, archives, elsewhere, living=living, now_s=time.time())
+        return recovery_of(place, conversation, reader, copies, elsewhere, living=living, now_s=time.time())
 
 
 def _reported(session: Session, conversation: str) -> str | None:

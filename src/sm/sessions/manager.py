@@ -13,7 +13,7 @@ from sm.core.usage import Usage
 from sm.core.wording import subject
 from sm.errors import InternalError, NotFound, NotPermitted, SmError
 from sm.policy.access import Action, Principal, Relation, may, may_at_all
-from sm.policy.parking import RetryLimits
+from sm.policy.retries import RetryLimits
 from sm.providers.base import Provider
 from sm.sessions.tree import SessionTree
 from sm.state.endings import Endings
@@ -161,6 +161,11 @@ class Manager:
         """
         principal = self.principal(caller)
         return [s for s in sessions if may(session_tree.relation(principal, s), action)]
+
+    def may_read(self, caller: Caller, session: Session) -> bool:
+        """True when the caller may read the contents of a visible session. A session may read its own."""
+        relation = self.tree.relation(self.principal(caller), session)
+        return relation.is_self or may(relation, Action.READ)
 
     def record_allowed(self, caller: Caller, action: Action, sessions: Sequence[Session]) -> None:
         """Write the sessions that `filter_allowed` returned to the audit log."""

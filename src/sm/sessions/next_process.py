@@ -23,9 +23,8 @@ from sm.errors import (
 from sm.sessions.manager import Manager
 from sm.sessions.plan import SpawnPlanner
 from sm.sessions.restore import refuse_foreign_process
-from sm.state.accounts import account_hold
 from sm.state.messages import send
-from sm.state.part_holds import hold_of
+from sm.state.part_holds import hold_of, postponed
 from sm.store import Store, Transaction
 from sm.terminals.base import Lifecycle, Pane
 
@@ -117,7 +116,7 @@ async def _order_start(
     """Write the effect that ends the rest of the old process, and starts the next one."""
     session = await manager.endings.rejoin(tx, session)
     assert session.restarts is not None
-    why, hold = timer.data["why"], account_hold(tx.mail.open, session, epoch_s(tx.now))
+    why, hold = timer.data["why"], postponed(session, tx.mail.open, epoch_s(tx.now))
     reason = f"{timer.data['words']} waits: {hold}" if hold is not None else f"{timer.data['words']} ({why})"
     after = await tx.update(session, restarts=replace(session.restarts, next_at=None), status_reason=reason)
     payload = {

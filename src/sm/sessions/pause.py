@@ -21,7 +21,6 @@ from sm.policy.access import Action
 from sm.policy.pauses import Seen
 from sm.sessions.manager import Manager
 from sm.sessions.tree import SessionTree
-from sm.state.accounts import leave_to_account
 from sm.state.part_holds import leave_to_hold, resume_refusal
 from sm.state.pauses import look_first
 from sm.store import Store, Transaction
@@ -153,8 +152,8 @@ class Pausing:
                         kept[member.id] = refusal
                         await leave_to_hold(tx, member)
                     is_free = caller.session_id is None or member.id in kept
-                    if not is_free and await leave_to_account(tx, member):
-                        kept[member.id] = _paused_with_account(member)
+                    if not is_free and (refusal := await tx.keep_paused(member)) is not None:
+                        kept[member.id] = refusal
                 members = [s for s in members if s.id not in kept]
                 for member in members:
                     await self._manager.pauses.resume(tx, member, caller.name)
@@ -233,7 +232,7 @@ class Pausing:
             session = tx.find(timer.subject)
             if not tx.timers.take(timer) or session is None or session.paused is None:
                 return None
-            if not await leave_to_hold(tx, session) and not await leave_to_account(tx, session):
+            if not await leave_to_hold(tx, session) and await tx.keep_paused(session) is None:
                 await self._manager.pauses.resume(tx, session, SM_ITSELF)
         return None
 
@@ -264,13 +263,6 @@ class Pausing:
 
 def is_pausing(session: Session) -> bool:
     return session.paused is not None and session.paused.state is PauseState.PAUSING
-
-
-def _paused_with_account(session: Session) -> IllegalState:
-    return IllegalState(
-        f"session {short_label(session)} is paused with its account {session.account}, "
-        "which only the operator can resume"
-    )
 
 
 def _sentences(kept: Mapping[str, SmError]) -> list[str]:

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sm.config import AgentConfig, Config, is_model
-from sm.core.accounts import Account
 from sm.core.items import ItemState
 from sm.core.lifecycle import is_live
 from sm.core.models import (
@@ -60,7 +59,6 @@ from sm.sessions.environment import (
     without,
 )
 from sm.sessions.setup_checks import (
-    account_of_agent,
     program_facts,
     require_ready,
     runs_hooks,
@@ -90,8 +88,6 @@ class SpawnPlan:
     warnings: tuple[str, ...]
     first_message: str | None = field(default=None, repr=False)
     """The prompt, if it is typed once the agent has its tools, and is no part of the command."""
-    account: Account | None = None
-    """None: that of an existing session, or unknown."""
     shell_limits: Mapping[str, int] = field(default_factory=dict)
     """To be remembered for callers without a shell; empty: nothing new."""
     no_park: bool = False
@@ -225,8 +221,6 @@ class SpawnPlanner:
             session, warnings = replace(session, working_dir=shown[0]), (*warnings, *shown[1])
         grants = Grants() if runs else await self._grants(session, provider, base, types)
         additions = [part.plan(session, request, kind.agent) for part in self.parts]
-        for addition in additions:
-            session = addition.added_to(session)
         context = await self._context(session, parent, base, provider, types, grants)
         context = replace(context, additions=_lines(addition.briefing for addition in additions))
         at_most = _at_most(caller, session, parent, parent_launch, kind)
@@ -261,8 +255,8 @@ class SpawnPlanner:
                 if caller.kind is not CallerKind.OPERATOR:
                     error.hint = f"ask the operator: {error.hint}"
                 raise
-        account = await account_of_agent(provider, launch, self._home_of(session), self._store.account_key)
-        session = replace(session, account=None if account is None else account.name)
+        for addition in additions:
+            session = await addition.complete(session, provider, launch, self._home_of(session))
         limits = await session_warnings(provider, launch, self._home_of(session))
         if session.effective_mode is TrustLevel.SANDBOXED:
             warnings = (*warnings, *denied_warnings(plan.environment))
@@ -277,7 +271,6 @@ class SpawnPlanner:
             token,
             warnings,
             first_message,
-            account,
             checked_limits(request.process_limits) if is_shell else {},
             request.no_park,
             additions,

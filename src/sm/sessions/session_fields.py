@@ -1,4 +1,4 @@
-"""The fields that capabilities add to what every door shows of a session."""
+"""The fields that capabilities add to what every door shows of a session, and to the overview."""
 
 from typing import Any
 
@@ -31,3 +31,12 @@ class SessionField:
     def spending(self, session: Session) -> str | None:
         """Words for the spending of the session in the digest; None: nothing to tell."""
         return None
+
+
+class StatusField:
+    """A field of the overview of `sm status`, for the operator. For others it is an empty list."""
+
+    name: str
+
+    async def value(self) -> list[Any]:
+        return []

@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
 
-from sm.core.accounts import Account, account_of
 from sm.core.models import Launch, Session
 from sm.providers.base import ProgramFacts, Provider
 from sm.sandboxes.home import ContainerHome
@@ -44,19 +43,6 @@ async def program_facts(
             async with asyncio.timeout(_PROGRAM_WITHIN_S):
                 return await provider.setup.program(environment, home)
     return ProgramFacts()
-
-
-async def account_of_agent(
-    provider: Provider, launch: Launch, home: ContainerHome | None, key: bytes
-) -> Account | None:
-    """The account that its turns are charged to; None: unknown. `home`: as above; `key`: of the digest."""
-    if provider.setup is None:
-        return None
-    with suppress(TimeoutError):
-        async with asyncio.timeout(_WITHIN_S):
-            login = await asyncio.to_thread(provider.setup.login, launch.environment, home)
-            return account_of(provider.name, login.directory, login.identity, key)
-    return None
 
 
 async def runs_hooks(provider: Provider, launch: Launch, home: ContainerHome | None) -> bool:

@@ -28,9 +28,7 @@ from sm.equipment.agent_types import Catalog
 from sm.errors import (
     AgentStartFailed,
     IllegalState,
-    LimitReached,
     NameTaken,
-    NotPermitted,
     SmError,
     WaitTimeout,
 )
@@ -40,9 +38,8 @@ from sm.sessions.manager import Manager, SessionResult
 from sm.sessions.pause import check_not_paused
 from sm.sessions.plan import SpawnPlan, SpawnPlanner
 from sm.sessions.workdir import allowed_workspace
-from sm.state.accounts import account_hold
 from sm.state.messages import send
-from sm.state.part_holds import check_may_start
+from sm.state.part_holds import check_may_start, check_not_postponed, postponed
 from sm.state.sessions import move
 from sm.store import Effect, Store, Transaction
 
@@ -188,9 +185,8 @@ class Spawner:
         name, others = session.friendly_name, tx.unfinished_sessions()
         if name is not None and any(is_live(s.status) and s.friendly_name == name for s in others):
             raise NameTaken(f"name {name} is already used by a live session", "choose another --name")
-        user = caller.user
-        if user is not None and not user.is_owner and tx.pairings.find(user.name) is None:
-            raise NotPermitted(f"user {user.name} is no longer paired")
+        for part in self._planner.parts:
+            part.check_caller(tx, caller)
         # Not the user of planning: a parent may have changed hands since.
         session = replace(session, paired_user=paired_user(caller, tx.find(parent_id)))
         # Not the time of planning: the rate limit compares creation times, and plans take different times.
@@ -198,12 +194,10 @@ class Spawner:
         session = replace(session, created_at=at, status_at=at)
         check_may_start(tx, session)
         await self._manager.quota.check_spawn(tx, caller, session)
-        if (why := account_hold(tx.mail.open, session, time.time())) is not None:
-            if planned.no_park:
-                raise LimitReached(f"account {session.account} is {why}", "sm accounts")
+        if planned.no_park:
+            check_not_postponed(tx, session, time.time())
+        if (why := postponed(session, tx.mail.open, time.time())) is not None:
             session = replace(session, status_reason=why)
-        if planned.account is not None and tx.accounts.find(planned.account.name) is None:
-            tx.accounts.put(planned.account)
         await tx.insert(session, planned.launch, planned.prompt)
         if planned.shell_limits:
             tx.put_shell_limits(planned.shell_limits)
@@ -267,7 +261,7 @@ class Spawner:
         return session
 
     def _is_parked(self, session_id: str) -> bool:
-        return account_hold(self._store.mail.open, self._store.sessions[session_id], 0.0) is not None
+        return postponed(self._store.sessions[session_id], self._store.mail.open, 0.0) is not None
 
     def _has_process(self, session_id: str) -> bool:
         """True once the start has recorded a process, or records none. The agent may report before that."""

@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 
 from sm.config import AgentConfig
-from sm.core.models import Session, SpawnRequest
+from sm.core.models import Caller, Launch, Session, SpawnRequest
 from sm.providers.base import Provider
+from sm.sandboxes.home import ContainerHome
 from sm.store import Transaction
 
 
@@ -21,8 +22,13 @@ class SpawnAddition:
         """Warnings for the caller."""
         return ()
 
-    def added_to(self, session: Session) -> Session:
-        """The session with what the capability stores in its row. A fork has that of its original."""
+    async def complete(
+        self, session: Session, provider: Provider, launch: Launch, home: ContainerHome | None
+    ) -> Session:
+        """The session with what its process tells, or what is decided of it. A fork has the values of its original.
+
+        `home`: the home directory of its container; None: it starts on this host.
+        """
         return session
 
     def planned_warnings(self, session: Session, provider: Provider) -> Sequence[str]:
@@ -44,6 +50,9 @@ class SpawnPart:
         `request`: None for a fork. `agent`: the settings of its agent type; None: the type no longer exists.
         """
         return SpawnAddition()
+
+    def check_caller(self, tx: Transaction, caller: Caller) -> None:
+        """Raise NotPermitted if the caller has lost the right to start sessions since the call began."""
 
     def briefing(self, session: Session) -> str:
         """The line of the briefing of a stored session; empty: none."""

@@ -17,7 +17,7 @@ from sm.core.text import folded
 from sm.linux.files import Content, NotRegular, read_file, regular_file
 from sm.linux.placed_files import PlacedFile
 from sm.providers.readers import TranscriptEntry, TranscriptReader
-from sm.terminals.archive_transcripts import begins_at, read_cuts, transcripts_of
+from sm.sessions.keepers import KeptTranscript
 
 _COMPARED_MAX_BYTES = 64 * 2**20
 """Larger transcripts are given back whole when they are gone, but not compared."""
@@ -101,17 +101,17 @@ def recovery_of(
     place: PlacedFile,
     conversation: str,
     reader: TranscriptReader,
-    archives: Sequence[str],
+    kept: Iterable[KeptTranscript],
     elsewhere: Sequence[str] = (),
     *,
     living: bool = False,
     now_s: float = 0.0,
 ) -> Recovery:
-    """`archives`: directories, the most important first. `elsewhere`: other places at which the transcript may be.
+    """`kept`: copies of transcripts, the most important first. `elsewhere`: other places of the transcript.
 
     `living`: another process writes to the transcript, so it must not be replaced. Raises no OSError.
     """
-    copies, unreadable = _copies(conversation, archives, elsewhere)
+    copies, unreadable = _copies(conversation, kept, elsewhere)
     try:
         found = place.read(_COMPARED_MAX_BYTES)
     except OSError as error:
@@ -194,9 +194,9 @@ def _large_recovery(
     return Recovery(place, pieces, replaced, loss=loss)
 
 
-def has_copy(conversation: str, archives: Sequence[str]) -> bool:
-    """True if an archive has a transcript of the conversation. Blocks."""
-    return any(_is_of(conversation, name) for archive in archives for name in transcripts_of(archive))
+def has_copy(conversation: str, kept: Iterable[KeptTranscript]) -> bool:
+    """True if one of them is a transcript of the conversation. Blocks."""
+    return any(_is_of(conversation, copy.name) for copy in kept)
 
 
 def _is_of(conversation: str, name: str) -> bool:
@@ -204,19 +204,15 @@ def _is_of(conversation: str, name: str) -> bool:
 
 
 def _copies(
-    conversation: str, archives: Sequence[str], elsewhere: Sequence[str]
+    conversation: str, kept: Iterable[KeptTranscript], elsewhere: Sequence[str]
 ) -> tuple[list[_Copy], str | None]:
     """The readable copies, oldest first, and why one cannot be read."""
     found, unreadable = list[_Copy](), None
-    for archive in reversed(archives):
-        cuts = read_cuts(archive)
-        names = [name for name in transcripts_of(archive) if _is_of(conversation, name)]
-        for name in reversed(names):
-            entry = cuts.get(name)
-            try:
-                found.append(_read(f"{archive}/{name}", begins_at(entry)))
-            except OSError as error:
-                unreadable = folded(error.strerror or str(error), 200)
+    for copy in reversed([copy for copy in kept if _is_of(conversation, copy.name)]):
+        try:
+            found.append(_read(copy.path, copy.begins_at))
+        except OSError as error:
+            unreadable = folded(error.strerror or str(error), 200)
     for path in elsewhere:
         try:
             found.append(_read(path))

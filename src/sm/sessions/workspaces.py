@@ -9,7 +9,7 @@ from typing import Any
 
 from sm.config import sandbox_settings
 from sm.core.items import ItemKind, ItemState
-from sm.core.models import Caller, Capabilities, RequestKey, Session, Workspace
+from sm.core.models import NO_WORKSPACE, Caller, Capabilities, RequestKey, Session, Workspace
 from sm.core.session_index import oldest_first
 from sm.core.states import Mode, TrustLevel
 from sm.core.text import folded, validate_text
@@ -55,6 +55,10 @@ class Workspaces:
         if slug not in workspaces:
             raise no_such_workspace(slug, workspaces.values())
         return workspaces[slug]
+
+    def slug(self, caller: Caller, named: str) -> str | None:
+        """The slug of a workspace; None of `-`, which is none. Raises NotFound for an unknown workspace."""
+        return None if named == NO_WORKSPACE else self.find(caller, named).slug
 
     def sessions(self, caller: Caller, slug: str) -> list[Session]:
         """The sessions of the workspace that the caller sees."""

@@ -1,4 +1,4 @@
-"""Records failed turns: event, notices, retry, the park of the account, and the effect that closes its dialog."""
+"""Records failed turns: event, notices, retry, a limit that was met, and the effect that closes its dialog."""
 
 from collections.abc import Callable
 
@@ -10,9 +10,9 @@ from sm.core.observation import Source
 from sm.core.states import EventType
 from sm.core.timestamps import epoch_s, iso, later
 from sm.core.wording import compaction_event, fault_event, retry_event
-from sm.policy.parking import Followup, RetryLimits, followup
-from sm.state.accounts import park_account, roots_of
+from sm.policy.retries import RetryLimits, pause_before_retry_s
 from sm.state.compactions import compact, was_compacted
+from sm.state.followers import FaultFollower, MetLimit
 from sm.state.notices import Notices
 from sm.state.retries import end_row, last_retry_at, plan_retry, retries_before
 from sm.store import Transaction
@@ -37,6 +37,7 @@ class Faults:
         self._retry = retry
         self._notices = notices
         self._compaction = compaction
+        self.followers: list[FaultFollower] = []
 
     async def record(
         self, tx: Transaction, session_id: str, fault: Fault, at: float, turn: str | None, source: Source
@@ -54,20 +55,19 @@ class Faults:
                 return False
         if await _has_other_source_told(tx, session_id, fault, at, source):
             return False
-        change = park_account(tx, session, fault, at)
-        account = None if change is None else session.account
-        if change is not None:
+        limit = await self._follow(tx, session, fault, at)
+        if limit is not None:
             session = await tx.update(session, cut_off_at=iso(at))
         tries = retries_before(tx, session_id)
         limits = self._retry()
-        what, pause_s = followup(fault.kind, tries, limits)
+        pause_s = pause_before_retry_s(fault.kind, tries, limits)
         is_full = fault.kind is FaultKind.CONTEXT_FULL
         compacted = is_full and was_compacted(tx, session_id)
         command = self._compaction(session) if is_full and not compacted else None
         if command is not None:
             compact(tx, session, command)
             text = compaction_event(session, fault, at, command)
-        elif what is Followup.RETRY:
+        elif pause_s is not None:
             retry = plan_retry(tx, session, tries + 1, limits.max, at, pause_s)
             text = retry_event(session, fault, at, retry)
         else:
@@ -79,9 +79,8 @@ class Faults:
             fault,
             at,
             occasion,
-            account=account,
-            roots=roots_of(tx, account),
-            told=command is not None or what is Followup.RETRY or (change is not None and not change.is_news),
+            limit=limit,
+            told=command is not None or pause_s is not None or (limit is not None and not limit.is_news),
             retries=tries,
             compacted=compacted,
         )
@@ -95,6 +94,12 @@ class Faults:
         if fault.kind is FaultKind.QUOTA:
             await tx.effect(EffectKind.CLOSE_DIALOG, session.id, {}, tx.now)
         return True
+
+    async def _follow(self, tx: Transaction, session: Session, fault: Fault, at: float) -> MetLimit | None:
+        for follower in self.followers:
+            if (limit := await follower.follow_fault(tx, session, fault, at)) is not None:
+                return limit
+        return None
 
 
 def _occasion(source: Source, turn: str) -> str:

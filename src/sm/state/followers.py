@@ -1,8 +1,10 @@
 """Followers of the usage and the facts of sessions, which register for them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
+from sm.core.faults import Fault
 from sm.core.models import Session
 from sm.core.tool_calls import CallStep
 from sm.core.usage import Usage
@@ -35,3 +37,26 @@ class UsageFollower:
 
         `calls`: the state of the session's tool calls after each of the new ones.
         """
+
+
+@dataclass(frozen=True, slots=True)
+class MetLimit:
+    """A limit of an account that ended a turn: its sessions wait, and this one gets a message to go on."""
+
+    account: str
+    words: str
+    """For the notice."""
+    roots: Collection[str]
+    """Sessions that are told beside the parent."""
+    is_news: bool
+    """False: an earlier notice has said the same."""
+
+
+class FaultFollower:
+    """Acts in the transaction that records a failed turn."""
+
+    async def follow_fault(
+        self, tx: Transaction, session: Session, fault: Fault, at: float
+    ) -> MetLimit | None:
+        """Follow a turn that failed at `at` (seconds since the epoch); None: the session waits for no limit."""
+        return None

@@ -19,7 +19,6 @@ from sm.core.requests import Request
 from sm.core.states import CallerKind, EventType, MessageMode, MessageState, NoticeKind, RequestKind
 from sm.core.statuses import Status
 from sm.core.wording import (
-    archive_notice,
     checkpoint_notice,
     compaction_notice,
     ending_notice,
@@ -36,6 +35,7 @@ from sm.core.wording import (
     unclear_notice,
     undelivered_notice,
 )
+from sm.state.followers import MetLimit
 from sm.store import Transaction
 
 WAITS_FOR_SESSIONS = "wait"
@@ -190,11 +190,6 @@ class Notices:
             await self.add(tx, session, recipient, NoticeKind.IDLE, occasion, text, None)
         await self.add(tx, session, None, NoticeKind.IDLE, f"{occasion}:operator", text, EventType.IDLE)
 
-    async def add_for_archive(self, tx: Transaction, session: Session, at_s: float, until: str) -> None:
-        """Tell the operator that the only copy of a conversation will be deleted. `at_s`: the time of the archive."""
-        text, occasion = archive_notice(session, until), f"archive:{at_s}"
-        await self.add(tx, session, None, NoticeKind.WARNING, occasion, text, EventType.WARNING)
-
     async def add_for_transcript(
         self, tx: Transaction, session: Session, occasion: str, trouble: str
     ) -> bool:
@@ -244,21 +239,20 @@ class Notices:
         at: float,
         occasion: str,
         *,
-        account: str | None = None,
-        roots: Collection[str] = (),
+        limit: MetLimit | None = None,
         told: bool = False,
         retries: int = 0,
         compacted: bool = False,
     ) -> None:
-        """Notify the operator, and the parent or the `roots`, of a failed turn. `account`: it is parked from now on.
+        """Notify the operator, the parent and those whom a met limit names of a failed turn.
 
         Every fault has a notice, so that the fault is known. `told`: nobody is notified, because an earlier notice has
         said the same, or because the session goes on. `retries`: those in a row that failed before. `compacted`: sm
         has compacted the conversation before.
         """
         text = fault_notice(session, fault, at, retries, compacted=compacted)
-        if account is not None:
-            text += f"; its account {account} is parked: sm accounts"
+        if limit is not None:
+            text += f"; {limit.words}"
         to_operator = Notice(
             tx.mail.new_id("notices"), session.id, None, NoticeKind.FAULT, occasion, text, tx.now
         )
@@ -268,9 +262,10 @@ class Notices:
             return
         await self._tell_operator(tx, session, to_operator, EventType.IDLE)
         parent = notice_recipient(tx, session)
+        roots = () if limit is None else limit.roots
         for recipient in sorted({parent, *roots} - {None, session.id}, key=str):
             other = tx.find(recipient)
-            if account is not None and other is not None and other.account == account:
+            if limit is not None and other is not None and other.account == limit.account:
                 continue  # it would read the notice after the reset, and could do nothing before
             await self.add(tx, session, recipient, NoticeKind.FAULT, f"{occasion}/{recipient}", text, None)
 

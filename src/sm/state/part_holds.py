@@ -39,6 +39,17 @@ def resume_refusal(tx: Transaction, session: Session) -> IllegalState | None:
     return None
 
 
+def postponed(session: Session, open: Open, now: float) -> str | None:
+    """Why the session may start no turn now; None: it may. `now`: seconds since the epoch."""
+    return next((why for _, why in _postponements(session, open, now)), None)
+
+
+def check_not_postponed(tx: Transaction, session: Session, now: float) -> None:
+    """Raise the error for a new session that would have to wait."""
+    for part, why in _postponements(session, tx.mail.open, now):
+        raise tx.part(part).wait_refusal(session, why)
+
+
 async def leave_to_hold(tx: Transaction, session: Session) -> bool:
     """Let the end of its hold end the session's pause. False: nothing holds the session."""
     hold = hold_of(session, tx.find, tx.mail.open)
@@ -59,3 +70,13 @@ def _holds(session: Session, find: Find, open: Open) -> Iterator[tuple[TablePart
         hold = part.hold(session, find, rows)
         if hold is not None:
             yield part, hold
+
+
+def _postponements(
+    session: Session, open: Open, now: float
+) -> Iterator[tuple[TablePart[Any, PartWrites], str]]:
+    part: TablePart[Any, PartWrites]
+    for part in open.parts:
+        why = part.postponed(session, open, now)
+        if why is not None:
+            yield part, why

@@ -48,7 +48,6 @@ from sm.store.rows import (
     encode_json,
     launch_from_json,
 )
-from sm.store.search import SearchReads
 from sm.store.sums import SumReads
 from sm.store.telegram import TelegramReads
 from sm.store.telegram_preferences import PreferenceReads
@@ -136,23 +135,22 @@ class Store:
         self._workspaces: Mapping[str, Workspace] = {}
         self.met: frozenset[Sighting] = frozenset()
         """The parts of a sandbox that this instance has ever met, as on disk."""
-        self._read = functools.partial(rows, reader)
-        self.mail = MailReads(self._read)
-        self.measures = MeasureReads(self._read)
-        self.turn_ends = TurnEndReads(self._read)
-        self.search = SearchReads(self._read)
-        self.records = RecordReads(self._read)
-        self.writable = WritablePathReads(self._read)
+        self.read = functools.partial(rows, reader)
+        self.mail = MailReads(self.read)
+        self.measures = MeasureReads(self.read)
+        self.turn_ends = TurnEndReads(self.read)
+        self.records = RecordReads(self.read)
+        self.writable = WritablePathReads(self.read)
         self._parts = parts
         self.followers: list[SessionFollower] = []
         """Act in each transaction. Parts of the daemon register before the first one."""
         self._part_reads = {part: part.reads(self) for part in self._parts}
-        self.sums = SumReads(self._read)
-        self.telegram = TelegramReads(self._read)
-        self.chat_preferences = PreferenceReads(self._read)
+        self.sums = SumReads(self.read)
+        self.telegram = TelegramReads(self.read)
+        self.chat_preferences = PreferenceReads(self.read)
         self.instance = ""
         self.account_key = b""
-        """The key for digests of logins (`core.accounts`)."""
+        """The key for digests of logins."""
         self.last_seq = 0
         self.effects: asyncio.Queue[Effect] = asyncio.Queue()
         """Committed rows of the outbox, in order."""
@@ -210,17 +208,17 @@ class Store:
         await self._writer.close()
 
     async def _load(self) -> None:
-        for row in await self._read(f"{SESSIONS.select} WHERE removed = 0 ORDER BY created_at, id"):
+        for row in await self.read(f"{SESSIONS.select} WHERE removed = 0 ORDER BY created_at, id"):
             self._put(SESSIONS.load(row))
-        workspaces = await self._read(f"{WORKSPACES.select} ORDER BY slug")
+        workspaces = await self.read(f"{WORKSPACES.select} ORDER BY slug")
         self._workspaces = {row["slug"]: WORKSPACES.load(row) for row in workspaces}
-        last = await self._read("SELECT seq FROM sqlite_sequence WHERE name = 'events'")
+        last = await self.read("SELECT seq FROM sqlite_sequence WHERE name = 'events'")
         self.last_seq = int(last[0][0]) if last else 0
         await self._writer.execute(
             "INSERT OR IGNORE INTO meta (name, value) VALUES ('instance', ?)", (str(uuid.uuid4()),)
         )
-        self.instance = (await self._read("SELECT value FROM meta WHERE name = 'instance'"))[0][0]
-        key = (await self._read("SELECT value FROM meta WHERE name = 'account_key'"))[0][0]
+        self.instance = (await self.read("SELECT value FROM meta WHERE name = 'instance'"))[0][0]
+        key = (await self.read("SELECT value FROM meta WHERE name = 'account_key'"))[0][0]
         self.account_key = bytes.fromhex(key)
         await self._load_met()
         await self.mail.load(self._parts)
@@ -228,10 +226,10 @@ class Store:
             clock.load(self.index.unfinished.values())
 
     async def _load_met(self) -> None:
-        rows = await self._read("SELECT name FROM meta")
+        rows = await self.read("SELECT name FROM meta")
         met = {met for met in Sighting if any(row[0] == _met(met) for row in rows)}
         # Earlier versions of sm kept no such rows, but their sandboxed sessions.
-        if await self._read("SELECT 1 FROM sessions WHERE effective_mode = 'sandboxed' LIMIT 1"):
+        if await self.read("SELECT 1 FROM sessions WHERE effective_mode = 'sandboxed' LIMIT 1"):
             met = {*Sighting}
         self.met = frozenset(met)
 
@@ -457,7 +455,7 @@ class Store:
             values += [await self._seq_at(later(since_time, -_RECORDED_WITHIN_S)), since_time]
         newest = since is None and since_time is None
         order = "DESC" if newest else "ASC"
-        rows = await self._read(
+        rows = await self.read(
             f"{EVENTS.select} WHERE {' AND '.join(where)} ORDER BY seq {order} LIMIT ?", (*values, limit)
         )
         return [EVENTS.load(row) for row in (reversed(rows) if newest else rows)]
@@ -474,7 +472,7 @@ class Store:
         what = "e.session_id, e.type, e.timestamp, json_extract(e.metadata, '$.source') AS source,"
         what += " json_extract(e.metadata, '$.reason') AS reason"
         chosen = "type IN (SELECT value FROM json_each(?))"
-        newest = await self._read(
+        newest = await self.read(
             f"SELECT e.seq, {what} FROM events AS e WHERE seq >= ? AND {chosen}"  # noqa: S608 - constant texts
             " AND session_id IN (SELECT value FROM json_each(?)) ORDER BY seq DESC LIMIT ?",
             (first, types, ids, limit + 1),
@@ -482,7 +480,7 @@ class Store:
         kept = newest[:limit]
         if len(newest) > limit:
             first = newest[limit]["seq"] + 1
-        before = await self._read(
+        before = await self.read(
             f"SELECT {what} FROM json_each(?) AS s JOIN events AS e ON e.seq = (SELECT seq FROM events"  # noqa: S608
             f" WHERE session_id = s.value AND seq < ? AND {chosen} ORDER BY seq DESC LIMIT 1)",
             (ids, first, types),
@@ -499,7 +497,7 @@ class Store:
         low, high = 1, self.last_seq + 1
         while low < high:
             middle = (low + high) // 2
-            rows = await self._read(
+            rows = await self.read(
                 "SELECT seq, timestamp FROM events WHERE seq >= ? ORDER BY seq LIMIT 1", (middle,)
             )
             if rows and rows[0]["timestamp"] < at:
@@ -510,45 +508,45 @@ class Store:
 
     async def removed_endings(self, since: str) -> int:
         """The number of sessions that ended after that time and were removed."""
-        rows = await self._read(
+        rows = await self.read(
             "SELECT count(*) FROM sessions WHERE removed = 1 AND completed_at >= ?", (since,)
         )
         return int(rows[0][0])
 
     async def checkpoints(self, session_id: str, limit: int) -> list[Checkpoint]:
         """The newest `limit` checkpoints of the session, oldest first."""
-        rows = await self._read(
+        rows = await self.read(
             f"{CHECKPOINTS.select} WHERE session_id = ? ORDER BY id DESC LIMIT ?", (session_id, limit)
         )
         return [CHECKPOINTS.load(row) for row in reversed(rows)]
 
     async def launch(self, session_id: str) -> Launch:
-        rows = await self._read("SELECT launch FROM sessions WHERE id = ? AND removed = 0", (session_id,))
+        rows = await self.read("SELECT launch FROM sessions WHERE id = ? AND removed = 0", (session_id,))
         if not rows:
             raise NotFound(f"no such session: {session_id}", "list sessions: sm all")
         return launch_from_json(rows[0][0])
 
     async def shell_limits(self) -> dict[str, int]:
         """The umask and the soft limits of the shell of the last spawn; empty before the first one."""
-        rows = await self._read("SELECT value FROM meta WHERE name = ?", (SHELL_LIMITS,))
+        rows = await self.read("SELECT value FROM meta WHERE name = ?", (SHELL_LIMITS,))
         return decode_json(rows[0][0]) if rows else {}
 
     async def was_told(self, occasion: str) -> bool:
         """True if `Transaction.put_told` has remembered this announcement."""
-        return bool(await self._read("SELECT value FROM meta WHERE name = ?", (TOLD + occasion,)))
+        return bool(await self.read("SELECT value FROM meta WHERE name = ?", (TOLD + occasion,)))
 
     async def spawn_prompt(self, session_id: str) -> str | None:
-        rows = await self._read("SELECT spawn_prompt FROM sessions WHERE id = ?", (session_id,))
+        rows = await self.read("SELECT spawn_prompt FROM sessions WHERE id = ?", (session_id,))
         return rows[0][0] if rows else None
 
     async def effects_in(self, state: str) -> list[Effect]:
         """Rows of the outbox in `state`, in order. New rows arrive in `effects`."""
-        rows = await self._read(f"{OUTBOX.select} WHERE state = ? ORDER BY id", (state,))
+        rows = await self.read(f"{OUTBOX.select} WHERE state = ? ORDER BY id", (state,))
         return [OUTBOX.load(row) for row in rows]
 
     async def last_failure(self, kind: EffectKind) -> tuple[str, str] | None:
         """(session id, reason) of the newest finished effect of this kind, if it failed."""
-        rows = await self._read(
+        rows = await self.read(
             "SELECT session_id, reason FROM outbox WHERE kind = ? AND state IN ('done', 'dead')"
             " ORDER BY id DESC LIMIT 1",
             (kind,),
@@ -565,7 +563,7 @@ class Store:
     async def dead_letters(self, sessions: Collection[str] | None = None) -> int:
         """Count the failed effects and the undelivered messages of these sessions (None: of all)."""
         ids = None if sessions is None else encode_json(list(sessions))
-        rows = await self._read(
+        rows = await self.read(
             "SELECT count(*) FROM outbox WHERE state = 'dead'"
             " AND (?1 IS NULL OR session_id IN (SELECT value FROM json_each(?1)))",
             (ids,),

@@ -5,10 +5,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from sm.core.accounts import Account, Park
 from sm.core.effects import Effect
 from sm.core.messages import Message, Notice
-from sm.core.pairing import Pairing, PairRequest
 from sm.core.requests import Request
 from sm.core.states import MessageState
 from sm.core.telegram import Outgoing, WatchedText
@@ -17,14 +15,10 @@ from sm.errors import NotFound
 from sm.store.connection import Read
 from sm.store.part import Parts, PartWrites, TablePart
 from sm.store.rows import (
-    ACCOUNTS,
     MESSAGES,
     NOTICES,
     OUTBOX,
     OUTGOING,
-    PAIR_REQUESTS,
-    PAIRINGS,
-    PARKS,
     REQUESTS,
     TELEGRAM_TEXTS,
     TIMERS,
@@ -52,16 +46,8 @@ class Open:
     """Pending and taken."""
     timers: Mapping[tuple[str, str], Timer] = field(default_factory=dict)
     """By subject and kind."""
-    accounts: Mapping[str, Account] = field(default_factory=dict)
-    """By name."""
-    parks: Mapping[tuple[str, str], Park] = field(default_factory=dict)
-    """By account and model."""
     outgoing: Mapping[int, Outgoing] = field(default_factory=dict)
     """Calls to Telegram."""
-    pairings: Mapping[str, Pairing] = field(default_factory=dict)
-    """By user."""
-    pair_requests: Mapping[int, PairRequest] = field(default_factory=dict)
-    """In any state. A request that has expired is removed with the next one."""
     texts: Mapping[int, WatchedText] = field(default_factory=dict)
     """Texts from Telegram whose outcome is still to be told, by the number of their message."""
     parts: Parts = field(default_factory=dict)
@@ -302,14 +288,7 @@ class MailReads(MailLookup):
             _by_id(await self._all(NOTICES, "state = 'pending' ORDER BY id")),
             _by_id(await self._all(OUTBOX, "state IN ('pending', 'taken') ORDER BY id")),
             {timer.key: timer for timer in await self._all(TIMERS, "1 ORDER BY due_at")},
-            {account.name: account for account in await self._all(ACCOUNTS, "1 ORDER BY name")},
-            {
-                (park.account, park.model): park
-                for park in await self._all(PARKS, "1 ORDER BY account, model")
-            },
             _by_id(await self._all(OUTGOING, "1 ORDER BY id")),
-            {pairing.user: pairing for pairing in await self._all(PAIRINGS, "1 ORDER BY user")},
-            _by_id(await self._all(PAIR_REQUESTS, "1 ORDER BY id")),
             _by_id(await self._all(TELEGRAM_TEXTS, "1 ORDER BY id")),
             {part: rows for part in parts if (rows := await part.load(self._read))},
         )

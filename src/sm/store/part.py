@@ -1,6 +1,6 @@
 """Tables of capabilities: what the store asks of them, and the rules that the kernel asks for their rows."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
@@ -10,7 +10,8 @@ from sm.core.models import Session
 from sm.core.replacement import replaced
 from sm.core.requests import Request
 from sm.core.states import RequestKind
-from sm.errors import IllegalState
+from sm.core.usage import SaidText
+from sm.errors import IllegalState, SmError
 from sm.store.connection import Read
 from sm.store.migrations import Schema
 
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 Find = Callable[[str], Session | None]
 """Finds a session by its id."""
+OUTPUTS_MAX = 6
+"""How many outputs of a session are kept, the newest ones: each process has one, and restarts begin new ones."""
 Rows = Any
 """The copy of a part's rows in memory. It is never changed in place."""
 
@@ -71,6 +74,18 @@ class PartWrites:
     def forget(self, session_id: str) -> None:
         """Erase the rows of a session that is removed."""
 
+    def follow_said(self, session_id: str, texts: Sequence[SaidText]) -> None:
+        """Follow texts of the agent, which were read from its conversation. The same text may come again."""
+
+    def follow_output(self, session_id: str, began: str, lines: Iterable[str], at: str) -> None:
+        """Follow the output of the process that began at that time, in place of an earlier one of this process.
+
+        `at`: the time of the output.
+        """
+
+    def forget_outputs(self, session_id: str) -> None:
+        """Erase what is kept of the outputs of all processes of the session."""
+
     def binds(self, session: Session) -> bool:
         """True if a limit of the session must go on to bind its children when it ends (`Session.bound_to`)."""
         return False
@@ -94,6 +109,17 @@ class PartWrites:
 
     def resume_refusal(self, session: Session, hold: WorkHold) -> IllegalState:
         """The error for a paused session that a hold of this part keeps from going on."""
+        raise NotImplementedError
+
+    async def keep_paused(self, session: Session) -> IllegalState | None:
+        """Take over the pause of a session that is about to go on.
+
+        Returns the error for a caller who may not end that pause; None: nothing of this part keeps it paused.
+        """
+        return None
+
+    def wait_refusal(self, session: Session, why: str) -> SmError:
+        """The error for a new session that may not wait although it is postponed (`TablePart.postponed`)."""
         raise NotImplementedError
 
 
@@ -122,8 +148,8 @@ class TablePart(Generic[R, W]):
         return parts.get(self, self.empty)
 
     async def load(self, read: Read) -> Rows:
-        """Read the copy of the rows at the start of the daemon."""
-        raise NotImplementedError
+        """Read the copy of the rows at the start of the daemon, if the part has one."""
+        return self.empty
 
     def reads(self, store: "Store") -> R:
         """Reads of the rows as committed."""
@@ -135,6 +161,13 @@ class TablePart(Generic[R, W]):
 
     def hold(self, session: Session, find: Find, rows: Rows) -> WorkHold | None:
         """The hold on the session and on starts of agents below it; None: this capability has none."""
+        return None
+
+    def postponed(self, session: Session, open: "Open", now: float) -> str | None:
+        """Why the session begins no turn now, and its process starts later; None: this part postpones nothing.
+
+        Unlike a hold it refuses nothing. `now`: seconds since the epoch.
+        """
         return None
 
 

@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, fields
 from typing import Any, Generic, TypeVar
 
-from sm.core.accounts import Account, Park, ParkKind
 from sm.core.effects import Effect
 from sm.core.messages import SM_ITSELF, Message, Notice
 from sm.core.models import (
@@ -24,11 +23,9 @@ from sm.core.models import (
     Workspace,
 )
 from sm.core.next_process import Restarts
-from sm.core.pairing import Pairing, PairRequest, PairState
 from sm.core.pauses import Pause
 from sm.core.requests import Answer, Question, Request
 from sm.core.states import (
-    BridgeLevel,
     EventType,
     MessageMode,
     MessageState,
@@ -130,16 +127,6 @@ def encoded_mapping(value: Mapping[str, Any] | None) -> str | None:
 def _trust(text: str) -> TrustLevel:
     # An unknown level must not read as the most trusted one.
     return TrustLevel.DIRECT if text == TrustLevel.DIRECT else TrustLevel.SANDBOXED
-
-
-def _level(text: str) -> BridgeLevel:
-    # As `_trust`. A row makes nobody an owner.
-    return BridgeLevel.DIRECT if text == BridgeLevel.DIRECT else BridgeLevel.SANDBOXED
-
-
-def _park_kind(text: str) -> ParkKind:
-    # A newer version knows more kinds. The operator can end any park.
-    return ParkKind(text) if text in set(ParkKind) else ParkKind.OPERATOR
 
 
 def _outgoing_state(text: str) -> OutgoingState:
@@ -285,10 +272,6 @@ CHECKPOINTS = RowTable(
     encode={"metadata": encoded_mapping},
     decode={"metadata": decode_json},
 )
-ACCOUNTS = RowTable("accounts", Account)
-PAIR_REQUESTS = RowTable("pair_requests", PairRequest, decode={"state": PairState})
-PAIRINGS = RowTable("pairings", Pairing, decode={"level": _level})
-PARKS = RowTable("parks", Park, decode={"kind": _park_kind})
 TIMERS = RowTable("timers", Timer, encode={"data": encoded_mapping}, decode={"data": decode_json})
 OUTBOX = RowTable("outbox", Effect, encode={"payload": encoded_mapping}, decode={"payload": decode_json})
 

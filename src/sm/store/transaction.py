@@ -17,12 +17,10 @@ from sm.core.states import EventType
 from sm.core.statuses import Status
 from sm.core.work_time import track_work
 from sm.errors import IllegalState, InternalError, NotFound, SmError
-from sm.store.accounts import AccountWrites
 from sm.store.connection import Script, Statement
 from sm.store.followers import SessionFollower
 from sm.store.idempotency import IdempotencyKey
 from sm.store.messages import MailWrites, Open
-from sm.store.pairings import PairingWrites
 from sm.store.part import PartWrites, TablePart
 from sm.store.rows import (
     EVENTS,
@@ -36,7 +34,6 @@ from sm.store.rows import (
     insertion,
     launch_to_json,
 )
-from sm.store.search import SearchWrites
 from sm.store.sums import SumReads, SumWrites
 from sm.store.telegram import TelegramWrites
 from sm.store.telegram_preferences import PreferenceWrites
@@ -111,14 +108,11 @@ class Transaction:
         self.measured = MeasureReads(self.read)
         self.sums = SumWrites(self.write, self.write_rows)
         self.summed = SumReads(self.read)
-        self.search = SearchWrites(self.write, self.write_rows)
         self.timers = TimerWrites(self)
         self.turn_ends = TurnEndWrites(self)
-        self.accounts = AccountWrites(self)
         self.telegram = TelegramWrites(self)
         self.chat_preferences = PreferenceWrites(self)
         self.telegram_texts = TextWrites(self)
-        self.pairings = PairingWrites(self)
         self._parts = {part: part.writes(self) for part in parts}
         self.followers = followers
 
@@ -192,6 +186,13 @@ class Transaction:
         """Prepare for another parent of the session, or for another one that binds it."""
         for part in self.parts:
             await part.before_move(session)
+
+    async def keep_paused(self, session: Session) -> IllegalState | None:
+        """As `PartWrites.keep_paused`, of all parts."""
+        for part in self.parts:
+            if (refusal := await part.keep_paused(session)) is not None:
+                return refusal
+        return None
 
     def part(self, part: TablePart[Any, W]) -> W:
         """The tables of one capability."""

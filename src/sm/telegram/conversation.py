@@ -8,7 +8,6 @@ from contextlib import suppress
 
 from sm.config import TelegramSection
 from sm.core.models import Caller, RequestKey
-from sm.core.pairing import telegram_user
 from sm.core.telegram import (
     ANYONE,
     BotMethod,
@@ -21,11 +20,11 @@ from sm.core.telegram import (
     message_object,
     request_object,
     session_object,
+    telegram_user,
 )
 from sm.core.telegram_text import cut, escaped
 from sm.core.timestamps import iso
 from sm.errors import ExternalError, NotPermitted, SmError, StorageFull
-from sm.policy.pairing import EXPIRES_S, PairDecision
 from sm.services import Services
 from sm.telegram.card_steps import reply_to_card
 from sm.telegram.cards import draw, result
@@ -79,7 +78,7 @@ class Conversation:
             return None
         try:
             user = telegram_user(update.user_id)
-            caller = self._services.pairings.caller(user)
+            caller = self._services.users.caller(user)
         except ValueError:
             return None
         except NotPermitted:
@@ -121,26 +120,22 @@ class Conversation:
     # Strangers
 
     async def _stranger(self, update: IncomingUpdate, key: str) -> TelegramChange | None:
-        """Only /start in a private chat asks to be paired. Everything else gets no answer."""
+        """Only /start in a private chat asks for access. Everything else gets no answer."""
         asks = update.kind is UpdateKind.MESSAGE and update.is_private and _first_word(update) == "/start"
         if not (asks and self._section.pairing) or self._is_too_old(update):
             return None
         assert update.user_id is not None
         user = telegram_user(update.user_id)
-        answer = await self._services.pairings.ask(user, update.user_name, RequestKey(key, user))
-        if answer.request is None:
+        answer = await self._services.users.ask(user, update.user_name, RequestKey(key, user))
+        if answer is None:
             return None
-        name = answer.request.name
-        text = f"You are not paired with this sm. Ask its owner to approve request {name}: sm pair approve {name}"
-        calls, buttons = [_answer(update, text)], list[TelegramButton]()
-        if answer.decision is PairDecision.OPEN:
+        calls, buttons = [_answer(update, answer.text)], list[TelegramButton]()
+        if answer.question is not None:
             told = BotReply(
-                f"{answer.request.label or 'A user'} ({user}) asks for access, request {name}. Approve it only if you "
-                "know this number. Approve pairs the user with sandboxed agents only; for more: "
-                f"sm pair approve {name} --trust direct",
-                about=f"pair {name}",
-                buttons=[[NewButton("Approve", f"pair {name}"), NewButton("Deny", f"refuse {name}")]],
-                buttons_s=EXPIRES_S,
+                answer.question.text,
+                about=answer.question.about,
+                buttons=[[NewButton(*button) for button in answer.question.buttons]],
+                buttons_s=answer.question.expires_s,
             )
             for owner in self._section.owner_ids:
                 message = render(told, Place(owner), owner, iso(self._wall()), Need.REQUEST)
@@ -294,7 +289,8 @@ class Conversation:
         failed: SmError | None = None
         reply: BotReply | Redrawn
         try:
-            reply = await BUTTONS[action](call)
+            press = BUTTONS.get(action)  # None: the button of a capability that sm no longer has
+            reply = BotReply(_VOID) if press is None else await press(call)
         except StorageFull:
             raise
         except SmError as error:

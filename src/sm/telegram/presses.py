@@ -1,9 +1,12 @@
 """The actions of buttons. Who may do them is decided at the press."""
 
 from collections.abc import Mapping
+from functools import partial
 
+from sm.core.capability_parts import capability_parts
 from sm.core.labels import label
-from sm.core.text import folded
+from sm.kernel import OperationCall
+from sm.operations import Operation
 from sm.requests.answers import RequestReply
 from sm.telegram import card_steps
 from sm.telegram.command_call import CommandCall, PressHandler
@@ -28,14 +31,17 @@ async def press_kill(call: CommandCall) -> BotReply:
     return BotReply("\n".join(f"{label(session)} was killed" for session in killed) or "already ended")
 
 
-async def press_pair(call: CommandCall) -> BotReply:
-    done = await call.services.pairings.approve(call.caller, call.rest, None, None, call.key)
-    return BotReply(f"Paired {done.user} ({folded(done.label, 80)}) as {done.level}")
+def _operation_presses() -> dict[str, PressHandler]:
+    """The buttons of operations of capabilities."""
+    operations = [o for part in capability_parts("operations") for o in part.OPERATIONS]
+    return {o.button: partial(_press_operation, o) for o in operations if o.button}
 
 
-async def press_refuse(call: CommandCall) -> BotReply:
-    done = await call.services.pairings.deny(call.caller, call.rest, call.key)
-    return BotReply(f"Denied {done.user} ({folded(done.label, 80)})")
+async def _press_operation(operation: Operation, call: CommandCall) -> BotReply:
+    use_case = call.services.use_cases[operation]
+    arguments = None if operation.arguments is None else operation.arguments()
+    result = await use_case(OperationCall(call.caller, call.rest, arguments, call.key))
+    return BotReply("Done." if operation.done is None else operation.done(result))
 
 
 BUTTONS: Mapping[str, PressHandler] = {
@@ -51,6 +57,5 @@ BUTTONS: Mapping[str, PressHandler] = {
     "kill": press_kill,
     "unarchive": press_unarchive,
     "restore": press_restore,
-    "pair": press_pair,
-    "refuse": press_refuse,
+    **_operation_presses(),
 }

@@ -12,7 +12,6 @@ from typing import Any
 
 from sm.config import TelegramSection
 from sm.core.models import Event, Session
-from sm.core.pairing import telegram_user
 from sm.core.requests import Request
 from sm.core.states import CallerKind, EventType, TrustLevel
 from sm.core.telegram import (
@@ -24,6 +23,7 @@ from sm.core.telegram import (
     TelegramChange,
     request_object,
     session_object,
+    telegram_user,
 )
 from sm.core.telegram_threads import Topic
 from sm.core.text import folded
@@ -165,7 +165,7 @@ class EventReports:
 
     async def _find(self, name: str) -> Request | None:
         for owner in self._section.owner_ids[:1]:  # an owner sees every request
-            caller = self._services.pairings.caller(telegram_user(owner))
+            caller = self._services.users.caller(telegram_user(owner))
             try:
                 return await self._services.requests.find(caller, name)
             except NotFound:

@@ -90,7 +90,7 @@ class TextOutcomes:
 
     async def _tell(self, text: WatchedText) -> None:
         try:
-            caller = self._services.pairings.caller(text.user)
+            caller = self._services.users.caller(text.user)
             message = await self._services.messages.read(caller, text.id)
         except (NotPermitted, NotFound):  # the user was revoked, or the session removed
             await self._services.telegram.tell(text, [], is_over=True)

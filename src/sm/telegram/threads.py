@@ -11,8 +11,7 @@ from typing import Any
 from sm.config import TelegramSection
 from sm.core.labels import label
 from sm.core.models import BridgeUser, Session, ancestors
-from sm.core.pairing import telegram_user
-from sm.core.telegram import ANYONE, session_object
+from sm.core.telegram import ANYONE, session_object, telegram_user
 from sm.core.telegram_threads import TOPIC
 from sm.errors import NotPermitted
 from sm.policy.access import visible
@@ -63,7 +62,7 @@ class Threads:
         for number in self._services.telegram.users:
             if number in chats and number not in self._forum.owners:
                 try:
-                    user = self._services.pairings.caller(telegram_user(number)).user
+                    user = self._services.users.caller(telegram_user(number)).user
                 except NotPermitted:  # revoked at this moment
                     continue
                 if user is not None and visible(user, session):

@@ -102,17 +102,5 @@ class ConfigView:
 
 
 @dataclass(frozen=True, slots=True)
-class ArchivesView:
-    """The room that all archives take, at the last look."""
-
-    bytes: int | None
-    """null: the daemon has not looked yet."""
-    keep_days: int | None
-    max_mb: int | None
-    held: int
-    """Archives that are due, but kept until the notice of their deletion is a day old."""
-
-
-@dataclass(frozen=True, slots=True)
 class StoppedView:
     killed: list[str]

@@ -1,9 +1,27 @@
-"""The JSON objects in the answer of the route of the search."""
+"""Found texts in answers."""
 
 from dataclasses import dataclass
 
-from sm.core.search_types import SearchType
+from sm.core.statuses import Tolerant
 from sm.wire_types.fields import Time
+
+
+class SearchType(Tolerant):
+    """The values are stored in the database, so they never change."""
+
+    PROMPT = "prompt"
+    MESSAGE = "message"
+    TEXT = "text"
+    """A text of the agent in its conversation."""
+    TOOL = "tool"
+    """A use of a tool with its arguments."""
+    REQUEST = "request"
+    CHECKPOINT = "checkpoint"
+    NOTE = "note"
+    RESULT = "result"
+    """The message of a completion."""
+    TERMINAL = "terminal"
+    """The output of a session that has ended."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,6 @@ from sm.api.body import Body
 from sm.api.context import ApiRequest
 from sm.api.query import Query, WorkspaceName
 from sm.api.route import RouteTable
-from sm.api.routes.accounts import account_view
 from sm.api.views import build_view
 from sm.core.attention import Attention, attention
 from sm.core.lifecycle import is_live
@@ -77,6 +76,7 @@ async def status(request: ApiRequest, query: StatusQuery) -> StatusOverview:
     tmux_silent = [s for s in sorted(services.monitor.tmux_silent) if ids is None or s in ids]
     engine_silent = [s for s in sorted(services.monitor.engine_silent) if ids is None or s in ids]
     has_cgroups, reason = await services.leftovers.cgroups()
+    added = {field.name: await field.value() for field in services.status_fields} if operator else {}
     return StatusOverview(
         daemon=_daemon(services.daemon),
         terminal_server=services.daemon.terminal_server() if operator else None,
@@ -94,7 +94,7 @@ async def status(request: ApiRequest, query: StatusQuery) -> StatusOverview:
         warnings=sum(field.signs(s.id) for field in services.fields for s in seen),
         inbox=len(inbox),
         inbox_lines=lines[:_STATUS_LINES],
-        parked=[account_view(a) for a in await services.accounts.parked()] if operator else [],
+        parked=added.get("parked", []),
         programs=services.programs.lines() if operator else [],
         trouble=[
             *services.daemon.trouble(),

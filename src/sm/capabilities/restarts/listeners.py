@@ -5,11 +5,13 @@ from dataclasses import dataclass, replace
 from sm.capabilities.restarts.rules import after_end, restarts_of
 from sm.capabilities.restarts.settings import AgentRestart
 from sm.config import AgentConfig
-from sm.core.models import Exit, Session, Signal, SpawnRequest
+from sm.core.models import Exit, Launch, Session, Signal, SpawnRequest
 from sm.core.next_process import GiveUp, Restart, Restarts
 from sm.core.states import EventType
 from sm.core.warnings import Sign, WarningKind
 from sm.core.wording import subject
+from sm.providers.base import Provider
+from sm.sandboxes.home import ContainerHome
 from sm.sessions.spawn_parts import SpawnAddition, SpawnPart
 from sm.state.next_process import EndRule
 from sm.state.signs import show_sign
@@ -22,7 +24,9 @@ class SpawnRestarts(SpawnAddition):
 
     restarts: Restarts | None
 
-    def added_to(self, session: Session) -> Session:
+    async def complete(
+        self, session: Session, provider: Provider, launch: Launch, home: ContainerHome | None
+    ) -> Session:
         return replace(session, restarts=self.restarts)
 
 

@@ -25,10 +25,10 @@ from datetime import UTC, datetime
 
 import click
 
+from sm.capabilities.digest.screen import digest_lines
 from sm.cli.call import Call, json_option
 from sm.cli.display.output import print_json, print_lines
 from sm.cli.options import workspace_option
-from sm.core.digest_lines import digest_lines
 from sm.wire import encode
 
 _HEIGHT, _WIDTH = 40, 160

@@ -19,8 +19,8 @@ from sm.cli.call import Call, json_option
 from sm.cli.display.output import Table, now
 from sm.cli.options import number_option
 from sm.core.lines import JsonObject, clock, line
-from sm.core.search_types import SearchType
 from sm.core.session_lines import label
+from sm.wire_types.search import SearchType
 
 
 @click.command(help=__doc__)

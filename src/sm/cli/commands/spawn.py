@@ -240,7 +240,7 @@ def _post(client: Client, body: dict[str, Any], timeout_s: float, *, ask: bool) 
                 raise
             from sm.cli.setup_questions import answer
 
-            if not answer(error):
+            if not answer(error, body["agent_type"]):
                 raise
             answered.add(error.code)
 

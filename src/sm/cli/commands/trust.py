@@ -25,24 +25,25 @@ Examples:
   sm trust --bypass
 """
 
+import itertools
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 import click
 
 from sm.cli.agreements import agree, is_interactive, pending
 from sm.cli.call import Call, json_option
 from sm.cli.selection import agrees
-from sm.cli.setup_questions import find_setup, show_effects
+from sm.cli.setup_questions import find_setups, show_effects
 from sm.client.http import Client, session_path, workspace_path
 from sm.core.lines import JsonObject, line
-from sm.errors import IllegalState, InvalidPath, NotPermitted, SmError, UsageError
+from sm.errors import IllegalState, InvalidPath, NotPermitted, ProgramMissing, SmError, UsageError
 
 TYPE_CHECKING = False  # see wire.py
 if TYPE_CHECKING:
     from sm.cli.instance import Instance
-    from sm.providers.base import TrustEntry
+    from sm.providers.base import Setup, TrustEntry
 
 _NEXT_DIALOG_WITHIN_S = 25.0
 """How long to wait for the dialog after an answered one. The daemon reads the screen of a starting agent every 15 s."""
@@ -60,18 +61,18 @@ def command(directory: str | None, bypass: bool, yes: bool, call: Call) -> None:
     if directory is None and not bypass:
         raise UsageError("PATH is missing", "trust the current directory: sm trust .")
     path = None if directory is None else _directory(directory)
-    provider, setup = find_setup(call.instance)
-    lines = []
+    setups = find_setups(call.instance)
+    lines: list[str] = []
     if bypass:
-        result = setup.accept_bypass(os.environ)
-        verb = "may now" if result.changed else "may already"
-        lines.append(f"agents of {provider} {verb} bypass permissions (in {line(result.file, 4096)})")
+        results = _of_installed(setups, lambda setup: setup.accept_bypass(os.environ))
+        lines += itertools.starmap(_accepted, results.items())
     if path is not None:
-        effects = show_effects(provider, setup, path)
-        if effects and not yes and is_interactive() and not agrees(f"Trust {line(path, 4096)}?"):
+        effects = [show_effects(provider, setup, path) for provider, setup in setups.items()]
+        if any(effects) and not yes and is_interactive() and not agrees(f"Trust {line(path, 4096)}?"):
             raise IllegalState(f"{path} is not trusted: you did not agree")
-        result = setup.trust(os.environ, path)
-        lines.append(_trusted(provider, path, result))
+        results = _of_installed(setups, lambda setup: setup.trust(os.environ, path))
+        lines += (_trusted(provider, path, result) for provider, result in results.items())
+    result = max(results.values(), key=lambda result: result.changed)
     answered = _answer_waiting(call.instance, path, bypass=bypass)
     lines += [f"{line(r['name'] or '-')} ({r['session_id']}) goes on ({r['request_id']})" for r in answered]
     answer = {
@@ -130,6 +131,27 @@ def _covers(request: JsonObject, path: str | None, bypass: bool) -> bool:
             return bypass
         case _:
             return False
+
+
+def _of_installed(
+    setups: "Mapping[str, Setup]", act: "Callable[[Setup], TrustEntry]"
+) -> "dict[str, TrustEntry]":
+    """Act for every agent CLI. Raises ProgramMissing if none is installed."""
+    results: dict[str, TrustEntry] = {}
+    missing = None
+    for provider, setup in setups.items():
+        try:
+            results[provider] = act(setup)
+        except ProgramMissing as error:
+            missing = missing or error
+    if missing is not None and not results:
+        raise missing
+    return results
+
+
+def _accepted(provider: str, result: "TrustEntry") -> str:
+    verb = "may now" if result.changed else "may already"
+    return f"agents of {provider} {verb} bypass permissions (in {line(result.file, 4096)})"
 
 
 def _trusted(provider: str, path: str, result: "TrustEntry") -> str:

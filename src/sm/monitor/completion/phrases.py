@@ -3,14 +3,18 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from sm.monitor.completion.message import Sentence
-from sm.monitor.completion.phrase_index import index
-from sm.monitor.completion.words import Words
+from sm.monitor.completion.words import KINDS, Words
 
 _CLAUSE_END = re.compile(r"[,;:.!?()，；：。！？、،؛|–—]+|\bbut\b|\baber\b|\bmais\b|\bpero\b")
 _CLAIMS = frozenset({"done", "work"})
-_WORD = re.compile(r"\w+")
+_BLANK = re.compile(r"\[(?:\\.|[^\]])*\]| [*?]?")
+_SEARCHED = tuple(kind for kind in KINDS if kind != "inquiry")
+"""Kinds of phrases in sentences."""
+_PHRASE = 1
+"""The group of an expression that holds the phrase."""
 
 Matches = Mapping[str, Sequence[re.Match[str]]]
 """Phrases in a sentence, by kind, in the order of their places."""
@@ -43,7 +47,7 @@ class Phrases:
             for _, matches in known.get(sentence.words) or self._search(sentence.words):
                 if kind in matches:
                     for found in matches[kind]:
-                        yield Found(sentence, found.start(), found.end())
+                        yield Found(sentence, found.start(), found.end(_PHRASE))
 
     def claims(self, kind: str, sentences: Sequence[Sentence]) -> Iterator[Found]:
         """Like `find`, without the phrases that a word of their clause takes back, such as `not` or `once`."""
@@ -51,7 +55,7 @@ class Phrases:
             for words, matches in self._found.get(sentence.words) or self._search(sentence.words):
                 for found in matches.get(kind, ()):
                     if not _is_taken_back(words, matches, sentence.words, found):
-                        yield Found(sentence, found.start(), found.end())
+                        yield Found(sentence, found.start(), found.end(_PHRASE))
 
     def first(self, sentence: Sentence) -> Mapping[str, int]:
         """The kinds of phrases in the sentence, each with the place of its first phrase. Like `claims` for claims."""
@@ -72,37 +76,27 @@ class Phrases:
 
 def is_inquiry(languages: Sequence[Words], task: str) -> bool:
     """Detect a task in lower case that asks for a text."""
-    return any(index(words).inquiry.match(task) for words in languages)
+    return any(_expression(words, "inquiry").match(task) for words in languages)
+
+
+@cache
+def _expression(words: Words, kind: str) -> re.Pattern[str]:
+    """Compile all phrases of one kind. Of those that match at a place, the first of the list is found."""
+    choices = "|".join(_BLANK.sub(_any_blanks, phrase) for phrase in words.phrases(kind)) or "(?!)"
+    if not words.whole_words:
+        return re.compile(f"({choices})")
+    # The look-ahead consumes nothing, so phrases that begin at different words may overlap.
+    return re.compile(rf"(?<!\w)(?=((?:{choices})(?!\w)))")
+
+
+def _any_blanks(part: re.Match[str]) -> str:
+    """A blank of a phrase stands for one or more in the sentence; code and quotes leave many."""
+    return {" ": " +", " ?": " *"}.get(part.group(), part.group())
 
 
 def _matches(words: Words, text: str) -> Matches:
     """Every phrase in the sentence `text`."""
-    phrases = index(words)
-    found: dict[str, list[re.Match[str]]] = {}
-    first = _WORD.match(text)
-    wide = "  " in text
-    for kind, match, texts in phrases.begins.always if first is None else phrases.begins.of(first[0]):
-        if text.startswith(texts) or wide:
-            matched = match(text, 0)
-            if matched is not None:
-                found.setdefault(kind, []).append(matched)
-    if phrases.words is not None:
-        tried = phrases.words.of
-        for word in _WORD.finditer(text):
-            start = word.start()
-            for kind, match, texts in tried(word[0]):
-                if text.startswith(texts, start) or wide:
-                    matched = match(text, start)
-                    if matched is not None:
-                        found.setdefault(kind, []).append(matched)
-    for kind, needed, expression in phrases.anywhere:
-        for part in needed:
-            if part in text:
-                others = list(expression.finditer(text))
-                if others:
-                    found[kind] = sorted([*found.get(kind, ()), *others], key=re.Match.start)
-                break
-    return found
+    return {kind: found for kind in _SEARCHED if (found := list(_expression(words, kind).finditer(text)))}
 
 
 def _is_taken_back(words: Words, matches: Matches, text: str, found: re.Match[str]) -> bool:
@@ -113,12 +107,13 @@ def _is_taken_back(words: Words, matches: Matches, text: str, found: re.Match[st
     begin = 0
     for mark in _CLAUSE_END.finditer(text, 0, found.start()):
         begin = mark.end()
-    end = found.end()
+    end = found.end(_PHRASE)
     if words.negates_behind:
         behind = _CLAUSE_END.search(text, end)
         end = behind.start() if behind is not None else len(text)
     return any(
-        begin <= word.start() < end and (word.start() < found.start() or word.group() not in _PART_OF_SUCCESS)
+        begin <= word.start() < end
+        and (word.start() < found.start() or word.group(_PHRASE) not in _PART_OF_SUCCESS)
         for word in unless
     )
 

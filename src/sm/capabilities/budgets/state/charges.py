@@ -38,7 +38,6 @@ from sm.core.timers import Timer
 from sm.core.timestamps import later
 from sm.core.usage import Usage
 from sm.providers.base import Provider
-from sm.state.accounts import leave_to_account
 from sm.state.followers import UsageFollower
 from sm.state.messages import send
 from sm.state.notices import Notices, notice_recipient
@@ -403,8 +402,8 @@ class Budgets(SessionFollower, UsageFollower):
                 send(tx, session.id, SM_ITSELF, ADDED)
 
     async def _resume(self, tx: Transaction, session: Session, by: str) -> Session:
-        """End the pause of a session. It stays paused while a person has paused its account."""
-        if await leave_to_account(tx, session):
+        """End the pause of a session. It stays paused for another cause, such as its paused account."""
+        if await tx.keep_paused(session) is not None:
             return tx.session(session.id)
         return await self._pauses.resume(tx, session, by)
 

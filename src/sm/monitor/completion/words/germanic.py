@@ -72,13 +72,6 @@ GERMAN = Words(
         (?:keine?n?|ohne) (?:\w+ )?(?:zugriff|berechtigung|rechte|zugang|
             zugangsdaten)(?= *[^\w ]| *$| auf| für| zu)
     """,
-    hedge=r"""
-        (?:sollte|müsste|dürfte)n? (?:\w+ ){0,5}(?:funktionieren|gehen|klappen|laufen|behoben|gewesen|
-            passen|erledigt|genügen|reichen|beheben|weg|sein);
-        (?:vermutlich|wahrscheinlich|hoffentlich|theoretisch|möglicherweise|eventuell|vielleicht)(?! möchte);
-        nicht (?:\w+ )?(?:getestet|geprüft|verifiziert|ausgeführt|testen|prüfen);
-        getestet habe ich (?:\w+ )*nicht; ungetestet; ich (?:denke|glaube|hoffe|vermute); scheint
-    """,
     ask=r"""
         (?:bitte )?(?:sag|sagen sie|gib|teile|teilen sie|lass)e? (?:mir|mich|
             uns) (?:bitte |bescheid, |kurz |wissen, )*(?:welche\w*|wie|ob|was|wo|wann|wer);
@@ -136,11 +129,6 @@ DUTCH = Words(
         kan (?:ik )?(?:nu |hier |zo )*niet (?:verder|doorgaan); geblokkeerd(?= *[^\w ]| *$);
         (?:geen|zonder|mis|ontbreekt|ontbreken) (?:\w+ )?(?:toegang|rechten|toestemming|inloggegevens|
             wachtwoord|token)
-    """,
-    hedge=r"""
-        zou (?:\w+ ){0,4}moeten (?:\w+ )?(?:werken|zijn|lukken|oplossen|kloppen);
-        (?:waarschijnlijk|hopelijk|vermoedelijk|misschien|theoretisch);
-        niet (?:\w+ )?(?:getest|gecontroleerd|kunnen testen); ongetest; ik denk; ik geloof; lijkt te
     """,
     ask=r"""
         (?:laat (?:me|mij|het me) (?:even |maar )?weten|zeg (?:me|maar)|vertel me) (?:welke|wat|hoe|of|wie|
@@ -200,11 +188,6 @@ SCANDINAVIAN = Words(
         kan (?:jag |jeg )?(?:inte|ikke) (?:fortsätta|fortsette|fortsætte|gå vidare); blockerad; blokkert;
         blokeret;
         (?:saknar|mangler) (?:\w+ )?(?:behörighet\w*|åtkomst|tilgang|adgang|rettigheter|tillatelse|lösenord)
-    """,
-    hedge=r"""
-        (?:borde|bör|burde|bør|skulle) (?:\w+ ){0,3}(?:fungera|fungere|virke|funka|vara|være);
-        (?:förmodligen|troligen|sannsynligvis|sandsynligvis|förhoppningsvis|forhåpentligvis|forhåbentlig|
-            kanske|kanskje|måske); (?:inte|ikke) (?:\w+ )?(?:testat|testet|prøvd|afprøvet); jag tror; jeg tror
     """,
     ask=r"""
         (?:vill du|vil du|ska jag|skal jeg|bør jeg|önskar du)(?=.{0,200}\?);

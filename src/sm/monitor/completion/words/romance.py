@@ -57,13 +57,6 @@ FRENCH = Words(
         (?:pas|aucun|sans) (?:d'|l'|les? )?(?:accès|droits?|permission|
             autorisation)(?= *[^\w ]| *$| au?x?| de| pour)
     """,
-    hedge=r"""
-        (?:devrait|devraient) (?:\w+ ){0,3}(?:marcher|fonctionner|être|suffire|aller|passer|corriger|résoudre);
-        (?:probablement|sans doute|normalement|peut-être|en théorie|espérons|j'espère|je pense|je crois|
-            il semble|semble);
-        (?:pas|sans) (?:pu |encore |l'avoir |été )*(?:tester|testée?s?|vérifiée?s?|vérifier|exécuter); à tester;
-        non testé
-    """,
     ask=r"""
         (?:dites|dis|indiquez|précisez|faites|fais)-?(?:moi)? (?:savoir )?(?:ce que|quel\w*|lequel|laquelle|
             si je (?:dois|peux)|comment|où|qui)(?! vous souhaitez aussi);
@@ -212,11 +205,6 @@ PORTUGUESE = Words(
         (?:preciso de|faltam?|sem|não tenho) (?:\w+ ){0,2}(?:permissão|permissões|acesso|credenciais|senha|
             autorização|chave)
     """,
-    hedge=r"""
-        (?:deve|deveria|devem) (?:\w+ ){0,2}(?:funcionar|estar|resolver|bastar|passar|ser|corrigir);
-        (?:provavelmente|talvez|em teoria|supostamente|espero que|acho que|acredito|parece);
-        (?:não|sem) (?:\w+ ){0,2}(?:testei|testar|testad[oa]|verifiquei|verificar)
-    """,
     ask=r"""
         (?:me )?(?:diga|avise|informe|confirme|indique)(?:-me|me)?(?: por favor)? (?:qual|o que|se (?:devo|
             posso|é)|como|onde); (?:por favor,? )?(?:confirme|escolha|decida)(?= |\W);
@@ -274,12 +262,6 @@ ITALIAN = Words(
         bloccat[oa](?= *[^\w ]| *$| da); non posso (?:continuare|procedere|proseguire|andare avanti);
         (?:mi servono|servono|mancano|manca|senza|non ho) (?:\w+ ){0,3}(?:credenziali|accesso|permess[oi]|
             password|autorizzazion[ei]|diritti)
-    """,
-    hedge=r"""
-        non so(?= *[.,;]| *$); non (?:ho|avevo) [^.;]{0,40}per (?:provar|testar|verificar)\w+;
-        dovrebbe(?:ro)? (?:\w+ ){0,3}(?:funzionare|essere|andare|bastare|passare|risolvere);
-        (?:probabilmente|forse|in teoria|presumibilmente|spero|credo|penso|sembra);
-        (?:non|senza) (?:\w+ ){0,3}(?:testato|testare|verificato|verificare|averlo testato|provato)
     """,
     ask=r"""
         (?:dimmi|mi dica|fammi sapere|fatemi sapere|indicami|indica)(?: per favore)? (?:quale|cosa|

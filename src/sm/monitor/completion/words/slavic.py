@@ -51,14 +51,6 @@ RUSSIAN = Words(
         (?:нужен|нужны|требуется|требуются|не хватает) (?:\w+ ){0,2}(?:доступ|доступа|права|прав|пароль|
             ключ|учётные|учетные|разрешение)
     """,
-    hedge=r"""
-        (?:должно|должен|должна|должны) (?:\w+ ){0,2}(?:работать|заработать|помочь|быть|хватить|пройти|
-            исправить);
-        (?:наверное|вероятно|возможно|скорее всего|надеюсь|думаю|кажется|похоже|видимо|теоретически|
-            предположительно);
-        не (?:\w+ )?(?:проверял\w*|проверен\w*|тестировал\w*|протестирован\w*|проверить|протестировать|
-            запускал\w*)
-    """,
     ask=r"""
         (?:подскажите|подскажи|скажите|скажи|сообщите|сообщи|уточните|уточни|подтвердите|подтверди|выберите|
             выбери|решите|реши)(?:,? пожалуйста)?(?! если| когда);
@@ -100,11 +92,6 @@ UKRAINIAN = Words(
     """,
     failing="(?:досі|все ще) (?:падає|падають|не працює|не проходять); (?:падає|падають)",
     blocked=r"не можу (?:продовжити|продовжувати); заблоковано; немає (?:\w+ )?(?:доступу|прав|дозволу)",
-    hedge=r"""
-        (?:має|повинно|повинен|мало б) (?:\w+ )?(?:працювати|запрацювати|допомогти|бути);
-        (?:мабуть|ймовірно|можливо|сподіваюсь|сподіваюся|здається|напевно);
-        не (?:\w+ )?(?:перевіряв\w*|перевірено|тестував\w*|перевірити)
-    """,
     ask=r"""
         (?:підкажіть|підкажи|скажіть|скажи|уточніть|підтвердіть|підтвердь|оберіть|обери|виберіть|
             вибери)(?:,? будь ласка)?(?! якщо);
@@ -160,12 +147,6 @@ POLISH = Words(
         (?:brak|nie mam|potrzebuję|brakuje)(?: mi)? (?:\w+ )?(?:dostępu|uprawnień|hasła|klucza|tokenu|
             danych logowania)
     """,
-    hedge=r"""
-        powin(?:no|ien|na|ny) (?:\w+ ){0,2}(?:działać|zadziałać|być|pomóc|wystarczyć|przejść|naprawić);
-        (?:prawdopodobnie|chyba|pewnie|może|mam nadzieję|wydaje się|myślę|teoretycznie|zapewne);
-        nie (?:\w+ )?(?:testowałem|testowałam|przetestowałem|sprawdziłem|sprawdziłam|przetestowan\w+|
-            sprawdzon\w+)
-    """,
     ask=r"""
         (?:powiedz|daj znać|napisz|wskaż)(?: mi)?(?: proszę)?,? (?:któr\w+|co|jak|czy|gdzie);
         (?:proszę )?(?:potwierdź|wybierz|zdecyduj|potwierdzić|wybrać|o (?:decyzję|potwierdzenie|odpowiedź));
@@ -220,11 +201,6 @@ CZECH = Words(
     blocked=r"""
         nemohu (?:pokračovat|dál); nemůžu (?:pokračovat|dál);
         (?:nemám|chybí|potřebuji) (?:mi )?(?:\w+ )?(?:přístup|oprávnění|heslo|klíč|práva|přihlašovací)
-    """,
-    hedge=r"""
-        (?:mělo|měl|měla|měly) by (?:\w+ ){0,2}(?:fungovat|být|stačit|pomoci|projít);
-        (?:pravděpodobně|snad|možná|asi|doufám|zřejmě|teoreticky|zdá se|myslím);
-        ne(?:otestoval|testoval|ověřil|vyzkoušel)\w*
     """,
     ask=r"""
         (?:řekni|řekněte|dej vědět|dejte vědět|napiš|napište)(?: mi)?(?: prosím)?,? (?:kter\w+|co|jak|zda|

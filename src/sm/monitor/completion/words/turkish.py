@@ -41,11 +41,6 @@ TURKISH = Words(
         devam edemiyorum; devam edemem; ilerleyemiyorum; engellendi\w*(?= *[^\w ]| *$);
         (?:yetkim|iznim|erişimim|şifrem|izin|yetki|erişim) (?:yok|gerekli|gerekiyor)
     """,
-    hedge=r"""
-        \w*(?:ması|mesi) (?:gerekir|gerek|gerekiyor|lazım); \w+malı(?= *[^\w ]| *$); \w+meli(?= *[^\w ]| *$);
-        (?:muhtemelen|galiba|umarım|belki|sanırım|teoride|herhalde|gibi görünüyor);
-        test (?:etmedim|edemedim|edilmedi); denemedim
-    """,
     ask=r"""
         (?:lütfen )?(?:onaylayın|onaylar mısın\w*|seçin|seç|belirtin|bildirin|söyleyin|söyle|
             karar verin)(?= *[^\w ]| *$);

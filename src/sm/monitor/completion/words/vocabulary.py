@@ -30,7 +30,7 @@ class Words:
     blocked: str = ""
     """An obstacle that the agent cannot remove."""
     hedge: str = ""
-    """The agent has not seen that its work has the wanted effect."""
+    """The agent has not seen that its work has the wanted effect. Empty: the model alone does as well."""
     ask: str = ""
     """A request for a decision or an answer, without a question mark too."""
     offer: str = ""

@@ -1,0 +1,53 @@
+"""The operations of accounts. Standard library alone; `operations.accounts` carries them out."""
+
+from dataclasses import dataclass
+
+from sm.operations import Operation
+from sm.wire_types.accounts import AccountView, ResumedView
+
+_TARGET = "The name of an account."
+
+
+@dataclass(frozen=True, slots=True)
+class AccountPause:
+    """How to pause an account."""
+
+    soft: bool | None = None
+    """Pause no session: what is under way goes on."""
+    wait_s: float | None = None
+    """How long to wait until nothing spends any more, at most 3600; null: 10."""
+
+
+LIST = Operation(
+    "accounts",
+    "List the accounts that turns of agents are charged to.",
+    "GET",
+    "/v1/accounts",
+    list[AccountView],
+    agents=False,
+    command="accounts",
+)
+PAUSE = Operation(
+    "pause_account",
+    "Park an account, and pause its live sessions: they spend nothing until it is resumed.",
+    "POST",
+    "/v1/accounts/{name}/pause",
+    list[AccountView],
+    AccountPause,
+    target=_TARGET,
+    agents=False,
+    takes_key=False,
+    command="pause --account NAME",
+)
+RESUME = Operation(
+    "resume_account",
+    "End the parks of an account: its sessions go on, one after the other.",
+    "POST",
+    "/v1/accounts/{name}/resume",
+    ResumedView,
+    target=_TARGET,
+    agents=False,
+    takes_key=False,
+    command="resume --account NAME",
+)
+OPERATIONS = (LIST, PAUSE, RESUME)

@@ -1,0 +1,1 @@
+"""Archives: what an ended session did, in a directory of its own, until it is too old."""

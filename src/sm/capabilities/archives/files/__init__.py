@@ -1,0 +1,1 @@
+"""The files of an archive. Every function blocks."""

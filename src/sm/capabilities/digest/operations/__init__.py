@@ -1,0 +1,30 @@
+"""The operation of the digest. Standard library alone; `operations.digests` carries it out."""
+
+from dataclasses import dataclass
+
+from sm.operations import Operation
+from sm.wire_types.digest import DigestView
+from sm.wire_types.fields import Time
+
+
+@dataclass(frozen=True, slots=True)
+class DigestPeriod:
+    """The time and the sessions of a digest."""
+
+    since: Time | None = None
+    """Null: 12 hours ago."""
+    workspace: str | None = None
+    """Only members of this workspace (a slug); `-`: of no workspace."""
+
+
+SHOW = Operation(
+    "digest",
+    "Show what happened since a time, worst first.",
+    "GET",
+    "/v1/digest",
+    DigestView,
+    DigestPeriod,
+    command="digest",
+    fields={"workspace": {"minLength": 1}},
+)
+OPERATIONS = (SHOW,)

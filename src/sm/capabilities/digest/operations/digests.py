@@ -1,0 +1,166 @@
+"""Composes the digest of a time for its readers, and sends it to the operator at a time of the day."""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+from datetime import time as time_of_day
+
+from sm.capabilities.digest.model import DigestTimer
+from sm.capabilities.digest.operations import DigestPeriod
+from sm.capabilities.digest.rules import (
+    ended_entries,
+    live_entries,
+    request_entries,
+    spending,
+    warning_entries,
+)
+from sm.capabilities.digest.screen import digest_lines
+from sm.config import Config
+from sm.core.lifecycle import is_ended
+from sm.core.local_times import next_local_time
+from sm.core.models import OPERATOR, Caller, Session
+from sm.core.states import EventType
+from sm.core.timers import Timer
+from sm.core.timestamps import iso
+from sm.errors import StorageFull
+from sm.kernel import OperationCall
+from sm.monitor.monitor import Monitor
+from sm.policy.access import is_unrestricted, visible
+from sm.requests.answers import Requests
+from sm.sessions.manager import Manager
+from sm.sessions.session_fields import SessionField
+from sm.sessions.workspaces import Workspaces
+from sm.state.announcements import announce
+from sm.store import Store, Transaction
+from sm.wire_types.digest import DigestView
+
+log = logging.getLogger(__name__)
+
+_SUBJECT = "digest"
+_DEFAULT_S = 12 * 3600.0
+_DAY_S = 86_400.0
+_EVENTS_MAX = 10_000
+_HEIGHT, _WIDTH = 40, 160
+_PAUSE_S = 5.0
+
+
+class Digests:
+    """Reads digests. With `notify.digest_at`, sends one each day: to the inbox, command, webhooks and owners' chats."""
+
+    def __init__(
+        self,
+        config: Config,
+        store: Store,
+        manager: Manager,
+        workspaces: Workspaces,
+        requests: Requests,
+        monitor: Monitor,
+        fields: Sequence[SessionField],
+    ) -> None:
+        self._config = config
+        self._notify = config.notify
+        self._reconfigured = asyncio.Event()
+        self._store = store
+        self._manager = manager
+        self._workspaces = workspaces
+        self._requests = requests
+        self._monitor = monitor
+        self._fields = fields
+
+    async def show(self, call: OperationCall) -> DigestView:
+        """The digest of what the caller may see. Raises NotFound for an unknown workspace."""
+        asked: DigestPeriod = call.arguments
+        since = asked.since or iso(self._monitor.now() - _DEFAULT_S)
+        return await self._read(call.caller, since, asked.workspace)
+
+    async def _read(self, caller: Caller, since: str, workspace: str | None) -> DigestView:
+        principal = self._manager.principal(caller)
+        members = [s for s in self._store.sessions.values() if visible(principal, s)]
+        if workspace is not None:
+            slug = self._workspaces.slug(caller, workspace)
+            members = [s for s in members if s.workspace == slug]
+        shown = {s.id: s for s in members}
+        readable = {s.id: s for s in members if self._manager.may_read(caller, s)}
+        events = await self._store.events(sessions=list(readable), type=EventType.WARNING, limit=_EVENTS_MAX)
+        requests = await self._requests.list_requests(caller, all=False, limit=0)
+        used = await self._monitor.usages_since(members, since)
+        removed = 0
+        if workspace is None and is_unrestricted(caller):
+            removed = await self._store.removed_endings(since)
+        return DigestView(
+            since=since,
+            until=iso(self._monitor.now()),
+            ended=ended_entries(members, since),
+            requests=request_entries(requests, shown),
+            warnings=warning_entries(events, readable, since),
+            live=live_entries(members),
+            spending=spending(shown, used, self._words(list(readable.values()), since)),
+            removed=removed,
+        )
+
+    def _words(self, sessions: list[Session], since: str) -> dict[str, str]:
+        """The words of capabilities about the spending of sessions, by id.
+
+        Excludes sessions that ended before `since`.
+        """
+        found = {}
+        for session in sessions:
+            if is_ended(session.status) and (session.completed_at or session.status_at) < since:
+                continue
+            words = [word for field in self._fields if (word := field.spending(session)) is not None]
+            if words:
+                found[session.id] = ", ".join(words)
+        return found
+
+    # Once a day
+
+    async def reconfigure(self) -> None:
+        """Follow a change of the configuration."""
+        self._reconfigured.set()
+
+    async def run(self) -> None:
+        """Set the timer of the next digest as configured. Never returns."""
+        while True:
+            await self._follow_configuration()
+            await self._reconfigured.wait()
+            self._reconfigured.clear()
+
+    async def _follow_configuration(self) -> None:
+        known = self._store.mail.open.timers.get((_SUBJECT, DigestTimer.DAY))
+        while (None if known is None else known.data.get("at")) != self._notify.digest_at:
+            try:
+                async with self._store.transaction() as tx:
+                    self._plan(tx)
+                break
+            except StorageFull as error:
+                log.warning("postponed the plan of the digest: %s", error.message)
+                await asyncio.sleep(_PAUSE_S)
+
+    def _plan(self, tx: Transaction, sent_at: str | None = None) -> None:
+        """Set the timer unless it is set for the same time of the day. `sent_at`: the time of the last digest."""
+        wanted, before = self._notify.digest_at, tx.timers.find(_SUBJECT, DigestTimer.DAY)
+        if wanted is None:
+            tx.timers.remove(_SUBJECT, DigestTimer.DAY)
+        elif before is None or before.data.get("at") != wanted:
+            now = datetime.fromisoformat(tx.now).astimezone(UTC)
+            due = next_local_time(time_of_day.fromisoformat(wanted), now)
+            data = {"at": wanted, "since": sent_at}
+            tx.timers.set(Timer(_SUBJECT, DigestTimer.DAY, iso(due.timestamp()), data=data))
+
+    async def send(self, timer: Timer) -> float | None:
+        """Send the digest since the last one, at most of a day, and set the timer of the next one."""
+        since = max(str(timer.data.get("since") or ""), iso(self._monitor.now() - _DAY_S))
+        text = await self._text(since)
+        async with self._store.transaction() as tx:
+            if not tx.timers.take(timer):
+                return None
+            self._plan(tx, tx.now)
+            await announce(tx, self._config, "digest", text, f"digest/{tx.now}")
+        return None
+
+    async def _text(self, since: str) -> str:
+        digest = await self._read(OPERATOR, since, None)
+        now = datetime.fromisoformat(digest.until)
+        return "\n".join(digest_lines(asdict(digest), now, _HEIGHT, _WIDTH))

@@ -1,0 +1,1 @@
+"""Pairing: users of chat networks whom the operator lets use this instance."""

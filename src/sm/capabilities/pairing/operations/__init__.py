@@ -1,0 +1,69 @@
+"""The operations of pairing. Standard library alone; `operations.pairings` carries them out."""
+
+from dataclasses import dataclass
+
+from sm.capabilities.pairing.text import denied_words, paired_words
+from sm.operations import Operation
+from sm.wire_types.pairings import PairingView, PairOverviewView, PairRequestView, RevokedUserView
+
+TAG = "pairings"
+_TARGET = (
+    "The id of a request, such as `p3`; to revoke a user, the name of the user, such as `telegram:4711`."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class UserApproval:
+    """The authority of the user."""
+
+    trust: str | None = None
+    """`sandboxed` or `direct`; null: sandboxed."""
+    workspace: str | None = None
+    """The user sees and controls the sessions of this workspace; null: the user's own sessions."""
+
+
+LIST = Operation(
+    "pairings",
+    "List the paired users of chat networks and the open requests.",
+    "GET",
+    "/v1/pairings",
+    PairOverviewView,
+    agents=False,
+    command="pair list",
+)
+APPROVE = Operation(
+    "approve_user",
+    "Pair the user of a request.",
+    "POST",
+    "/v1/pairings/{request_id}/approve",
+    PairingView,
+    UserApproval,
+    target=_TARGET,
+    agents=False,
+    command="pair approve ID",
+    button="pair",
+    done=paired_words,
+)
+DENY = Operation(
+    "deny_user",
+    "Deny a request for pairing.",
+    "POST",
+    "/v1/pairings/{request_id}/deny",
+    PairRequestView,
+    target=_TARGET,
+    agents=False,
+    command="pair deny ID",
+    button="refuse",
+    done=denied_words,
+)
+REVOKE = Operation(
+    "revoke_user",
+    "End the pairing of a user. The user's sessions go on and belong to the operator.",
+    "POST",
+    "/v1/pairings/{user}/revoke",
+    RevokedUserView,
+    target=_TARGET,
+    agents=False,
+    command="pair revoke USER",
+)
+OPERATIONS = (LIST, APPROVE, DENY, REVOKE)

@@ -1,0 +1,1 @@
+"""Search: finds the sessions that said, were told or printed something."""

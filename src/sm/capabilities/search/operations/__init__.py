@@ -1,0 +1,33 @@
+"""The operation of search. Standard library alone; `operations.finding` carries it out."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from sm.operations import Most, Operation
+from sm.wire_types.fields import Time
+from sm.wire_types.search import FoundView, SearchType
+
+
+@dataclass(frozen=True, slots=True)
+class SearchedWords:
+    """The words to look for, and limits of the search."""
+
+    words: str = ""
+    """All of them must occur; `word*` matches words that begin with it."""
+    type: SearchType | None = None
+    """Only texts of this type."""
+    since: Time | None = None
+    """Only texts from this time on."""
+    limit: Annotated[int, Most(1_000)] = 20
+
+
+FIND = Operation(
+    "search",
+    "Find texts of the sessions that the caller may read, best first.",
+    "GET",
+    "/v1/search",
+    list[FoundView],
+    SearchedWords,
+    command="search WORDS",
+)
+OPERATIONS = (FIND,)

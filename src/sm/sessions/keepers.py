@@ -1,0 +1,76 @@
+"""Asks capabilities for what they keep of sessions beyond their terminals and transcripts, such as archives."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class KeptTranscript:
+    """A copy of a transcript. `name`: its path below the directory `root` (`monitor.transcripts.archive_names`)."""
+
+    root: str
+    name: str
+    begins_at: int = 0
+    """The first byte of the transcript that the copy has."""
+
+    @property
+    def path(self) -> str:
+        return f"{self.root}/{self.name}"
+
+
+class SessionKeeper:
+    """Keeps the output and the transcripts of sessions. This base keeps nothing.
+
+    `since_s`: the start of the process in the terminal, in seconds since the epoch.
+    """
+
+    async def keep(self, session_id: str, terminal: str, since_s: float) -> str | None:
+        """Keep the session as it is. Return the reason for a failure.
+
+        Raises TerminalUnreachable, and StorageFull when the disk is full: try again later.
+        """
+        return None
+
+    async def is_kept(self, session_id: str, since_s: float) -> bool:
+        """True if the terminal of the process can be closed: all of its output is kept, or nothing keeps it."""
+        return True
+
+    async def read(self, session_id: str, lines: int, since_s: float) -> list[str] | None:
+        """The last `lines` lines that were kept after `since_s`; None: there are none. Raises ExternalError."""
+        return None
+
+    async def erase(self, session_id: str) -> str | None:
+        """Delete what is kept of a removed session. Return the reason for a failure: try again later."""
+        return None
+
+    def transcripts(self, session_id: str) -> Iterator[KeptTranscript]:
+        """The copies of its transcripts, the newest first. Blocks. Raises no OSError."""
+        return iter(())
+
+
+class Keepers(SessionKeeper):
+    """The keepers of all capabilities, which add theirs to `each`."""
+
+    def __init__(self, *each: SessionKeeper) -> None:
+        self.each = list(each)
+
+    async def keep(self, session_id: str, terminal: str, since_s: float) -> str | None:
+        reasons = [await keeper.keep(session_id, terminal, since_s) for keeper in self.each]
+        return next(filter(None, reasons), None)
+
+    async def is_kept(self, session_id: str, since_s: float) -> bool:
+        return all([await keeper.is_kept(session_id, since_s) for keeper in self.each])
+
+    async def read(self, session_id: str, lines: int, since_s: float) -> list[str] | None:
+        for keeper in self.each:
+            if (found := await keeper.read(session_id, lines, since_s)) is not None:
+                return found
+        return None
+
+    async def erase(self, session_id: str) -> str | None:
+        reasons = [await keeper.erase(session_id) for keeper in self.each]
+        return next(filter(None, reasons), None)
+
+    def transcripts(self, session_id: str) -> Iterator[KeptTranscript]:
+        for keeper in self.each:
+            yield from keeper.transcripts(session_id)

@@ -1,0 +1,29 @@
+"""Users of chat networks without a capability that admits any."""
+
+from pathlib import Path
+
+import pytest
+
+from sm.core.models import BridgeUser
+from sm.core.states import BridgeLevel
+from sm.errors import NotPermitted
+from sm.sessions.chat_users import ChatUsers
+from tests.samples import AT
+from tests.session_manager import open_manager
+
+OWNER, STRANGER = "telegram:1", "telegram:2"
+
+
+async def test_only_owners_are_identified_when_nothing_admits_other_users(tmp_path: Path) -> None:
+    lines: list[tuple[str, str, str | None, str, str | None]] = []
+
+    def audit(who: str, what: str, target: str | None, decision: str, reason: str | None) -> None:
+        lines.append((who, what, target, decision, reason))
+
+    async with open_manager(tmp_path, lambda: AT, audit) as (store, manager):
+        users = ChatUsers(store, manager, audit, [OWNER])
+        assert users.caller(OWNER).user == BridgeUser(OWNER, BridgeLevel.OWNER)
+        assert await users.ask(STRANGER, "A stranger") is None
+        with pytest.raises(NotPermitted):
+            users.caller(STRANGER)
+        assert (users.admitted, lines) == ([], [(STRANGER, "call", None, "refused", "not paired")])
