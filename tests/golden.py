@@ -19,10 +19,10 @@ from sm.capabilities.pairing.model import Pairing, PairRequest, PairState
 from sm.capabilities.pairing.tables import PART as PAIRING_PART
 from sm.core.messages import Message
 from sm.core.models import Capabilities, Exit, Process, Session, Workspace
+from sm.core.next_process import Restarts
 from sm.core.observation import Activity, Observation, Source
 from sm.core.pauses import Pause
 from sm.core.requests import BY_RULE, Answer, Question, Request
-from sm.core.restarts import Restarts
 from sm.core.states import BridgeLevel, MessageMode, MessageState, Mode, RequestKind, RequestState, TrustLevel
 from sm.core.statuses import Status
 from sm.core.telegram import (

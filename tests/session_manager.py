@@ -4,6 +4,8 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from sm.capabilities.warnings.settings import WarningsSection
+from sm.capabilities.warnings.state.opening import Warnings
 from sm.config import Config
 from sm.providers import make_providers
 from sm.sessions.manager import Manager
@@ -23,3 +25,11 @@ async def open_manager(
     providers = make_providers(config)
     async with await Store.open(str(directory / "sm.db"), now, steady) as store:
         yield store, Manager(config, store, providers, audit, now)
+
+
+def with_warnings(store: Store, manager: Manager, settings: WarningsSection) -> Warnings:
+    """Warnings that follow the sessions of the manager."""
+    providers = make_providers(Config())
+    warnings = Warnings(settings, manager.notices, manager.pauses, providers)
+    store.followers.append(warnings)
+    return warnings

@@ -2,10 +2,12 @@
 
 import re
 from collections.abc import Iterator
+from enum import StrEnum
 from pathlib import Path
 
 import pytest
 
+from sm.core.capability_parts import capability_parts
 from sm.core.timers import TimerKind
 
 DOCUMENTS = sorted([*Path().glob("*.md"), *Path("docs").rglob("*.md")])
@@ -64,9 +66,20 @@ def test_sandbox_document_names_only_tests_that_exist() -> None:
     assert named - defined == set()
 
 
+def timer_kinds_of_capabilities() -> list[StrEnum]:
+    found = [
+        value
+        for part in capability_parts("model")
+        for name, value in vars(part).items()
+        if name.endswith("Timer")
+    ]
+    return [kind for kinds in found if issubclass(kinds, StrEnum) for kind in kinds]
+
+
 def test_recovery_document_names_every_timer_queue_and_task_of_the_daemon() -> None:
     text = Path("docs/recovery.md").read_text(encoding="utf-8")
-    assert [kind.value for kind in TimerKind if kind != "unknown" and f"`{kind}`" not in text] == []
+    kinds = [*TimerKind, *timer_kinds_of_capabilities()]
+    assert [kind.value for kind in kinds if kind != "unknown" and f"`{kind}`" not in text] == []
     owners = set()
     for path in Path("src/sm").rglob("*.py"):
         if "cli" not in path.parts:

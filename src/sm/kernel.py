@@ -9,7 +9,7 @@ from sm.core.capability_parts import capability_parts
 from sm.core.models import Caller, RequestKey
 from sm.core.timers import Timer
 from sm.linux.file_threads import FileThreads
-from sm.monitor import Monitor, Observer, UsageMeter
+from sm.monitor import Monitor, Observer, UsageMeter, Watcher
 from sm.operations import Operation
 from sm.paths import InstancePaths
 from sm.providers.base import Provider
@@ -63,6 +63,7 @@ class Kernel:
     planner: SpawnPlanner
     usage: UsageMeter
     observer: Observer
+    watcher: Watcher
     requests: Requests
     users: ChatUsers
     audit: Record
@@ -76,6 +77,8 @@ class Kernel:
     paths: InstancePaths
     timers: dict[str, TimerHandler]
     """By the kind of the timer."""
+    steady: Callable[[], float]
+    """A clock that nobody sets."""
     fields: list[SessionField] = field(default_factory=list)
     status_fields: list[StatusField] = field(default_factory=list)
     use_cases: dict[Operation, UseCase] = field(default_factory=dict)

@@ -1,8 +1,38 @@
 """Plays a short life of a daemon that lacks a capability: `python -m tests.capabilities.without NAME`."""
 
+import os
+import signal
 import sys
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
 import sm.capabilities
+
+if TYPE_CHECKING:
+    from tests.sim.stage import Instance
+
+
+def lacks_restarts(instance: "Instance") -> None:
+    """A crash ends a session, also one that asked for restarts."""
+    session = instance.spawn("Sleeper", "--restart", "on-failure", "a task")
+    os.kill(instance.in_status(session["session_id"], "running")["pid"], signal.SIGKILL)
+    assert instance.in_status(session["session_id"], "error")["restarts"] is None
+    instance.sm("rm", session["session_id"])
+
+
+def lacks_warnings(instance: "Instance") -> None:
+    """A crash that a restart follows is recorded, and no warning is open."""
+    session_id = instance.spawn("Sleeper", "--restart", "on-failure", "a task")["session_id"]
+    os.kill(instance.in_status(session_id, "running")["pid"], signal.SIGKILL)
+    crashed = instance.in_status(session_id, "starting")
+    assert (crashed["restarts"]["count"], crashed["warnings"]) == (1, [])
+    assert "has crashed" in instance.sm("events", session_id, "--type", "warning")
+    instance.sm("kill", session_id)
+    instance.sm("rm", session_id)
+
+
+LACKS: Mapping[str, Callable[["Instance"], None]] = {"restarts": lacks_restarts, "warnings": lacks_warnings}
+"""Shows that a capability without a command is gone."""
 
 COMMANDS = {
     "accounts": ["accounts"],
@@ -12,7 +42,7 @@ COMMANDS = {
     "pairing": ["pair", "list"],
     "search": ["search", "task"],
 }
-"""A command of each capability. Without the capability, the daemon does not have its route."""
+"""A command of each capability that has some. Without the capability, the daemon does not have its route."""
 
 
 def play(name: str) -> None:
@@ -46,6 +76,8 @@ def play(name: str) -> None:
         shown = instance.run("output", lead)
         assert shown.returncode == (9 if name == "archives" else 0), f"{shown}"
         instance.sm("rm", lead)
+        if name in LACKS:
+            LACKS[name](instance)
         assert instance.json("ls", "-a") == []
         print("played")  # noqa: T201 - the answer for the test
 

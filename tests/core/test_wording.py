@@ -21,7 +21,6 @@ from sm.core.states import (
 )
 from sm.core.statuses import ENDED, Status
 from sm.core.text import ENTRY_MAX_BYTES
-from sm.core.warnings import SessionWarning, WarningKind
 from sm.core.wording import (
     checkpoint_notice,
     ending_notice,
@@ -39,7 +38,6 @@ from sm.core.wording import (
     sender_label,
     spawn_event,
     undelivered_notice,
-    warning_notice,
 )
 from tests.samples import AT, session
 
@@ -386,29 +384,3 @@ def test_message_and_request_events_are_one_line_for_any_text(text: str) -> None
         message_finished_event(CHILD, replace(MESSAGE, reason=text), "operator"),
     ]
     assert all(len(line.splitlines()) == 1 for line in lines)
-
-
-@pytest.mark.parametrize(
-    ("kind", "act", "commands"),
-    [
-        (WarningKind.LOOP, None, "look with: sm tail ID; stop with: sm pause ID"),
-        (WarningKind.LOOP, "pause", "sm paused the session; look with: sm tail ID; go on with: sm resume ID"),
-        (
-            WarningKind.LOOP,
-            "interrupt",
-            "sm interrupted its turn; look with: sm tail ID; stop with: sm pause ID",
-        ),
-        (WarningKind.MEMORY, None, "look with: sm attach ID"),
-        (
-            WarningKind.MEMORY,
-            "pause",
-            "sm paused the session; look with: sm attach ID; go on with: sm resume ID",
-        ),
-        (WarningKind.UNANSWERED, None, "answer with: sm requests"),
-    ],
-)
-def test_notice_of_a_warning_says_what_sm_did_and_names_the_command(
-    kind: WarningKind, act: str | None, commands: str
-) -> None:
-    warning = SessionWarning(1, CHILD.id, kind, AT, 3, 3, "evidence")
-    assert warning_notice(CHILD, warning, act).endswith(f': "evidence"; {commands.replace("ID", CHILD.id)}')

@@ -26,7 +26,7 @@ from sm.sandboxes.host import HostSandbox
 from sm.services import Telegram
 from sm.sessions.home_files import HomeFiles
 from sm.sessions.manager import Manager
-from sm.sessions.restart import Restarter
+from sm.sessions.next_process import Restarter
 from sm.sessions.spawn import Spawner
 from sm.state.notices import Notices
 from sm.store import Store, Transaction

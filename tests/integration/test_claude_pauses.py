@@ -2,8 +2,8 @@
 
 from typing import Any
 
+from sm.core.next_process import TOLD
 from sm.core.pauses import GO_ON
-from sm.core.restarts import TOLD
 from tests.claude_fixtures import claude_instance, scripted_api
 from tests.claude_instance import ClaudeInstance
 from tests.claude_spenders import launch, spend, spender

@@ -12,6 +12,8 @@ from bench.completion import judge
 from sm.capabilities.accounts.model import Account, Park, ParkKind
 from sm.capabilities.accounts.state import release
 from sm.capabilities.accounts.tables import PART
+from sm.capabilities.warnings.settings import WarningsSection
+from sm.capabilities.warnings.tables import PART as PART_OF_WARNINGS
 from sm.config import Config
 from sm.core.models import Caller, Exit, Session, Signal
 from sm.core.observation import Activity, Observation, Source
@@ -47,7 +49,7 @@ from sm.store import Store, Transaction
 from tests import samples
 from tests.monitor.completion.corpus import endings
 from tests.samples import commit
-from tests.session_manager import open_manager
+from tests.session_manager import open_manager, with_warnings
 
 NOW_S = 1_800_000_000.0
 PARENT, CHILD, GRANDCHILD = "aaaa1111", "aaaa2222", "aaaa3333"
@@ -142,6 +144,7 @@ async def world(tmp_path: Path, config: dict[str, Any]) -> AsyncIterator[World]:
                 session = replace(session, status=Status.COMPLETED, exit=Exit(0))
             async with store.transaction() as tx:
                 await tx.insert(session, samples.LAUNCH, "Fix the tests")
+        with_warnings(store, manager, WarningsSection())
         reports = Reports(store, manager)
         usage = UsageMeter(store, settings, now)
         recorder = Recorder(store, manager, usage, TurnReader(settings, store))
@@ -769,7 +772,7 @@ async def test_reminders_are_sent_once_for_a_run(world: World) -> None:
     await world.end_turn("Reading the files.")
     assert world.timer(TimerKind.REMINDER) is None
     assert world.session().reminders == 2
-    assert world.store.warnings_of(CHILD) == ()
+    assert world.store.part(PART_OF_WARNINGS).all_of(CHILD) == ()
 
 
 def told_of_missing_report(world: World) -> list[tuple[str | None, NoticeKind]]:
@@ -791,17 +794,17 @@ async def test_missing_report_is_warned_of_once_in_each_idle_time_after_the_last
         async with world.store.transaction() as tx:
             number = send(tx, CHILD, "operator", "one more thing")
         assert await world.fire(TimerKind.MISSING_REPORT) is not None, "a message is not delivered"
-        assert world.store.warnings_of(CHILD) == ()
+        assert world.store.part(PART_OF_WARNINGS).all_of(CHILD) == ()
         async with world.store.transaction() as tx:
             tx.mail.move_message(tx.mail.open.messages[number], MessageState.EXPIRED, tx.now)
         for _ in range(3):
             await world.completions.warn_of_missing_report(timer)
-        (warning,) = world.store.warnings_of(CHILD)
+        (warning,) = world.store.part(PART_OF_WARNINGS).all_of(CHILD)
         assert (warning.kind, warning.value) == (WarningKind.REPORT_MISSING, len(config["remind_after_s"]))
         assert told_of_missing_report(world) == [(PARENT, NoticeKind.WARNING), (None, NoticeKind.WARNING)]
         assert world.timer(TimerKind.UNCLEAR) is None
         await world.work()
-        assert world.store.warnings_of(CHILD) == ()
+        assert world.store.part(PART_OF_WARNINGS).all_of(CHILD) == ()
         assert told_of_missing_report(world) == []
 
 
@@ -813,9 +816,9 @@ async def test_checkpoint_ends_the_warning_of_a_missing_report(world: World) -> 
     timer = world.timer(TimerKind.MISSING_REPORT)
     for _ in range(2):
         await world.completions.warn_of_missing_report(timer)
-    assert len(world.store.warnings_of(CHILD)) == 1
+    assert len(world.store.part(PART_OF_WARNINGS).all_of(CHILD)) == 1
     await world.reports.checkpoint(CALLER, "half of it is done", {}, None)
-    assert world.store.warnings_of(CHILD) == ()
+    assert world.store.part(PART_OF_WARNINGS).all_of(CHILD) == ()
 
 
 @pytest.mark.parametrize("config", [{"remind_after_s": (180,)}])

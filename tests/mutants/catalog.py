@@ -80,7 +80,7 @@ MUTANTS = (
         "request_of_removed_session",
         "a removed session leaves a budget request open that nobody can answer",
         "src/sm/sessions/archive.py",
-        "            for follower in self._manager.followers:\n                await follower.leave(tx, now)\n",
+        "            for follower in tx.followers:\n                await follower.leave(tx, now)\n",
         "",
     ),
     Mutant(

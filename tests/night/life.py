@@ -32,9 +32,9 @@ from sm.core.effects import Effect, EffectKind
 from sm.core.faults import Fault, FaultKind
 from sm.core.lifecycle import is_live
 from sm.core.models import OPERATOR, Caller, Exit, Launch, Process, RequestKey, Session, Signal
+from sm.core.next_process import Restarts
 from sm.core.observation import Source
 from sm.core.requests import Request
-from sm.core.restarts import Restarts
 from sm.core.states import CallerKind, EventType, RequestKind, SignalKind, TrustLevel
 from sm.core.statuses import Status
 from sm.core.timers import TimerKind

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from sm.monitor.agent_links import WAITS_S
+from sm.capabilities.warnings.listeners.links import WAITS_S
 from tests.played.test_first_turns import list_tools
 from tests.played_agent import Agent
 from tests.sim.pump import played_pumps

@@ -18,6 +18,8 @@ from sm.capabilities.budgets.model import DAILY, Amounts, Budget, Spent
 from sm.capabilities.budgets.tables import PART
 from sm.capabilities.pairing import tables as pairing
 from sm.capabilities.pairing.model import PairState
+from sm.capabilities.warnings.model import SessionWarning
+from sm.capabilities.warnings.tables import PART as PART_OF_WARNINGS
 from sm.core.effects import EffectKind
 from sm.core.lifecycle import decide
 from sm.core.messages import Message, Notice
@@ -35,7 +37,7 @@ from sm.core.states import (
 from sm.core.statuses import Status
 from sm.core.telegram import BotMethod, NewCall
 from sm.core.timers import Timer, TimerKind
-from sm.core.warnings import SessionWarning, WarningKind
+from sm.core.warnings import WarningKind
 from sm.errors import IllegalState, InternalError, NotFound
 from sm.store import Effect, Open, Store, Transaction, backups
 from sm.store.migrations import MIGRATIONS
@@ -602,14 +604,16 @@ class Walk:
     async def _warn(self, tx: Transaction) -> None:
         session_id = self._dice.choice([PARENT.id, CHILD.id])
         kind = self._dice.choice([WarningKind.LOOP, WarningKind.BURN])
-        known = tx.warnings.find(session_id, kind)
+        known = tx.part(PART_OF_WARNINGS).find(session_id, kind)
         if known is None:
             number = tx.mail.new_id("warnings")
-            tx.warnings.add(SessionWarning(number, session_id, kind, AT, 3, 2.5, "why", told=False, nudge=7))
+            tx.part(PART_OF_WARNINGS).add(
+                SessionWarning(number, session_id, kind, AT, 3, 2.5, "why", told=False, nudge=7)
+            )
         elif self._dice.random() < 0.5:
-            tx.warnings.change(known, told=True, value=self._dice.random())
+            tx.part(PART_OF_WARNINGS).change(known, told=True, value=self._dice.random())
         else:
-            tx.warnings.change(known, closed_at=LATER)
+            tx.part(PART_OF_WARNINGS).change(known, closed_at=LATER)
 
     def _account(self, tx: Transaction) -> None:
         part = tx.part(accounts.PART)

@@ -338,8 +338,8 @@ def touches_only_the_transaction(node: ast.AST) -> bool:
     if not isinstance(node, ast.Call):
         return False
     receiver = node.func
-    while isinstance(receiver, ast.Attribute):
-        receiver = receiver.value
+    while isinstance(receiver, ast.Attribute | ast.Call):
+        receiver = receiver.value if isinstance(receiver, ast.Attribute) else receiver.func
     arguments = [*node.args, *(keyword.value for keyword in node.keywords)]
     return any(isinstance(node, ast.Name) and node.id == "tx" for node in (receiver, *arguments))
 
@@ -374,6 +374,8 @@ def test_transactions_await_only_the_database_in(path: Path) -> None:
     [
         ("await tx.update(session)", False),
         ("await tx.mail.message(1)", False),
+        ("await tx.part(PART).find(1)", False),
+        ("await self.part(PART).find(1)", True),
         ("await finish(tx, message)", False),
         ("await self._notices.of_move(tx, after)", False),
         ("await self.store.launch('x')", True),

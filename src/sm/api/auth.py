@@ -19,14 +19,13 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from sm.core.models import OPERATOR, Caller, Session, digest
+from sm.core.models import OPERATOR, Caller, Session, digest, is_waiting
 from sm.core.session_index import SessionIndex
 from sm.core.states import CallerKind, TrustLevel
 from sm.errors import NotPermitted, SmError, TerminalError, Unauthenticated
 from sm.linux.processes import ancestry, environ_value, identify, is_alive
 from sm.linux.sockets import Peer
 from sm.linux.ttys import tty_of
-from sm.policy.restarts import is_waiting
 from sm.terminals.base import Lifecycle
 
 log = logging.getLogger(__name__)

@@ -18,20 +18,17 @@ from sm.api.answers.sessions import (
     SessionView,
     SessionWithSums,
     StartedView,
-    WarningView,
 )
 from sm.api.sums import session_sums_json
 from sm.core.labels import label, label_of, short_label
 from sm.core.lifecycle import is_live
 from sm.core.messages import Message
-from sm.core.models import Caller, Event, Session, Workspace
+from sm.core.models import Caller, Event, Session, Workspace, is_between_processes, last_exit
 from sm.core.requests import Request
 from sm.core.states import CallerKind
 from sm.core.timestamps import iso
 from sm.core.tree_totals import Totals
-from sm.core.warnings import SessionWarning
 from sm.messaging.messages import RenderedMessage
-from sm.policy.restarts import is_between_processes, last_exit
 from sm.services import Services
 from sm.sessions.manager import SessionResult
 from sm.sessions.restore import RestoreResult
@@ -41,8 +38,7 @@ from sm.wire_types.requests import RequestView
 from sm.wire_types.workspaces import CapabilitiesView, WorkspaceView
 
 View = TypeVar("View")
-SessionWarnings = tuple[SessionWarning, ...]
-SessionTexts = dict[str, tuple[Session, int | None, bool, str | None, SessionWarnings, orjson.Fragment]]
+SessionTexts = dict[str, tuple[Session, int | None, bool, str | None, orjson.Fragment]]
 """A cache of each session's JSON text with all values that it depends on, because long lists are frequent."""
 SumsTexts = dict[str, tuple[orjson.Fragment, int, float, orjson.Fragment, Totals, Totals]]
 """As SessionTexts, of texts with sums: the text without them, the version of the sums, the end of its minutes, the
@@ -75,11 +71,7 @@ class Views:
             stale=stale,
             parent_label=self._parent_label(shown),
             fields=self._fields(session),
-            warnings=self._warnings(session),
         )
-
-    def _warnings(self, session: Session) -> SessionWarnings:
-        return self.services.store.warnings_of(session.id)
 
     def sessions(self, sessions: Iterable[Session]) -> list[SessionView]:
         """As `session`, with cached texts of sessions that the caller sees completely."""
@@ -132,12 +124,12 @@ class Views:
     def _text(self, session: Session) -> orjson.Fragment:
         monitor = self.services.monitor
         activity_s, stale = monitor.activity_s(session.id), monitor.is_stale(session.id)
-        parent_label, warnings = self._parent_label(session), self._warnings(session)
+        parent_label = self._parent_label(session)
         cached = self.texts.get(session.id)
-        known = (activity_s, stale, parent_label, warnings)
-        if cached is not None and cached[0] is session and cached[1:5] == known:
-            return cached[5]
-        view = session_json(session, activity_s, stale=stale, parent_label=parent_label, warnings=warnings)
+        known = (activity_s, stale, parent_label)
+        if cached is not None and cached[0] is session and cached[1:4] == known:
+            return cached[4]
+        view = session_json(session, activity_s, stale=stale, parent_label=parent_label)
         text = orjson.Fragment(orjson.dumps(view))
         self.texts[session.id] = (session, *known, text)
         return text
@@ -149,8 +141,10 @@ class Views:
     def _fields(self, session: Session) -> Mapping[str, Any]:
         """The fields of capabilities that have a value and that the caller may see."""
         fields = [field for field in self.services.fields if field.is_set(session.id)]
-        if not fields or not self.services.sessions.may_read(self.caller, session):
-            return {}
+        if not all(field.is_public for field in fields) and not self.services.sessions.may_read(
+            self.caller, session
+        ):
+            fields = [field for field in fields if field.is_public]
         return {field.name: field.value(session.id) for field in fields}
 
     def forget(self, session_id: str) -> None:
@@ -250,7 +244,6 @@ def session_json(
     stale: bool = False,
     parent_label: str | None = None,
     fields: Mapping[str, Any] = MappingProxyType({}),
-    warnings: SessionWarnings = (),
 ) -> SessionView:
     """One session, without `children`. `activity_s`: the time of the last output in its terminal."""
     process, exit = session.process, last_exit(session) if is_between_processes(session) else session.exit
@@ -276,7 +269,7 @@ def session_json(
         **{name: fields.get(name) for name in CAPABILITY_FIELDS},
         worktree=None if session.worktree is None else {"path": session.worktree, "branch": session.branch},
         children=[],
-        warnings=[build_view(WarningView, w, kind=w.kind.value, at=w.opened_at) for w in warnings],
+        warnings=fields.get("warnings", []),
     )
 
 

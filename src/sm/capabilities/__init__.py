@@ -1,4 +1,13 @@
 """Optional functions of sm, each with its tables, settings and operations. The kernel names none of them."""
 
-CAPABILITIES: tuple[str, ...] = ("accounts", "archives", "budgets", "digest", "pairing", "search")
+CAPABILITIES: tuple[str, ...] = (
+    "accounts",
+    "archives",
+    "budgets",
+    "digest",
+    "pairing",
+    "restarts",
+    "search",
+    "warnings",
+)
 """The packages of this room that sm has. Without one of them, everything else works."""

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Self
 from pydantic import Field
 
 from sm.config.capability_keys import keys_of_capabilities
-from sm.config.fields import AllowRules, DenyRules, Lifecycle, Model, Price, Restart, Text, Tool
+from sm.config.fields import AllowRules, DenyRules, Lifecycle, Model, Price, Text, Tool
 from sm.section import Section
 
 if TYPE_CHECKING:
@@ -41,11 +41,6 @@ class AgentKeys(ModelArgs):
     report to sm."""
     lifecycle: Lifecycle | None = None
     """The mode of its sessions, as in child_agents.mode. null: that of the workspace."""
-    restart: Restart = "never"
-    """on-failure: start the agent again when its process crashes, in its conversation. never: a crash ends the
-    session."""
-    restart_max: int = Field(default=3, ge=1, le=20)
-    """Maximum number of restarts in 15 minutes. After the next crash, sm gives up."""
     mcp: bool = True
     """Give this agent type the MCP server of sm, with the tools of docs/mcp.md."""
     auto_allow: AllowRules = ()
@@ -64,7 +59,7 @@ class AgentConfig(AgentKeysOfCapabilities, AgentKeys):
     @classmethod
     def of_command(cls, command: Section) -> Self:
         """Take the settings that a command shares with agent types."""
-        shared = ("lifecycle", "restart", "restart_max", *AgentKeysOfCapabilities.model_fields)
+        shared = ("lifecycle", *AgentKeysOfCapabilities.model_fields)
         return cls(**{name: getattr(command, name) for name in shared})
 
 

@@ -6,7 +6,10 @@ from sm.core.capability_parts import capability_parts
 from sm.section import Section
 
 
-def keys_of_capabilities(name: str) -> type[Section]:
-    """A section with the keys of those that the modules `settings` of capabilities have under that name."""
-    added = (getattr(part, name, None) for part in capability_parts("settings"))
-    return new_class(f"Capabilities_{name}", (*filter(None, added),) or (Section,))
+def keys_of_capabilities(*names: str) -> type[Section]:
+    """A section with the keys that the modules `settings` of capabilities have under the first of these names."""
+    added = (
+        next(filter(None, (getattr(part, name, None) for name in names)), None)
+        for part in capability_parts("settings")
+    )
+    return new_class(f"Capabilities_{names[0]}", (*filter(None, added),) or (Section,))

@@ -4,13 +4,14 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import yaml
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, ValidationInfo
 
 from sm.config.agents import AgentConfig
-from sm.config.fields import Lifecycle, Model, Restart, Text
+from sm.config.capability_keys import keys_of_capabilities
+from sm.config.fields import Lifecycle, Model, Text
 from sm.config.loading import Document, yaml_mistake
 from sm.errors import ConfigError
 from sm.section import Section
@@ -66,7 +67,16 @@ def _provider(value: str, info: ValidationInfo) -> str:
 Names = Annotated[tuple[Annotated[str, AfterValidator(_tool)], ...], BeforeValidator(_names)]
 
 
-class _Settings(Section):
+if TYPE_CHECKING:
+
+    class _AddedKeys(Section):
+        """The keys that capabilities add."""
+
+else:
+    _AddedKeys = keys_of_capabilities("DEFINITION")
+
+
+class _Settings(_AddedKeys):
     """The keys that `sm` reads. Other keys belong to the agent CLIs and are ignored."""
 
     model_config = ConfigDict(extra="ignore")
@@ -84,7 +94,6 @@ class _Settings(Section):
     provider: Annotated[str, AfterValidator(_provider)] | None = None
     spawnable: bool = False
     lifecycle: Lifecycle | None = None
-    restart: Restart = "never"
 
 
 DEFINITION_KEYS = tuple(_Settings.model_fields)
@@ -173,6 +182,6 @@ def _defined(settings: _Settings, prompt: str, name: str) -> Definition:
         prompt=prompt or None,
         spawnable=settings.spawnable,
         lifecycle=settings.lifecycle,
-        restart=settings.restart,
+        **{key: getattr(settings, key) for key in _AddedKeys.model_fields},
     )
     return Definition(agent, settings.provider, settings.tools, settings.disallowedTools, tuple(warnings))

@@ -166,8 +166,6 @@ ProgramOrName = Annotated[tuple[Text, ...], BeforeValidator(_words), AfterValida
 Trust = Annotated[TrustLevel, BeforeValidator(_trust)]
 Lifecycle = Literal["auto", "manual", "supervised"]
 """A mode, as in `core.states.Mode`."""
-Restart = Literal["never", "on-failure"]
-"""As `core.restarts.RestartPolicy`."""
 EvidenceSource = Annotated[Source, BeforeValidator(_source)]
 FriendlyNamePattern = Annotated[str, AfterValidator(lambda value: _template(value, "friendly_name"))]
 ShortIdPattern = Annotated[str, AfterValidator(lambda value: _template(value, "short_id"))]

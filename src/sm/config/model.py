@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 from pydantic import AfterValidator, Field, create_model
 
 from sm import registry
-from sm.config.agents import AgentKeysOfCapabilities
 from sm.config.capability_keys import keys_of_capabilities
 from sm.config.faults import RetrySettings
 from sm.config.fields import (
@@ -20,7 +19,6 @@ from sm.config.fields import (
     Lifecycle,
     Names,
     Program,
-    Restart,
     ShortIdPattern,
     Skills,
     Text,
@@ -32,7 +30,6 @@ from sm.config.fields import (
 from sm.config.sandbox import SandboxSection
 from sm.config.section import ProviderSection
 from sm.config.telegram import TelegramSection
-from sm.config.warnings import WarningsSection
 from sm.config.web import WebSection
 from sm.core.models import IDENTITY
 from sm.core.programs import agent_programs
@@ -71,14 +68,18 @@ class CommandKeys(Section):
     """Variables added to the environment of the agent."""
     lifecycle: Lifecycle | None = None
     """The mode of its sessions, as in child_agents.mode. null: that of the workspace."""
-    restart: Restart = "never"
-    """on-failure: start the program again when it crashes, after 5 s, 10 s and so on. never: a crash ends the
-    session."""
-    restart_max: int = Field(default=3, ge=1, le=20)
-    """Maximum number of restarts in 15 minutes. After the next crash, sm gives up."""
 
 
-class Command(AgentKeysOfCapabilities, CommandKeys):
+if TYPE_CHECKING:
+
+    class _CommandKeysOfCapabilities(Section):
+        """The keys of commands that capabilities add."""
+
+else:
+    _CommandKeysOfCapabilities = keys_of_capabilities("COMMAND", "AGENT")
+
+
+class Command(_CommandKeysOfCapabilities, CommandKeys):
     """An agent type that runs any program."""
 
 
@@ -363,8 +364,6 @@ class KernelSections(_WithProviders):
     on_context_full: Literal["tell", "compact"] = "tell"
     """The step after a turn that failed because the context is full. tell: the parent and you are told. compact: sm
     sends /compact and then a message to go on, once until a turn succeeds; if that does not help, you are told."""
-    warnings: WarningsSection = WarningsSection()
-    """Signs that a session goes wrong (docs/lifecycle.md)."""
     mcp: McpSettings = McpSettings()
     """Tools for agents over the Model Context Protocol. A change needs sm daemon restart."""
     daemon: DaemonSection = DaemonSection()

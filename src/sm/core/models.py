@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sm.core.faults import Fault
+from sm.core.next_process import Restarts
 from sm.core.pauses import Pause
-from sm.core.restarts import Restarts
 from sm.core.states import BridgeLevel, CallerKind, EventType, Mode, SignalKind, TrustLevel
 from sm.core.statuses import Status
 from sm.core.turns import FinishedTurn
@@ -239,6 +239,23 @@ class Session:
         return (self.trust_level, self.effective_mode) == (TrustLevel.SANDBOXED, TrustLevel.DIRECT)
 
 
+def is_waiting(session: Session) -> bool:
+    """True while the session has no process because its restart is not due yet."""
+    return session.restarts is not None and session.restarts.next_at is not None
+
+
+def is_between_processes(session: Session) -> bool:
+    """True from a crash until the next process runs: also while the restart is due, and its account is parked."""
+    restarts = session.restarts
+    return restarts is not None and restarts.total > 0 and session.started_at is None and session.exit is None
+
+
+def last_exit(session: Session) -> Exit:
+    """How the process ended that the newest restart replaces; unknown without one."""
+    restarts = session.restarts
+    return Exit() if restarts is None else Exit(restarts.exit_code, restarts.exit_signal)
+
+
 def ancestors(session: Session, find: Callable[[str], Session | None]) -> Iterator[Session]:
     """Yield the parent, the grandparent and so on. `find` takes an id. Stops at a cycle of parents."""
     seen = {session.id}
@@ -340,8 +357,6 @@ class SpawnRequest:
     title: str | None = None
     lifecycle: str | None = None
     """The mode; None: that of the agent type, the workspace or the configuration."""
-    restart: str | None = None
-    """`never` or `on-failure`; None: as for the agent type."""
     workspace: str | None = None
     """A slug, or `-` for none. None: the parent's workspace, else the innermost one that contains the directory."""
     worktree: str | None = None

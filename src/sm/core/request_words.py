@@ -4,8 +4,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from sm.core.capability_parts import capability_parts
-from sm.core.exchange_lines import exchange_request
-from sm.core.lines import line
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,27 +22,7 @@ class RequestWords:
     """The text to type for another amount, with marks for the numbers; empty: there is none."""
 
 
-def _exchange_notice(who: str, name: str, arguments: object) -> str:
-    return (
-        f"{who}: {exchange_request(arguments)}; let them go on with: sm approve {name}, "
-        f"or stop them with: sm deny {name}"
-    )
-
-
-_OWN = {
-    "exchange": RequestWords(
-        "only exchanges messages",
-        exchange_request,
-        lambda arguments: [line(exchange_request(arguments))],
-        _exchange_notice,
-    )
-}
-
-
 def words_of_kind(kind: str) -> RequestWords | None:
     """The words of a kind of requests; None: its requests have a text, or ask for a tool."""
-    own = _OWN.get(kind)
-    if own is not None:
-        return own
     found = (part.REQUESTS.get(kind) for part in capability_parts("text") if hasattr(part, "REQUESTS"))
     return next(filter(None, found), None)

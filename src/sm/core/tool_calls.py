@@ -1,7 +1,7 @@
 """Tool calls of an agent as its transcript has them: the input of the rules for loops. Pure data."""
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,3 +39,12 @@ class TurnBreak:
 
 
 CallItem: TypeAlias = CallStart | CallEnd | TurnBreak
+
+
+@dataclass(frozen=True, slots=True)
+class CallStep:
+    """The state after an item of a transcript."""
+
+    at: str
+    """The time of the item; empty: unknown."""
+    state: dict[str, Any]

@@ -16,8 +16,6 @@ from sm.core.states import EventType, MessageState, RequestKind, SignalKind, Tru
 from sm.core.statuses import Status
 from sm.core.text import TOOL_USE_MAX, folded, is_cut, omission, quoted, tool_use
 from sm.core.timers import Timer
-from sm.core.timestamps import span
-from sm.core.warnings import SessionWarning, WarningKind
 
 AT_TERMINAL = "waits in a dialog that only a person at its terminal can answer"
 TOLD_AGAIN = "(told again) "
@@ -144,56 +142,6 @@ def unclear_notice(session: Session, words: str) -> str:
     )
 
 
-_WARNING_WORDS = {
-    WarningKind.LOOP: "repeats itself",
-    WarningKind.NO_PROGRESS: "makes no progress",
-    WarningKind.BURN: "uses tokens unusually fast",
-    WarningKind.CONTEXT: "has nearly filled its context window",
-    WarningKind.UNANSWERED: "waits for an answer",
-    WarningKind.MEMORY: "uses much memory",
-    WarningKind.CRASH_LOOP: "has crashed",
-    WarningKind.REPORT_MISSING: "is idle and has not reported",
-    WarningKind.SILENT: "reports nothing, but its process is busy",
-    WarningKind.DENIED: "is denied what it tries, and nobody is asked",
-    WarningKind.HOOKS_MISSING: "reports nothing through its hooks",
-    WarningKind.TOOLS_MISSING: "has no tools of sm",
-    WarningKind.PING_PONG: "takes part in an exchange of messages without work",
-}
-_WARNING_ACTS = {"interrupt": "sm interrupted its turn; ", "pause": "sm paused the session; "}
-_WARNING_COMMANDS = {
-    WarningKind.UNANSWERED: "answer with: sm requests",
-    WarningKind.MEMORY: "look with: sm attach {id}",
-    WarningKind.CRASH_LOOP: "look with: sm output {id}",
-    WarningKind.REPORT_MISSING: "look with: sm tail {id}",
-    WarningKind.SILENT: "look with: sm attach {id}",
-    WarningKind.DENIED: "look with: sm why {id}",
-    WarningKind.HOOKS_MISSING: "look with: sm why {id}; sm daemon restart installs the command of its hooks again",
-    WarningKind.TOOLS_MISSING: "/mcp in its terminal connects again (sm attach {id}), or: sm kill {id}, then: "
-    "sm restore {id}",
-    WarningKind.PING_PONG: "look with: sm log {id}; stop with: sm pause {id}",
-}
-
-
-def _warning_words(warning: SessionWarning) -> str:
-    return _WARNING_WORDS.get(warning.kind, warning.kind.value)
-
-
-def warning_event(session: Session, warning: SessionWarning) -> str:
-    """Text of the event for a warning that opens."""
-    return f"{subject(session)} {_warning_words(warning)}: {warning.evidence}"
-
-
-def warning_goes_on_event(session: Session, warning: SessionWarning) -> str:
-    """Text of the event for a warning of which only the agent was told, and after which it goes on as before."""
-    return f"{subject(session)} still {_warning_words(warning)}: {warning.evidence}"
-
-
-def warning_ended_event(session: Session, warning: SessionWarning) -> str:
-    """Text of the event for a warning whose cause has ended."""
-    which = f": {warning.evidence}" if warning.subject else ""
-    return f"{subject(session)}: the warning {warning.kind.value} has ended{which}"
-
-
 _RESTARTS = "; sm resume starts it again with its conversation"
 
 
@@ -228,23 +176,6 @@ def paused_spends_notice(session: Session, pause: Pause) -> str:
         f"{notice_subject(session)} was paused {folded(pause.reason, 100)!r}, and {words}; sm tries on; "
         f"look with: sm status {session.id}; end it with: sm kill {session.id}"
     )
-
-
-def unanswered_evidence(request: Request, seconds: float) -> str:
-    """The evidence of a request that has been open for `seconds`."""
-    return f"request {request.name} ({request.kind.value}) has been open for {span(seconds)}"
-
-
-def warning_notice(session: Session, warning: SessionWarning, act: str | None = None) -> str:
-    """Entry of a notice about a warning, with the command to type. `act`: `interrupt` or `pause`, if sm did that."""
-    command = _WARNING_COMMANDS.get(warning.kind, "look with: sm tail {id}")
-    if act == "pause":
-        command += "; go on with: sm resume {id}"
-    elif warning.kind not in _WARNING_COMMANDS:
-        command += "; stop with: sm pause {id}"
-    words = f"{_warning_words(warning)}: {quote_session(session, warning.evidence)}"
-    then = _WARNING_ACTS.get(act or "", "") + command.format(id=session.id)
-    return f"{notice_subject(session)} {words}; {then}"
 
 
 REMINDERS = (

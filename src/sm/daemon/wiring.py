@@ -38,10 +38,8 @@ from sm.messaging import (
     MailTimers,
     Messages,
 )
-from sm.messaging.exchange_timers import ExchangeTimers
 from sm.monitor import AgentListener, CutOffSessions, Monitor, Observer, Summary, UsageMeter, Watcher
 from sm.monitor.completions import Completions, TurnReader
-from sm.monitor.detector import Detector
 from sm.monitor.live_screens import LiveScreens
 from sm.monitor.program_checks import ProgramChecks, RunCheck
 from sm.monitor.retries import Retries
@@ -81,10 +79,10 @@ from sm.sessions.keepers import Keepers
 from sm.sessions.kill import Kills
 from sm.sessions.leftovers import Leftovers
 from sm.sessions.manager import Manager
+from sm.sessions.next_process import Restarter
 from sm.sessions.pause import Pausing
 from sm.sessions.plan import SpawnPlanner
 from sm.sessions.reports import Reports
-from sm.sessions.restart import Restarter
 from sm.sessions.restore import Restorer
 from sm.sessions.sandboxing import Sandboxing
 from sm.sessions.seen import SeenSessions
@@ -255,16 +253,6 @@ class DaemonParts:
         freezer = Freezer(self.sandboxing.session_processes.cgroup)
         self.pausing = pausing = Pausing(store, manager, AgentSight(freezer, observer))
         restarter = Restarter(store, manager, planner, terminals)
-        detector = Detector(
-            config,
-            store,
-            manager,
-            observer.ledger,
-            lambda session_id: self.watcher.activity.get(session_id),
-            usage.known_facts,
-            steady,
-        )
-        usage.rules = detector.follow_facts
         self.cut_off = cut_off = CutOffSessions(store, restorer)
         self.watcher = watcher = Watcher(store, manager, terminals, observer, sandbox)
         self.unread_transcripts = UnreadTranscripts(store, manager, observer, steady)
@@ -273,7 +261,6 @@ class DaemonParts:
         self.setup_dialogs = setup_dialogs = SetupDialogs(store, manager, terminals, kills)
         self.terminal_dialogs = TerminalDialogs(store, manager, terminals)
         self.messages = messages = Messages(store, manager, dialogs)
-        exchange_timers = ExchangeTimers(store, manager)
         receipts = DeliveryReceipts(store, manager, program_checks.state)
         for listener in (
             receipts,
@@ -307,6 +294,7 @@ class DaemonParts:
             planner=planner,
             usage=usage,
             observer=observer,
+            watcher=watcher,
             requests=requests,
             workspaces=workspaces,
             monitor=monitor,
@@ -317,6 +305,7 @@ class DaemonParts:
             users=users,
             audit=audit.record,
             timers=timer_handlers,
+            steady=steady,
         )
         set_up_capabilities(kernel)
 
@@ -333,14 +322,9 @@ class DaemonParts:
                 TimerKind.COMPACTED: retries.forget,
                 TimerKind.RESUME: pausing.resume_due,
                 TimerKind.PAUSE: pausing.look_again,
-                TimerKind.WATCH: detector.look,
-                TimerKind.UNANSWERED: detector.report_unanswered,
-                TimerKind.LINKS: observer.links.look,
                 TimerKind.RESTART: restarter.restart,
                 TimerKind.CUT_OFF: cut_off.forget,
                 TimerKind.REAP: Reaper(store).reap,
-                TimerKind.HELD_MESSAGE: exchange_timers.release,
-                TimerKind.EXCHANGE: exchange_timers.look,
                 **timer_handlers,
             },
             wall,

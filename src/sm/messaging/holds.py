@@ -5,12 +5,11 @@ from collections.abc import Callable
 from sm.core.effects import EffectKind
 from sm.core.labels import name_to_type, short_label
 from sm.core.messages import TERMINAL
-from sm.core.models import Session
+from sm.core.models import Session, is_waiting
 from sm.core.pauses import PAUSED
 from sm.core.states import MessageState, RequestKind
 from sm.core.statuses import Status
 from sm.errors import IllegalState
-from sm.policy.restarts import is_waiting
 from sm.state.part_holds import held_reason, postponed
 from sm.store import Open, Transaction
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from sm.core.labels import name_to_type, short_label
 from sm.core.lifecycle import is_ended, is_live
 from sm.core.messages import IN_OPERATORS_INBOX, INBOX, SM_ITSELF, Message
-from sm.core.models import Caller, RequestKey, Session, Signal
+from sm.core.models import Caller, RequestKey, Session, Signal, is_waiting
 from sm.core.pauses import PAUSED
 from sm.core.reference import session_word
 from sm.core.requests import Answer, Request
@@ -20,7 +20,6 @@ from sm.core.wording import quote_session, sender_label
 from sm.errors import AnswersQuestion, IllegalState, LimitReached, UsageError
 from sm.messaging.holds import check_runs, hold_reason, is_restored
 from sm.policy.access import Action, is_unrestricted, may
-from sm.policy.restarts import is_waiting
 from sm.providers.base import InputMethod
 from sm.requests.answers import decide, resolve_options
 from sm.requests.dialogs import Dialogs
@@ -266,7 +265,8 @@ class Messages:
             reason=why,
             expires_at=later(tx.now, TTL_S if ttl_s is None else ttl_s),
         )
-        message = await self._manager.exchanges.admit(tx, tx.find(caller.session_id), session, message)
+        for follower in tx.followers:
+            message = await follower.admit(tx, tx.find(caller.session_id), session, message)
         tx.mail.add_message(message, text)
         return message
 

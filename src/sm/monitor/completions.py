@@ -17,6 +17,7 @@ from sm.core.statuses import Status
 from sm.core.timers import Timer, TimerKind
 from sm.core.timestamps import iso
 from sm.core.turns import FinishedTurn, TurnEnd, TurnFacts, TurnWork
+from sm.core.warnings import WarningKind
 from sm.errors import TerminalError
 from sm.monitor.usage import work_of
 from sm.policy.completion import (
@@ -32,6 +33,7 @@ from sm.sessions.reports import Reports
 from sm.state.part_holds import postponed
 from sm.state.turns import FROM_COMPLETION, unfinished_work
 from sm.store import Store, Transaction
+from sm.store.followers import SessionFollower
 
 _AGAIN_S = 5.0
 """How often to look again, in memory, at a session that waits for something."""
@@ -42,7 +44,7 @@ UseOfTerminal = Callable[[Session], Awaitable[TerminalUse]]
 """Looks at the terminal of a session. Raises TerminalError if the terminal cannot be seen."""
 
 
-def rules_of(config: Config) -> CompletionRules:
+def rules_of(config: Config, followers: Sequence[SessionFollower]) -> CompletionRules:
     settings = config.child_agents.auto_complete
     return CompletionRules(
         enabled=settings.enabled,
@@ -50,7 +52,7 @@ def rules_of(config: Config) -> CompletionRules:
         quiet_s=settings.completion_quiet_s,
         idle_timeout_s=settings.idle_timeout,
         remind_after_s=tuple(map(float, settings.remind_after_s)),
-        warns_of_missing_report=config.warnings.report_missing.do != "off",
+        warns_of_missing_report=any(f.warns_of(WarningKind.REPORT_MISSING) for f in followers),
         needs_approval=settings.require_parent_approval,
     )
 
@@ -93,7 +95,7 @@ class TurnReader:
         facts = self._facts(session.id, work, measured, observation.background)
         patterns = _compiled(self._config.child_agents.auto_complete.completion_patterns)
         turn = await asyncio.to_thread(_read_turn_end, text, task, facts, patterns)
-        rules, state = rules_of(self._config), self._program_state(session)
+        rules, state = rules_of(self._config, self._store.followers), self._program_state(session)
         if state is not None and state.breaks(
             BACKGROUND
         ):  # it may work although its words say that it is done
@@ -156,7 +158,7 @@ class Completions:
         return await self._run(timer, self._reports.warn_of_missing_report)
 
     async def _end(self, tx: Transaction, session: Session, found: Mapping[str, Any]) -> None:
-        await self._reports.end_detected(tx, session, found, rules_of(self._config))
+        await self._reports.end_detected(tx, session, found, rules_of(self._config, self._store.followers))
 
     async def _run(
         self, timer: Timer, act: Callable[[Transaction, Session, Mapping[str, Any]], Awaitable[None]]
@@ -187,7 +189,7 @@ class Completions:
         if session.id in self._waiting:  # a message about the change may be on its way
             self._waiting.discard(session.id)
             await self._explain(session, timer, _FREE)  # else `sm why` names a draft that is no longer there
-            return min(rules_of(self._config).quiet_s, _AGAIN_S)
+            return min(rules_of(self._config, self._store.followers).quiet_s, _AGAIN_S)
         async with self._store.transaction() as tx:
             now = tx.find(session.id)
             if now is None or now.status is not Status.IDLE:

@@ -57,6 +57,9 @@ class AgentListener:
     async def setup_dialog(self, session_id: str, dialog: SetupDialog | None) -> None:
         """An agent that has not started shows this first-start dialog. None: it has started, or shows another one."""
 
+    async def observed(self, agent: Agent) -> None:
+        """The agent was looked at, and its status decided. The caller holds the agent's lock."""
+
     def process_gone(self, session_id: str) -> None:
         """The agent's process is gone: earlier events mean nothing for a later process of the session."""
 
@@ -70,6 +73,10 @@ class AgentListeners:
 
     def register(self, listener: AgentListener) -> None:
         self._listeners.append(listener)
+
+    async def observed(self, agent: Agent) -> None:
+        for listener in self._listeners:
+            await listener.observed(agent)
 
     async def hook(self, agent: Agent, event: HookEvent, at: float) -> None:
         """Dispatch a hook that was emitted at `at`. The agent waits for the return of a recent hook."""

@@ -25,7 +25,6 @@ from sm.core.turn_ends import ReportedEnd
 from sm.errors import SmError, StorageFull
 from sm.linux.file_threads import FileThreads
 from sm.monitor.agent import Agent
-from sm.monitor.agent_links import AgentLinks
 from sm.monitor.completions import TurnReader
 from sm.monitor.evidence import Ledger
 from sm.monitor.files import FileEvents, changes
@@ -101,10 +100,8 @@ class Observer:
         )
         self._last_reads = LastReads(self._sources, self._forget_ended)
         self._sweeping: asyncio.Task[None] | None = None
-        self.permission_modes = PermissionModes(store, usage, manager.warnings, is_attended)
-        self.first_turns = FirstTurns(store, usage, self._running_agent, clock)
-        self.links = AgentLinks(store, manager.warnings, self._running_agent, usage.known_facts, clock)
-        self.register(self.links)
+        self.permission_modes = PermissionModes(store, usage, is_attended)
+        self.first_turns = FirstTurns(store, usage, self.running_agent, clock)
         terminals.on_titles(self._titles)
 
     def register(self, listener: AgentListener) -> None:
@@ -170,7 +167,7 @@ class Observer:
             agent.lock = self._last_reads.stop(session_id) or agent.lock
         return agent
 
-    def _running_agent(self, session_id: str) -> Agent | None:
+    def running_agent(self, session_id: str) -> Agent | None:
         session = self._store.sessions.get(session_id)
         return None if session is None or session.exit is not None else self._current_agent(session_id)
 
@@ -314,7 +311,7 @@ class Observer:
 
         Raises StorageFull when too many hooks wait already: `sm hook` then leaves them in the spool.
         """
-        agent = self._running_agent(session_id)
+        agent = self.running_agent(session_id)
         if agent is None:
             return
         at = min(epoch_s(emitted_at), self._clock())
@@ -473,7 +470,7 @@ class Observer:
                     await self._sources.read_due(agent)
                     pause_s = await self._decide(agent)
                     await self.first_turns.store(agent)
-                    await self.links.close_ended(agent)
+                    await self._listeners.observed(agent)
             except SmError as error:
                 log.warning(
                     "could not observe an agent: %s", error.message, extra={"sm_session": agent.session_id}

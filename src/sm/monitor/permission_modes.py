@@ -6,13 +6,12 @@ from typing import Any
 from sm.core.models import Session
 from sm.core.permission_facts import FACT, CurrentMode, current_mode, reported_mode
 from sm.core.states import EventType
-from sm.core.warnings import WarningKind
+from sm.core.warnings import Sign, WarningKind
 from sm.core.wording import subject
 from sm.monitor.agent import Agent
 from sm.monitor.usage import UsageMeter
 from sm.providers.readers import HookEvent
-from sm.state.warning_rows import close_warning
-from sm.state.warnings import Warnings
+from sm.state.signs import end_sign, show_sign
 from sm.store import Store, Transaction
 
 _DENIED = "denied"
@@ -20,15 +19,12 @@ _DENIED = "denied"
 
 
 class PermissionModes:
-    """Records each change of a mode as an event, counts denied actions, and warns of several in a row."""
+    """Records each change of a mode as an event, counts denied actions, and shows those in a row as signs."""
 
-    def __init__(
-        self, store: Store, usage: UsageMeter, warnings: Warnings, is_attended: Callable[[str], bool]
-    ) -> None:
+    def __init__(self, store: Store, usage: UsageMeter, is_attended: Callable[[str], bool]) -> None:
         """`is_attended`: tells whether the operator has the terminal of a session on the screen."""
         self._store = store
         self._is_attended = is_attended
-        self._warnings = warnings
         self._usage = usage
 
     async def current(self, session: Session) -> CurrentMode | None:
@@ -70,16 +66,14 @@ class PermissionModes:
             fact |= {"count": count, "row": row, "last": event.denial}
 
         async def record(tx: Transaction) -> None:
-            now, row, limit = tx.find(session.id), fact["row"], self._warnings.limit_of(WarningKind.DENIED)
+            now, row = tx.find(session.id), fact["row"]
             if now is None:
                 return
             if not row:
-                await close_warning(tx, now, WarningKind.DENIED)
-            elif row >= limit:
+                await end_sign(tx, now, WarningKind.DENIED)
+            else:
                 evidence = f"{row} in a row, the last: {event.denial}"
-                await self._warnings.open_warning(
-                    tx, now, WarningKind.DENIED, value=row, limit=limit, evidence=evidence
-                )
+                await show_sign(tx, now, Sign(WarningKind.DENIED, row, evidence))
 
         await self._usage.set_permission(session.id, _DENIED, fact, record)
 

@@ -11,13 +11,13 @@ from typing import Any, Protocol
 from sm.config import Config
 from sm.core.models import Session
 from sm.core.observation import Observation
-from sm.core.tool_calls import TurnBreak
+from sm.core.tool_calls import CallStep, TurnBreak
 from sm.core.turns import TurnWork
 from sm.core.usage import ActionLine, FilePosition, SaidText, Todo, ToolUse, Usage, is_same_model
 from sm.linux.file_threads import FileThreads
-from sm.monitor.anomalies import CallStep, follow, steps_of
 from sm.monitor.blocks import TranscriptBlock, condense, read_block
 from sm.monitor.originals import Original, original_path
+from sm.monitor.tool_calls import follow, steps_of
 from sm.monitor.transcripts import Root, archive_names, files_of, read_last
 from sm.monitor.usage_totals import UsageTotals
 from sm.providers.base import Fork, program_version
@@ -42,14 +42,6 @@ UNREAD_FACT = "unread_usage"
 _CONVERSATION_FACTS = frozenset({"todo", "failed", "context_tokens", "answer", "calls", "grew_at", "work"})
 _WORK = tuple(field.name for field in fields(TurnWork))
 """Facts to drop when the session starts another conversation."""
-
-
-class FactRules(Protocol):
-    """Follows the facts of a session in the transaction that stores them. May be called again if that fails."""
-
-    async def __call__(
-        self, tx: Transaction, session_id: str, facts: Mapping[str, Any], calls: Sequence[CallStep]
-    ) -> None: ...
 
 
 class Record(Protocol):
@@ -86,8 +78,6 @@ class UsageMeter:
         self._changed: set[str] = set()
         self._followers: list[set[str]] = []
         self.totals = UsageTotals()
-        self.rules: FactRules | None = None
-        """Set once, before the first read."""
 
     async def read(
         self,
@@ -381,8 +371,8 @@ class UsageMeter:
                     part.follow_said(session_id, said)
             if facts is not None and facts != self._facts.get(session_id):
                 tx.measures.facts(session_id, facts)
-                if self.rules is not None:
-                    await self.rules(tx, session_id, facts, calls)
+                for follower in self.followers:
+                    await follower.follow_facts(tx, session_id, facts, calls)
 
     def take_changed(self) -> set[str]:
         """The ids of the sessions whose stored usage or facts have changed since the last call."""

@@ -66,7 +66,7 @@ class Requests:
         self._reports = reports
         self._dialogs = dialogs
         self._setup = setup
-        self.answerers: dict[RequestKind, Answerer] = {RequestKind.EXCHANGE: manager.exchanges.answer}
+        self.answerers: dict[RequestKind, Answerer] = {}
         """Carry out the answer to a request of that kind, in its transaction."""
 
     async def ask(

@@ -68,7 +68,6 @@ class Reads:
         self.status_events = store.status_events
         self.checkpoints = store.checkpoints
         self.dead_letters = store.dead_letters
-        self.warnings_of = store.warnings_of
 
     @property
     def sessions(self) -> Mapping[str, Session]:

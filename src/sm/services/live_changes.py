@@ -11,6 +11,7 @@ from sm.core.requests import Request
 from sm.core.states import MessageState
 from sm.monitor.monitor import Monitor
 from sm.store import Store
+from sm.store.part import Parts
 
 _SWEEP_EVERY_S = 2.0
 """How often to look for staleness, which comes with the time and not with an event."""
@@ -33,7 +34,7 @@ class LiveChanges:
         self._commits = -1
         self._requests_seen: Mapping[int, Request] | None = None
         self._messages_seen: Mapping[int, Message] | None = None
-        self._warnings_seen: Mapping[str, object] = {}
+        self._parts_seen: Parts = {}
         self._swept_s = self._printed_s = self._aged_s = 0.0
         self._unfinished: Collection[str] = ()
         """The unfinished sessions of the last sweep."""
@@ -81,9 +82,11 @@ class LiveChanges:
             held = Counter(m.session_id for m in queued if m.session_id is not None)
             changed |= _different(self.held, held)
             self.held = held
-        if open.warnings is not self._warnings_seen:
-            changed |= _different(self._warnings_seen, open.warnings)
-            self._warnings_seen = open.warnings
+        if open.parts is not self._parts_seen:
+            for part in {*self._parts_seen, *open.parts}:
+                if part.by_session:
+                    changed |= _different(part.rows_in(self._parts_seen), part.rows_in(open.parts))
+            self._parts_seen = open.parts
         return changed & self._store.sessions.keys()
 
     def _aged(self, now: float) -> list[str]:

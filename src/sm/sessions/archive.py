@@ -112,7 +112,7 @@ class Records:
                 await tx.before_move(bound_session)
                 current = tx.session(bound_session.id)
                 await tx.update(current, bound_to=now.bound_to or now.parent_id)
-            for follower in self._manager.followers:
+            for follower in tx.followers:
                 await follower.leave(tx, now)
             await withdraw(tx, now.id, partial(_is_void_after_removal, caller))
             if unread is not None:
@@ -159,7 +159,7 @@ class Records:
                 if parent_id is not None:
                     self._manager.quota.check_reparent(tx, caller, now, parent_id)
                 after = await set_parent(tx, now, parent_id, tx.now, f"moved by {caller}")
-                for follower in self._manager.followers:
+                for follower in tx.followers:
                     await follower.follow_move(tx, now, after)
                 after = tx.session(after.id)
                 if parent_id is not None:

@@ -17,16 +17,13 @@ from sm.policy.retries import RetryLimits
 from sm.providers.base import Provider
 from sm.sessions.tree import SessionTree
 from sm.state.endings import Endings
-from sm.state.exchanges import Exchanges
 from sm.state.faults import Faults
-from sm.state.followers import SessionFollower
 from sm.state.loss_causes import LossCause
 from sm.state.notices import Notices, withdraw
 from sm.state.pauses import Pauses
 from sm.state.quota import Quota
 from sm.state.sessions import is_process_of, move
 from sm.state.unread_transcripts import record_unread
-from sm.state.warnings import Warnings
 from sm.store import Effect, Store
 from sm.store.audit import ALLOWED, REFUSED, Record
 from sm.store.sums import RemovedSums
@@ -70,9 +67,6 @@ class Manager:
         self.notices = Notices(config)
         self.endings = Endings(config, self.notices, providers)
         self.pauses = Pauses(self.notices, providers)
-        self.warnings = Warnings(config.warnings, self.notices, self.pauses, providers)
-        self.exchanges = Exchanges(config.warnings.ping_pong, self.notices)
-        self.followers: list[SessionFollower] = [self.exchanges]
         self.quota = Quota(config.limits)
         self._config = config
         self.faults = Faults(

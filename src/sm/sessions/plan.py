@@ -19,10 +19,10 @@ from sm.core.models import (
     digest,
 )
 from sm.core.names import friendly_name, nearest_name, normalize_title
+from sm.core.next_process import Restarts
 from sm.core.permission_facts import current_mode
 from sm.core.process_limits import checked_limits
 from sm.core.program_states import ProgramState
-from sm.core.restarts import Restarts
 from sm.core.states import CallerKind, Mode, TrustLevel
 from sm.core.statuses import Status
 from sm.core.text import PROMPT_MAX, folded, validate_text
@@ -35,7 +35,6 @@ from sm.linux.file_threads import FileThreads
 from sm.paths import InstancePaths
 from sm.policy.access import Action, is_unrestricted, may_at_all, paired_user
 from sm.policy.modes import ModeChoice, choose_mode, parse_mode
-from sm.policy.restarts import restarts_of
 from sm.providers.base import TYPED_LINES_MAX, AgentPlan, PlanContext, Provider
 from sm.sandboxes.base import Sandbox
 from sm.sandboxes.home import homes
@@ -195,7 +194,6 @@ class SpawnPlanner:
             status_reason="requested",
             mode=mode.mode,
             mode_source=mode.source,
-            restarts=restarts_of(request.restart, kind.agent.restart, kind.agent.restart_max),
             parent=parent,
             working_dir=working_dir,
             workspace=parent.workspace if parent is not None else workspace.slug if workspace else None,

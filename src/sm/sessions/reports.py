@@ -14,7 +14,7 @@ from sm.core.states import EventType, Mode, RequestKind, SignalKind
 from sm.core.statuses import Status
 from sm.core.text import NOTE_MAX, REPORT_MAX, folded, quoted
 from sm.core.usage import FollowUpKind
-from sm.core.warnings import WarningKind
+from sm.core.warnings import Sign, WarningKind
 from sm.core.wording import REMINDERS, subject
 from sm.errors import IllegalState, IllegalTransition, InvalidText, UsageError
 from sm.policy.access import Action
@@ -23,8 +23,8 @@ from sm.sessions.manager import Manager, SessionResult
 from sm.state.messages import send
 from sm.state.requests import NewRequest, open_of, open_request
 from sm.state.sessions import move
+from sm.state.signs import end_sign, show_sign
 from sm.state.turns import FROM_COMPLETION
-from sm.state.warning_rows import close_warning
 from sm.store import Store, Transaction
 
 _METADATA_MAX = 50
@@ -145,9 +145,7 @@ class Reports:
         """Warn of an idle agent that has not reported after its last reminder. `found`: the number of `reminders`."""
         sent = int(found["reminders"])
         evidence = f"sm has sent {sent} reminder{'' if sent == 1 else 's'}"
-        await self._manager.warnings.open_warning(
-            tx, session, WarningKind.REPORT_MISSING, value=sent, limit=sent, evidence=evidence
-        )
+        await show_sign(tx, session, Sign(WarningKind.REPORT_MISSING, sent, evidence, sent))
 
     async def _propose(
         self, tx: Transaction, session: Session, text: str | None, at: str, evidence: str | None = None
@@ -201,7 +199,7 @@ class Reports:
                 line = f"{subject(session)} - {quoted(checkpoint.message)}"
                 await tx.checkpoint(now, checkpoint, line)
                 await self._manager.notices.add_for_checkpoint(tx, now, checkpoint)
-                await close_warning(tx, now, WarningKind.REPORT_MISSING)
+                await end_sign(tx, now, WarningKind.REPORT_MISSING)
                 tx.remember(session.id)
         return checkpoint, changes
 

@@ -10,7 +10,7 @@ from sm.core.labels import name_to_type, short_label
 from sm.core.lifecycle import is_ended, is_live
 from sm.core.messages import SM_ITSELF
 from sm.core.models import Caller, Launch, RequestKey, Session, Signal, ancestors, digest
-from sm.core.restarts import Restarts
+from sm.core.next_process import Restarts
 from sm.core.states import RESTORE, CallerKind, EventType, MessageMode, SignalKind, TrustLevel
 from sm.core.statuses import Status
 from sm.core.timestamps import later

@@ -9,6 +9,8 @@ class SessionField:
     """A field of the JSON of a session, for callers who may read it. Without a value it is null."""
 
     name: str
+    is_public: bool = False
+    """Every caller who sees the session sees the field, not only those who may read the session."""
 
     def is_set(self, session_id: str) -> bool:
         """True if the session has a value. It may change without the session, so its JSON is not cached."""
@@ -21,6 +23,10 @@ class SessionField:
     def brief(self, session_id: str) -> Any:
         """The value for agents, who pay for each word; None: the session has none."""
         return None
+
+    def signs(self, session_id: str) -> int:
+        """The number of signs that the session goes wrong."""
+        return 0
 
     def spending(self, session: Session) -> str | None:
         """Words for the spending of the session in the digest; None: nothing to tell."""

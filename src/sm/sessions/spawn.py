@@ -18,6 +18,7 @@ from sm.core.models import (
     Session,
     Signal,
     SpawnRequest,
+    is_waiting,
 )
 from sm.core.observation import Source
 from sm.core.states import EventType, SignalKind
@@ -32,7 +33,6 @@ from sm.errors import (
     WaitTimeout,
 )
 from sm.policy.access import Action, paired_user
-from sm.policy.restarts import is_waiting
 from sm.sandboxes.base import Sandbox
 from sm.sessions.manager import Manager, SessionResult
 from sm.sessions.pause import check_not_paused

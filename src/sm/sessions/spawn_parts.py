@@ -25,7 +25,7 @@ class SpawnAddition:
     async def complete(
         self, session: Session, provider: Provider, launch: Launch, home: ContainerHome | None
     ) -> Session:
-        """The session with what its process tells. A fork has the values of its original.
+        """The session with what its process tells, or what is decided of it. A fork has the values of its original.
 
         `home`: the home directory of its container; None: it starts on this host.
         """

@@ -9,32 +9,23 @@ from sm.config import Config
 from sm.core.effects import Effect, EffectKind
 from sm.core.labels import label, short_label
 from sm.core.lifecycle import is_live
-from sm.core.models import Exit, Session, Signal, ancestors
+from sm.core.models import Exit, Session, Signal, ancestors, is_between_processes, is_waiting, last_exit
+from sm.core.next_process import RESTART, GiveUp, Restart
 from sm.core.pause_states import Held
-from sm.core.restarts import RESTART
 from sm.core.session_index import oldest_first
 from sm.core.states import EventType, SignalKind, TrustLevel
 from sm.core.statuses import Status
 from sm.core.timers import Timer, TimerKind
 from sm.core.timestamps import later
 from sm.core.wording import subject
-from sm.policy.restarts import (
-    GiveUp,
-    Restart,
-    after_end,
-    after_pause,
-    is_between_processes,
-    is_waiting,
-    last_exit,
-)
 from sm.providers.base import Provider
 from sm.state.cut_off import plan_restore as plan_restore_of_cut_off
 from sm.state.loss_causes import LOST_TOGETHER, LossCause
 from sm.state.messages import return_messages
+from sm.state.next_process import EndRule, after_pause, crash_signal, plan_restart, why_ended
 from sm.state.notices import Notices
 from sm.state.pauses import ENDED_BY_PAUSE, end_by_kill, end_by_pause, record_held
 from sm.state.requests import cancel_requests
-from sm.state.restarts import crash_signal, plan_restart, why_ended
 from sm.state.sessions import move
 from sm.store import Transaction
 
@@ -47,6 +38,7 @@ class Endings:
         self._cleanup = config.child_agents.cleanup
         self._notices = notices
         self._providers = providers
+        self.rules: list[EndRule] = []
 
     async def process_ended(
         self, tx: Transaction, session: Session, exit: Exit, screen: Sequence[str], reason: str | None = None
@@ -86,12 +78,14 @@ class Endings:
             signal = Signal(SignalKind.KILLED, EffectKind.KILL, reason, tx.now, exit)
         if exit is not None and not is_late:
             closed = signal.source == LossCause.TERMINAL
-            follow_up = after_end(session, signal, exit, tx.now, tx.ran_s(session), closed=closed)
-            if isinstance(follow_up, Restart):
-                await self._restart(tx, session, replace(signal, exit=exit), follow_up)
-                return
-            if isinstance(follow_up, GiveUp):
-                signal = replace(signal, reason=f"{signal.reason}; {follow_up.reason}")
+            for rule in self.rules:
+                follow_up = rule.after_end(session, signal, exit, tx.now, tx.ran_s(session), closed=closed)
+                if isinstance(follow_up, Restart):
+                    after = await self._restart(tx, session, replace(signal, exit=exit), follow_up)
+                    await rule.follow_plan(tx, after, follow_up)
+                    return
+                if isinstance(follow_up, GiveUp):
+                    signal = replace(signal, reason=f"{signal.reason}; {follow_up.reason}")
             if is_between_processes(session):
                 exit = last_exit(session)
         after = await move(tx, self._notices, session.id, signal, exit=exit)
@@ -102,7 +96,7 @@ class Endings:
         if after.token_hash is None:  # adopted: the terminal belongs to a person, who keeps using it
             await tx.effect(EffectKind.RELEASE, after.id, {"terminal": after.terminal}, tx.now)
 
-    async def _restart(self, tx: Transaction, session: Session, crash: Signal, restart: Restart) -> None:
+    async def _restart(self, tx: Transaction, session: Session, crash: Signal, restart: Restart) -> Session:
         """Record the end of a process that another one replaces."""
         after = await move(
             tx,
@@ -115,6 +109,7 @@ class Endings:
             restarts=restart.restarts,
         )
         await plan_restart(tx, self._notices, session, after, restart, why_ended(crash))
+        return after
 
     async def _end_for_pause(
         self, tx: Transaction, session: Session, end: Signal, exit: Exit, order: Effect
@@ -132,9 +127,7 @@ class Endings:
             runs=session.runs + 1,
             restarts=restart.restarts,
         )
-        await plan_restart(
-            tx, self._notices, session, after, restart, ENDED_BY_PAUSE, words="the restart after the pause"
-        )
+        await plan_restart(tx, self._notices, session, after, restart, ENDED_BY_PAUSE)
         await record_held(tx, after, Held.ENDED, order.payload.get("spends", []))
 
     async def start_failed(self, tx: Transaction, session_id: str, signal: Signal) -> None:

@@ -1,22 +1,14 @@
-"""Followers of changes and of the usage of sessions, which register for them."""
+"""Followers of the usage and the facts of sessions, which register for them."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from sm.core.faults import Fault
 from sm.core.models import Session
+from sm.core.tool_calls import CallStep
 from sm.core.usage import Usage
 from sm.store import Transaction
-
-
-class SessionFollower:
-    """Acts in the transaction of a change. The methods do nothing here."""
-
-    async def follow_move(self, tx: Transaction, before: Session, after: Session) -> None:
-        """Follow the move of a session to another parent by a person."""
-
-    async def leave(self, tx: Transaction, session: Session) -> None:
-        """Prepare for the removal of a session."""
 
 
 class UsageFollower:
@@ -36,6 +28,14 @@ class UsageFollower:
         """Follow usage that the transaction is about to store.
 
         `stored`: the stored usage of these messages, by id; None: it was not read.
+        """
+
+    async def follow_facts(
+        self, tx: Transaction, session_id: str, facts: Mapping[str, Any], calls: Sequence[CallStep]
+    ) -> None:
+        """Follow changed facts in the transaction that stores them. Called again if that fails.
+
+        `calls`: the state of the session's tool calls after each of the new ones.
         """
 
 

@@ -18,7 +18,6 @@ from sm.core.models import Checkpoint, Session, ancestors
 from sm.core.requests import Request
 from sm.core.states import CallerKind, EventType, MessageMode, MessageState, NoticeKind, RequestKind
 from sm.core.statuses import Status
-from sm.core.warnings import SessionWarning
 from sm.core.wording import (
     checkpoint_notice,
     compaction_notice,
@@ -35,7 +34,6 @@ from sm.core.wording import (
     transcript_notice,
     unclear_notice,
     undelivered_notice,
-    warning_notice,
 )
 from sm.state.followers import MetLimit
 from sm.store import Transaction
@@ -94,10 +92,6 @@ def late_answer_occasion(request: Request) -> str:
 
 def ignored_answer_occasion(request: Request) -> str:
     return f"ignored-answer:{request.id}"
-
-
-def warning_occasion(warning: SessionWarning) -> str:
-    return f"warning:{warning.id}"
 
 
 def request_occasion(request: Request) -> str:
@@ -161,16 +155,6 @@ class Notices:
     def __init__(self, config: Config) -> None:
         self._settings = config.child_agents.notifications
         self._notify = config.notify
-        self._warnings = config.warnings
-
-    @property
-    def warns_of_crashes(self) -> bool:
-        return self._warnings.crash_loop.do != "off"
-
-    @property
-    def unanswered_s(self) -> float:
-        """Seconds after which an open request is a warning."""
-        return self._warnings.unanswered.after
 
     async def add_for_move(self, tx: Transaction, session: Session, decision: Decision) -> None:
         """`session`: the state after the move."""
@@ -205,25 +189,6 @@ class Notices:
         if recipient is not None:
             await self.add(tx, session, recipient, NoticeKind.IDLE, occasion, text, None)
         await self.add(tx, session, None, NoticeKind.IDLE, f"{occasion}:operator", text, EventType.IDLE)
-
-    async def add_for_warning(
-        self, tx: Transaction, session: Session, warning: SessionWarning, *, act: str | None = None
-    ) -> None:
-        """Report a warning to the parent and to the operator.
-
-        `act`: `interrupt` or `pause`, if sm does that. The notice then stays also if that ends the cause.
-        """
-        recipient, text = notice_recipient(tx, session), warning_notice(session, warning, act)
-        occasion = warning_occasion(warning) if act is None else f"acted-on-{warning_occasion(warning)}"
-        if recipient is not None:
-            await self.add(tx, session, recipient, NoticeKind.WARNING, occasion, text, None)
-        await self.add(tx, session, None, NoticeKind.WARNING, f"{occasion}/operator", text, EventType.WARNING)
-
-    async def add_for_exchange(self, tx: Transaction, session: Session, warning: SessionWarning) -> None:
-        """Report that the session only answers another one, to its parent or else to the operator."""
-        recipient, text = notice_recipient(tx, session), warning_notice(session, warning)
-        occasion = warning_occasion(warning)
-        await self.add(tx, session, recipient, NoticeKind.WARNING, occasion, text, EventType.WARNING)
 
     async def add_for_transcript(
         self, tx: Transaction, session: Session, occasion: str, trouble: str

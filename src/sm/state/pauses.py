@@ -13,7 +13,7 @@ from dataclasses import replace
 from sm.core.effects import Effect, EffectKind
 from sm.core.lifecycle import is_ended
 from sm.core.messages import SM_ITSELF
-from sm.core.models import Session
+from sm.core.models import Session, is_waiting
 from sm.core.pause_states import Held
 from sm.core.pauses import GO_ON, Pause
 from sm.core.states import EventType
@@ -30,12 +30,10 @@ from sm.core.wording import (
     subject,
 )
 from sm.policy.pauses import FROZEN_LOOK_S, LOOK_S, SOFT_LOOK_S, PauseStep, Seen, after_look
-from sm.policy.restarts import is_waiting
 from sm.providers.base import Provider
 from sm.state.followers import UsageFollower
 from sm.state.messages import send
 from sm.state.notices import Notices
-from sm.state.warning_rows import after_move as follow_warnings
 from sm.store import Transaction
 
 ENDED_BY_PAUSE = "its pause has ended the process"
@@ -86,7 +84,8 @@ class Pauses(UsageFollower):
                 suspends=suspends,
             )
         after = await tx.update(session, paused=pause)
-        await follow_warnings(tx, after)
+        for follower in tx.followers:
+            await follower.follow_status(tx, after)
         tx.timers.remove(session.id, TimerKind.RESUME)
         if until is not None:
             tx.timers.set(Timer(session.id, TimerKind.RESUME, until, within_s))
@@ -110,7 +109,8 @@ class Pauses(UsageFollower):
             return session
         tx.timers.remove(session.id, TimerKind.RESUME, TimerKind.PAUSE)
         after = await tx.update(session, paused=None)
-        await follow_warnings(tx, after)
+        for follower in tx.followers:
+            await follower.follow_status(tx, after)
         is_ending = session.process is None or end_by_pause(tx, session.id) is not None
         starts_again = is_waiting(session) or end_by_pause(tx, session.id) is not None
         held = Held.ENDED if starts_again else Held.FROZEN if pause.held == Held.FROZEN else None

@@ -9,9 +9,7 @@ from sm.core.models import Session
 from sm.core.requests import BY_RULE, BY_TERMINAL, Answer, Question, Request
 from sm.core.states import EventType, RequestKind, RequestState
 from sm.core.text import quoted
-from sm.core.timers import Timer, TimerKind
 from sm.core.timestamps import later
-from sm.core.warnings import WarningKind
 from sm.core.wording import (
     decider,
     outcome,
@@ -23,7 +21,6 @@ from sm.core.wording import (
 from sm.errors import IllegalState
 from sm.state.messages import send
 from sm.state.notices import Notices, request_occasions, withdraw
-from sm.state.warning_rows import close_warning
 from sm.store import Transaction
 
 EXPIRES_S = 24 * 3600.0
@@ -93,10 +90,8 @@ async def open_request(
     await tx.event(EventType.REQUEST, session, at, line, {"request_id": request.name})
     if decided is None:
         await notices.add_for_request(tx, session, request, asked.plan)
-        if tx.timers.find(session.id, TimerKind.UNANSWERED) is None and not tx.warnings.find(
-            session.id, WarningKind.UNANSWERED
-        ):
-            _watch(tx, request, notices.unanswered_s)
+        for follower in tx.followers:
+            await follower.follow_request(tx, session, request)
     return request
 
 
@@ -115,28 +110,9 @@ async def finish_request(
     )
     await _withdraw_notice(tx, request)
     if not after.open:
-        await _watch_next(tx, session, request)
+        for follower in tx.followers:
+            await follower.follow_closed_request(tx, session, request)
     return after
-
-
-def _watch(tx: Transaction, request: Request, after_s: float) -> None:
-    """Set the timer that warns of the oldest open request of a session."""
-    due_at, data = later(request.created_at, after_s), {"request": request.id}
-    tx.timers.set(Timer(request.session_id, TimerKind.UNANSWERED, due_at, after_s, data))
-
-
-async def _watch_next(tx: Transaction, session: Session, closed: Request) -> None:
-    """End the warning of a request that is closed, and watch the next one."""
-    others = open_of(tx.mail.open.requests, session.id, list(RequestKind))
-    if any(other.id < closed.id for other in others):
-        return  # only the oldest request is watched
-    timer = tx.timers.find(session.id, TimerKind.UNANSWERED)
-    warning = tx.warnings.find(session.id, WarningKind.UNANSWERED)
-    tx.timers.remove(session.id, TimerKind.UNANSWERED)
-    await close_warning(tx, session, WarningKind.UNANSWERED)
-    after_s = timer.within_s if timer is not None else None if warning is None else warning.limit
-    if others and after_s is not None:
-        _watch(tx, min(others, key=lambda other: other.id), after_s)
 
 
 async def _withdraw_notice(tx: Transaction, request: Request) -> None:

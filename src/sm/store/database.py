@@ -25,12 +25,12 @@ from sm.core.sightings import Sighting
 from sm.core.states import EventType
 from sm.core.timeline import STATUS_EVENTS, StatusEvent
 from sm.core.timestamps import iso, later
-from sm.core.warnings import SessionWarning
 from sm.errors import InternalError, NotFound, SmError, StorageFull
 from sm.store.backup import write_backup
 from sm.store.batch import Changes, WriteTurn
 from sm.store.change_signal import ChangeSignal
 from sm.store.connection import connect, inspect, make_room, refusal, rows
+from sm.store.followers import SessionFollower
 from sm.store.messages import MailReads
 from sm.store.migrations import Schema, migrate
 from sm.store.part import PartWrites, TablePart, known_parts, known_schemas
@@ -142,6 +142,8 @@ class Store:
         self.records = RecordReads(self.read)
         self.writable = WritablePathReads(self.read)
         self._parts = parts
+        self.followers: list[SessionFollower] = []
+        """Act in each transaction. Parts of the daemon register before the first one."""
         self._part_reads = {part: part.reads(self) for part in self._parts}
         self.sums = SumReads(self.read)
         self.telegram = TelegramReads(self.read)
@@ -346,6 +348,7 @@ class Store:
             self.work,
             self.runs,
             self._parts,
+            self.followers,
         )
         turn.granted.set_result(tx)
         keep = await turn.handed_back
@@ -414,10 +417,6 @@ class Store:
     def sessions(self) -> Mapping[str, Session]:
         """Every session by id, oldest first, as committed."""
         return self.index.sessions
-
-    def warnings_of(self, session_id: str) -> tuple[SessionWarning, ...]:
-        """The open warnings of a session, oldest first, as committed."""
-        return self.mail.open.warnings.get(session_id, ())
 
     @property
     def workspaces(self) -> Mapping[str, Workspace]:

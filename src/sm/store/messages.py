@@ -11,7 +11,6 @@ from sm.core.requests import Request
 from sm.core.states import MessageState
 from sm.core.telegram import Outgoing, WatchedText
 from sm.core.timers import Timer
-from sm.core.warnings import SessionWarning
 from sm.errors import NotFound
 from sm.store.connection import Read
 from sm.store.part import Parts, PartWrites, TablePart
@@ -23,7 +22,6 @@ from sm.store.rows import (
     REQUESTS,
     TELEGRAM_TEXTS,
     TIMERS,
-    WARNINGS,
     RowTable,
     encode_json,
 )
@@ -52,8 +50,6 @@ class Open:
     """Calls to Telegram."""
     texts: Mapping[int, WatchedText] = field(default_factory=dict)
     """Texts from Telegram whose outcome is still to be told, by the number of their message."""
-    warnings: Mapping[str, tuple[SessionWarning, ...]] = field(default_factory=dict)
-    """By session, oldest first."""
     parts: Parts = field(default_factory=dict)
     """The rows of capabilities. A part without rows has no entry."""
 
@@ -294,7 +290,6 @@ class MailReads(MailLookup):
             {timer.key: timer for timer in await self._all(TIMERS, "1 ORDER BY due_at")},
             _by_id(await self._all(OUTGOING, "1 ORDER BY id")),
             _by_id(await self._all(TELEGRAM_TEXTS, "1 ORDER BY id")),
-            _by_session(await self._all(WARNINGS, "closed_at IS NULL ORDER BY id")),
             {part: rows for part in parts if (rows := await part.load(self._read))},
         )
         self.numbers = Counter(dict(await self._read("SELECT name, seq FROM sqlite_sequence", ())))
@@ -341,14 +336,6 @@ class _Numbered(Protocol):
 
 
 N = TypeVar("N", bound=_Numbered)
-
-
-def _by_session(warnings: Iterable[SessionWarning]) -> dict[str, tuple[SessionWarning, ...]]:
-    """The warnings of each session, in the given order."""
-    found: dict[str, tuple[SessionWarning, ...]] = {}
-    for warning in warnings:
-        found[warning.session_id] = (*found.get(warning.session_id, ()), warning)
-    return found
 
 
 def _by_id(values: Iterable[N]) -> dict[int, N]:

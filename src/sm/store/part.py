@@ -136,10 +136,16 @@ class TablePart(Generic[R, W]):
     """Its tables; None: those of the kernel's migrations."""
     empty: ClassVar[Rows] = MappingProxyType({})
     """The copy in memory of a table without rows."""
+    by_session: ClassVar[bool] = False
+    """The copy is a mapping by session, and live views show it."""
 
     def rows_of(self, open: "Open") -> Rows:
         """The copy of the rows in memory."""
-        return open.parts.get(self, self.empty)
+        return self.rows_in(open.parts)
+
+    def rows_in(self, parts: "Parts") -> Rows:
+        """The copy of the rows among those of all parts."""
+        return parts.get(self, self.empty)
 
     async def load(self, read: Read) -> Rows:
         """Read the copy of the rows at the start of the daemon, if the part has one."""

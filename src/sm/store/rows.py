@@ -22,9 +22,9 @@ from sm.core.models import (
     Session,
     Workspace,
 )
+from sm.core.next_process import Restarts
 from sm.core.pauses import Pause
 from sm.core.requests import Answer, Question, Request
-from sm.core.restarts import Restarts
 from sm.core.states import (
     EventType,
     MessageMode,
@@ -47,7 +47,6 @@ from sm.core.telegram import (
 )
 from sm.core.telegram_threads import ForumFacts, ProgressCard, Topic, TopicState
 from sm.core.timers import Timer
-from sm.core.warnings import SessionWarning, WarningKind
 
 T = TypeVar("T")
 
@@ -274,13 +273,6 @@ CHECKPOINTS = RowTable(
     decode={"metadata": decode_json},
 )
 TIMERS = RowTable("timers", Timer, encode={"data": encoded_mapping}, decode={"data": decode_json})
-WARNINGS = RowTable(
-    "warnings",
-    SessionWarning,
-    split={"limit": ("bound",)},
-    encode={"limit": lambda limit: (limit,)},
-    decode={"kind": WarningKind, "limit": float, "told": bool},
-)
 OUTBOX = RowTable("outbox", Effect, encode={"payload": encoded_mapping}, decode={"payload": decode_json})
 
 OUTGOING = RowTable(

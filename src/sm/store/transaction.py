@@ -18,7 +18,7 @@ from sm.core.statuses import Status
 from sm.core.work_time import track_work
 from sm.errors import IllegalState, InternalError, NotFound, SmError
 from sm.store.connection import Script, Statement
-from sm.store.exchanges import ExchangeWrites
+from sm.store.followers import SessionFollower
 from sm.store.idempotency import IdempotencyKey
 from sm.store.messages import MailWrites, Open
 from sm.store.part import PartWrites, TablePart
@@ -41,7 +41,6 @@ from sm.store.telegram_texts import TextWrites
 from sm.store.timers import TimerWrites
 from sm.store.turn_ends import TurnEndWrites
 from sm.store.usage import MeasureReads, MeasureWrites
-from sm.store.warnings import WarningWrites
 from sm.store.work_clock import RunClock, WorkClock
 
 T = TypeVar("T")
@@ -81,6 +80,7 @@ class Transaction:
         work: WorkClock,
         runs: RunClock,
         parts: Sequence[TablePart[Any, Any]],
+        followers: Sequence[SessionFollower],
     ) -> None:
         self._db = db
         self._scope = scope
@@ -110,12 +110,11 @@ class Transaction:
         self.summed = SumReads(self.read)
         self.timers = TimerWrites(self)
         self.turn_ends = TurnEndWrites(self)
-        self.warnings = WarningWrites(self)
         self.telegram = TelegramWrites(self)
         self.chat_preferences = PreferenceWrites(self)
         self.telegram_texts = TextWrites(self)
-        self.exchanges = ExchangeWrites(self)
         self._parts = {part: part.writes(self) for part in parts}
+        self.followers = followers
 
     async def recall(self, caller: Caller | None, key: RequestKey | None) -> None:
         """Set `replayed` for a request. Raises UsageError when the key belongs to another request of the caller."""
@@ -294,8 +293,6 @@ class Transaction:
         self.mail.forget(session.id)
         self.timers.remove(session.id)
         self.turn_ends.remove(session.id)
-        self.warnings.forget(session.id)
-        self.exchanges.forget(session.id)
         self.telegram.forget(session.id)
         self.chat_preferences.forget(session.id)
         for part in self.parts:

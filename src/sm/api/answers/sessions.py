@@ -12,6 +12,7 @@ from sm.core.statuses import Status
 from sm.wire_types.budget import BudgetView
 from sm.wire_types.fields import Time
 from sm.wire_types.usage import SessionSumsView
+from sm.wire_types.warning import WarningView
 
 OF_CAPABILITY = object()
 """Marks a field that a capability fills (`sessions.session_fields`). Without the capability it is null."""
@@ -55,16 +56,6 @@ class RestartsView(TypedDict):
     total: Annotated[int, doc("Restarts since the session was spawned or restored.")]
     exit_code: Annotated[int | None, doc("Of the process that the last restart replaced.")]
     exit_signal: Annotated[int | None, doc("As `exit_code`.")]
-
-
-class WarningView(TypedDict):
-    """A sign that a session goes wrong, whose cause lasts."""
-
-    kind: Annotated[str, doc("Such as `loop`; docs/lifecycle.md describes each.")]
-    at: Time
-    value: Annotated[float, doc("The measured value; its unit depends on `kind`.")]
-    limit: Annotated[float, doc("The limit that `value` has reached.")]
-    evidence: Annotated[str, doc("One line for people. It may quote the agent.")]
 
 
 class BareSessionView(TypedDict):

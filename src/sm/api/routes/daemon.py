@@ -91,7 +91,7 @@ async def status(request: ApiRequest, query: StatusQuery) -> StatusOverview:
         cgroups=CgroupsView(available=has_cgroups, reason=reason),
         dead_letters=await services.store.dead_letters(ids),
         requests_open=len(requests),
-        warnings=sum(len(services.store.warnings_of(s.id)) for s in seen),
+        warnings=sum(field.signs(s.id) for field in services.fields for s in seen),
         inbox=len(inbox),
         inbox_lines=lines[:_STATUS_LINES],
         parked=added.get("parked", []),

@@ -318,14 +318,14 @@ async def spawn(request: ApiRequest, body: SpawnBody, key: RequestKey | None) ->
     """
     wanted = SpawnRequest(
         **body.model_dump(
-            exclude={"args", "budget", "cwd", "env", "environment", "process_limits", "wait_s"}
+            exclude={"args", "budget", "cwd", "env", "environment", "process_limits", "restart", "wait_s"}
         ),
         extra_args=tuple(body.args or ()),
         current_dir=body.cwd,
         env=body.env or {},
         environment=body.environment or {},
         process_limits=body.process_limits or {},
-        additions={"budget": body.budget},
+        additions={"budget": body.budget, "restart": body.restart},
     )
     sessions = request.services.sessions
     return request.views.started(

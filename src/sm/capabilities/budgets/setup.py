@@ -17,7 +17,7 @@ def setup(kernel: Kernel) -> None:
     budgets = Budgets(settings, store.part(PART), manager.notices, manager.pauses, kernel.providers)
     budgeting = Budgeting(settings, store, manager, budgets)
     timers = BudgetTimers(settings, store, budgets)
-    manager.followers.append(budgets)
+    store.followers.append(budgets)
     kernel.usage.followers.append(budgets)
     kernel.requests.answerers[RequestKind.BUDGET] = budgeting.answer
     kernel.planner.parts.append(SpawnBudgets(settings, store.part(PART)))

@@ -2,7 +2,6 @@
 
 from sm.core.lifecycle import is_live
 from sm.core.models import Session, SpawnRequest
-from sm.core.restarts import RestartPolicy
 from sm.core.states import Mode
 from sm.core.statuses import Status
 from sm.core.text import PROMPT_MAX
@@ -34,7 +33,7 @@ _NEXT = "end your turn: a message wakes you when this session has finished, or a
         lifecycle=choice(list(Mode), "supervised: you approve its end."),
         working_dir=text(4096, "An absolute path. Yours by default."),
         budget=text(200, "usd=5,tokens=2M,minutes=90: for it and all below it."),
-        restart=choice(tuple(RestartPolicy)),
+        restart=choice(("never", "on-failure")),
     ),
     result(
         session_id="string",
@@ -67,8 +66,7 @@ async def create_session(call: ToolCall) -> Result:
         preset=values.get("preset"),
         lifecycle=values.get("lifecycle"),
         working_dir=values.get("working_dir"),
-        additions={"budget": values.get("budget")},
-        restart=values.get("restart"),
+        additions={"budget": values.get("budget"), "restart": values.get("restart")},
     )
     started = await _spawn(call, wanted)
     session = started.session

@@ -38,12 +38,13 @@ from sm.core.timers import Timer
 from sm.core.timestamps import later
 from sm.core.usage import Usage
 from sm.providers.base import Provider
-from sm.state.followers import SessionFollower, UsageFollower
+from sm.state.followers import UsageFollower
 from sm.state.messages import send
 from sm.state.notices import Notices, notice_recipient
 from sm.state.pauses import Pauses, end_by_kill
 from sm.state.requests import NewRequest, finish_request, open_of, open_request
 from sm.store import Transaction
+from sm.store.followers import SessionFollower
 from sm.wire_types.budget import BudgetState
 
 _AT_WORK = frozenset({Status.RUNNING, Status.WAITING_INPUT})

@@ -1,0 +1,1 @@
+"""Restarts: sm starts a session again whose process has crashed."""

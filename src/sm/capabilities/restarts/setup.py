@@ -1,0 +1,9 @@
+"""Builds restarts, and registers their parts at the kernel."""
+
+from sm.capabilities.restarts.listeners import CrashRule, PlannedRestarts
+from sm.kernel import Kernel
+
+
+def setup(kernel: Kernel) -> None:
+    kernel.planner.parts.append(PlannedRestarts())
+    kernel.manager.endings.rules.append(CrashRule())
