@@ -6,7 +6,7 @@ from collections.abc import Collection
 from sm.core.capability_parts import capability_operations
 
 _TOOLS = {
-    **{o.command.split()[0]: (o.tool, "") for o in capability_operations() if o.tool and o.command},
+    **{o.command.split()[0]: (o.tool, "") for o in reversed(capability_operations()) if o.tool and o.command},
     "agents": ("list_agent_types", ""),
     "all": ("list_workspace_sessions", ""),
     "answer": ("answer_request", ""),

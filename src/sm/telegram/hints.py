@@ -6,7 +6,7 @@ from sm.core.capability_parts import capability_operations
 from sm.errors import SmError
 
 IN_CHAT = {
-    **{o.command.split()[0]: o.chat for o in capability_operations() if o.chat and o.command},
+    **{o.command.split()[0]: o.chat for o in reversed(capability_operations()) if o.chat and o.command},
     "all": "list all",
     "answer": "answer",
     "approve": "approve",
