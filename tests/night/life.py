@@ -18,7 +18,7 @@ from typing import Any, cast
 
 from sm.api.sockets import SOCKET_LIMITS
 from sm.capabilities.accounts import tables as accounts
-from sm.capabilities.accounts.model import Account
+from sm.capabilities.accounts.model import Account, AccountTimer
 from sm.capabilities.accounts.settings import QuotaSection
 from sm.capabilities.accounts.state import record_success
 from sm.capabilities.budgets.model import Budget, BudgetTimer, parse_amounts
@@ -65,7 +65,7 @@ from tests.night.script import (
 from tests.samples import LAUNCH, session
 
 _STEP_S = 30.0
-_KINDS: list[str] = [*Act, *TimerKind, *BudgetTimer]
+_KINDS: list[str] = [*Act, *TimerKind, *AccountTimer, *BudgetTimer, *DigestTimer]
 DIGEST_AT = "06:30"
 
 
