@@ -28,6 +28,13 @@ class Mutant:
 MUTANTS = (
     # -------------------------------------------------------------------------------- commits that mended a fault
     Mutant(
+        "spending_of_paused_session",
+        "a paused session that spends again counts as paused",
+        "src/sm/daemon/wiring.py",
+        "        usage.followers.append(manager.pauses)\n",
+        "",
+    ),
+    Mutant(
         "account_pause_ends_early",
         "a timed pause of a session ends the pause of its account, and the session spends",
         "src/sm/sessions/pause.py",

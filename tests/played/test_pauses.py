@@ -118,6 +118,19 @@ def test_turn_that_begins_during_a_pause_is_interrupted(stage: Stage, agent: Age
     assert stage.messages(agent).count(GO_ON) == 1
 
 
+def test_paused_session_that_spends_is_verified_anew(stage: Stage, agent: Agent) -> None:
+    make_idle(stage, agent)
+    stage.sm("pause", agent.id)
+    before = pause_of(stage, agent.id)
+    assert (before["state"], before["spends"]) == ("paused", [])
+    stage.wait(5)
+    usage = {"input_tokens": 10, "output_tokens": 20}
+    agent.write_message(
+        {"id": "msg_1", "model": "claude-haiku-4-5", "role": "assistant", "content": [], "usage": usage}
+    )
+    until(lambda: pause_of(stage, agent.id)["settled_at"] != before["settled_at"], "the pause is open again")
+
+
 def test_soft_pause_lets_the_turn_end(stage: Stage, agent: Agent) -> None:
     begin_turn(agent)
     stage.in_status(agent.id, "running")
