@@ -3,7 +3,7 @@ import json
 import pytest
 
 from sm.capabilities.warnings.model import SessionWarning
-from sm.capabilities.warnings.rules.anomalies import (
+from sm.capabilities.warnings.rules import (
     Anomaly,
     LoopLimits,
     Step,

@@ -2,14 +2,8 @@
 
 import pytest
 
-from sm.capabilities.warnings.rules.exchanges import (
-    ExchangeStep,
-    MessageExchange,
-    Sent,
-    delay_s,
-    next_step,
-    turns_of,
-)
+from sm.capabilities.warnings.model import MessageExchange, Sent
+from sm.capabilities.warnings.rules import ExchangeStep, delay_s, next_exchange_step, turns_of
 from sm.core.timestamps import later
 
 NOW = "2026-01-27T15:00:00.000Z"
@@ -21,7 +15,7 @@ def step(exchange: MessageExchange, ages_s: list[float]) -> ExchangeStep:
     """The step after a message now. `ages_s`: of the messages before it, each an answer to the one before."""
     ordered = [*sorted(ages_s, reverse=True), 0.0]
     sent = [Sent(n, "ab"[n % 2], later(NOW, -age)) for n, age in enumerate(ordered)]
-    return next_step(exchange, sent, limit=4, within_s=300)
+    return next_exchange_step(exchange, sent, limit=4, within_s=300)
 
 
 def test_several_messages_of_one_without_an_answer_are_one_turn() -> None:

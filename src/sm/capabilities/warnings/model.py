@@ -67,3 +67,33 @@ NUDGES = {
     WarningKind.SILENT: "sm noticed that you report nothing: {evidence}.",
 }
 """The messages to the agent itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class MessageExchange:
+    """The steps of sm about the messages between two sessions, `first` < `second`."""
+
+    first: str
+    second: str
+    after_id: int = 0
+    """Only messages with a larger id count: the pair was let go on, or was silent for long."""
+    owner: str | None = None
+    """The session that has the warning and the request; None: no warning is open."""
+    request: int | None = None
+    """The request that asks whether the pair may go on."""
+    is_refused: bool = False
+    """Somebody denied the request: no further message until one of the two has worked."""
+
+    @property
+    def subject(self) -> str:
+        """The subject of its timer."""
+        return f"{self.first}/{self.second}"
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """One message of a pair."""
+
+    id: int
+    sender: str
+    at: str

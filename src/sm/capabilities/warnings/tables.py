@@ -4,8 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 from typing import Any
 
-from sm.capabilities.warnings.model import SessionWarning
-from sm.capabilities.warnings.rules.exchanges import MessageExchange, Sent
+from sm.capabilities.warnings.model import MessageExchange, Sent, SessionWarning
 from sm.core.warnings import WarningKind
 from sm.store import Store, Transaction
 from sm.store.connection import Read

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sm.capabilities.warnings.model import OF_PROCESS, SessionWarning, WarningTimer
-from sm.capabilities.warnings.rules.anomalies import (
+from sm.capabilities.warnings.rules import (
     BURN_PERIODS,
     Anomaly,
     LoopLimits,

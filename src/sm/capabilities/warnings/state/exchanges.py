@@ -7,15 +7,8 @@ wait. The warning, the delays and the request follow from rows, so a restart of 
 from dataclasses import replace
 from typing import Final
 
-from sm.capabilities.warnings.model import SessionWarning, WarningTimer
-from sm.capabilities.warnings.rules.exchanges import (
-    ExchangeStep,
-    MessageExchange,
-    Sent,
-    delay_s,
-    next_step,
-    turns_of,
-)
+from sm.capabilities.warnings.model import MessageExchange, Sent, SessionWarning, WarningTimer
+from sm.capabilities.warnings.rules import ExchangeStep, delay_s, next_exchange_step, turns_of
 from sm.capabilities.warnings.settings import PingPong
 from sm.capabilities.warnings.state.rows import close_warning, open_row, warning_occasion
 from sm.capabilities.warnings.tables import PART
@@ -61,7 +54,7 @@ class Exchanges(SessionFollower):
         worked_at = await tx.part(PART).exchanges.worked_at(exchange)
         earlier = await tx.part(PART).exchanges.sent(exchange, 2 * rule.limit + _LOOK_BACK)
         sent = [m for m in earlier if m.at > worked_at] + [Sent(message.id, sender.id, tx.now)]
-        step = next_step(exchange, sent, limit=rule.limit, within_s=rule.within_s)
+        step = next_exchange_step(exchange, sent, limit=rule.limit, within_s=rule.within_s)
         count = len(turns_of(sent))
         match step:
             case ExchangeStep.PASS:

@@ -1,13 +1,15 @@
-"""Rules of warnings: facts and a time in, a finding or a decision out. Pure."""
+"""Rules of warnings and of exchanges of messages: facts and a time in, a finding or a decision out. Pure."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
+from enum import Enum, StrEnum, auto
 from typing import Any
 
-from sm.capabilities.warnings.model import SessionWarning
-from sm.core.timestamps import span
+from sm.capabilities.warnings.model import MessageExchange, Sent, SessionWarning
+from sm.core.timestamps import epoch_s, span
 
+DELAYS_S = (10.0, 30.0, 120.0)
+"""The waits of the messages after the warning; the last one for all further messages."""
 COMPLETED_MIN = 5
 """The least number of completed sessions of a type that show its usual rate."""
 
@@ -167,3 +169,40 @@ def find_burn(
     return Anomaly(
         rate, bound, f"{rate:,.0f} tokens a minute for {span(after_s)} (usual for its type: {usual:,.0f})"
     )
+
+
+class ExchangeStep(Enum):
+    PASS = auto()
+    """Nothing is wrong."""
+    OVER = auto()
+    """One of the two has worked since the warning: it closes."""
+    WARN = auto()
+    SLOW = auto()
+    HOLD = auto()
+
+
+def turns_of(sent: Sequence[Sent]) -> list[str]:
+    """The times at which one of the two took its turn: several messages of one without an answer are one turn.
+
+    `sent`: in the order of sending.
+    """
+    return [each.at for n, each in enumerate(sent) if n == 0 or each.sender != sent[n - 1].sender]
+
+
+def next_exchange_step(
+    exchange: MessageExchange, sent: Sequence[Sent], *, limit: int, within_s: float
+) -> ExchangeStep:
+    """Decide what follows from the last message of `sent`, the messages of the pair after its last work."""
+    turns = turns_of(sent)
+    if exchange.owner is not None:
+        if len(sent) == 1:
+            return ExchangeStep.OVER
+        return ExchangeStep.HOLD if len(turns) >= 2 * limit else ExchangeStep.SLOW
+    begin = epoch_s(sent[-1].at) - within_s
+    recent = sum(epoch_s(at) > begin for at in turns)
+    return ExchangeStep.WARN if recent >= limit else ExchangeStep.PASS
+
+
+def delay_s(count: int, limit: int) -> float:
+    """The wait of the `count`-th message of an exchange with a warning at the `limit`-th."""
+    return DELAYS_S[max(0, min(count - limit, len(DELAYS_S)) - 1)]
