@@ -1,4 +1,4 @@
-"""What the doors make of a declared operation: its tool, its command in chats and its action in live views."""
+"""The tool, the command in chats and the action in live views that the doors make of an operation."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
