@@ -21,6 +21,7 @@ from sm.monitor.completions import TurnReader
 from sm.monitor.observer import Observer
 from sm.monitor.processes import Watcher
 from sm.monitor.usage import UsageMeter
+from sm.monitor.watched_panes import WatchedPanes
 from sm.paths import InstancePaths
 from sm.sandboxes.host import HostSandbox
 from sm.sessions.manager import Manager
@@ -74,7 +75,7 @@ async def services(tmp_path: Path) -> AsyncIterator[Services]:
             store, manager, tmux, usage, turns=TurnReader(Config(), store), transcripts_every_s=lambda: 60.0
         )
         sandbox = NotingSandbox(InstancePaths(f"{tmp_path}/config.yaml", str(tmp_path)))
-        watcher = Watcher(store, manager, tmux, observer, sandbox)
+        watcher = Watcher(store, manager, tmux, observer, sandbox, WatchedPanes(store))
         yield Services(store, manager, tmux, watcher, sandbox)
         sandbox.close()
         observer.close()

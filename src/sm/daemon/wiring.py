@@ -46,6 +46,7 @@ from sm.monitor.retries import Retries
 from sm.monitor.sums import TreeSums
 from sm.monitor.terminal_use import TerminalLooks
 from sm.monitor.unread_transcripts import UnreadTranscripts
+from sm.monitor.watched_panes import WatchedPanes
 from sm.notifiers import NOTIFIERS
 from sm.paths import INSIDE_HOME, InstancePaths
 from sm.providers import make_providers
@@ -254,7 +255,8 @@ class DaemonParts:
         self.pausing = pausing = Pausing(store, manager, AgentSight(freezer, observer))
         restarter = Restarter(store, manager, planner, terminals)
         self.cut_off = cut_off = CutOffSessions(store, restorer)
-        self.watcher = watcher = Watcher(store, manager, terminals, observer, sandbox)
+        panes = WatchedPanes(store)
+        self.watcher = watcher = Watcher(store, manager, terminals, observer, sandbox, panes)
         self.unread_transcripts = UnreadTranscripts(store, manager, observer, steady)
         composer = ComposerDriver(terminals, observer)
         self.dialogs = dialogs = Dialogs(store, manager, terminals, program_checks.state)
@@ -399,7 +401,7 @@ class DaemonParts:
         )
         self.server = ApiServer(services, audit.record, mcp)
         self.identity = Identity(
-            store.index, terminals, watcher.tty_owner, self.sandboxing.session_processes.session_of
+            store.index, terminals, panes.tty_owner, self.sandboxing.session_processes.session_of
         )
         self.attached = AttachedOperator(store, seen, terminals, self.identity.is_operator)
         contained = containment or self.sandboxing.containment

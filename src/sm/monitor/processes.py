@@ -11,8 +11,8 @@ from sm.core.models import Exit, Process
 from sm.core.states import TrustLevel
 from sm.errors import NoServer, NoTerminal, SandboxUnreachable, SmError, StorageFull, TerminalError
 from sm.linux.processes import ProcessWatch, identify, is_alive
-from sm.linux.ttys import tty_of
 from sm.monitor.observer import Observer
+from sm.monitor.watched_panes import WatchedPanes
 from sm.sandboxes.base import ProcessEnding, Sandbox
 from sm.sessions.manager import Manager
 from sm.state.loss_causes import CONTAINER_GONE, CUT_OFF, ENGINE_GONE, SERVER_GONE, TERMINAL_CLOSED, LossCause
@@ -53,7 +53,9 @@ class Watcher:
         terminals: Terminals,
         observer: Observer,
         sandbox: Sandbox,
+        panes: WatchedPanes,
     ) -> None:
+        self._panes = panes
         self._store = store
         self._manager = manager
         self._terminals = terminals
@@ -79,24 +81,9 @@ class Watcher:
         self.activity.update(moved)
         self._observer.read_screens(moved)
 
-    def tty_owner(self, tty: str) -> str | None:
-        """The session that owns the pane of this terminal, without a query to tmux.
-
-        The kernel reuses the numbers of closed terminals, so only a live process owns one. A `foreign` pane belongs to
-        the person who runs the agent in a shell.
-        """
-        panes = ((session_id, watched.pane) for session_id, watched in self._watched.items())
-        owners = (s for s, pane in panes if pane is not None and pane.tty == tty and not pane.foreign)
-        return next((s for s in owners if self._lives_on(s, tty)), None)
-
-    def _lives_on(self, session_id: str, tty: str) -> bool:
-        session = self._store.sessions.get(session_id)
-        process = None if session is None else session.process
-        return process is not None and is_alive(process) and tty_of(process.pid) == tty
-
     def watch(self, session_id: str, process: Process | None, pane: Pane | None) -> None:
         """Report to the manager when `process` ends; immediately if it has ended already (None: it ended unseen)."""
-        watched = self._watched[session_id] = _AgentProcess(session_id, process, pane)
+        watched = self._keep(session_id, process, pane)
         self.unverified.discard(session_id)
         self.engine_silent.discard(session_id)
         if pane is not None:
@@ -123,7 +110,7 @@ class Watcher:
 
         After the timeout `run` retries, and the session is `unverified` until then.
         """
-        watched = self._watched[session_id] = _AgentProcess(session_id, process, pane)
+        watched = self._keep(session_id, process, pane)
         unread = await self._observer.read_to_end(session_id)
         try:
             async with asyncio.timeout(_FINISH_WITHIN_S):
@@ -134,6 +121,11 @@ class Watcher:
         else:
             self._forget(watched)
 
+    def _keep(self, session_id: str, process: Process | None, pane: Pane | None) -> _AgentProcess:
+        watched = self._watched[session_id] = _AgentProcess(session_id, process, pane)
+        self._panes.put(session_id, pane)
+        return watched
+
     def _is_newest(self, watched: _AgentProcess) -> bool:
         newest = self._watched.get(watched.session_id)
         return newest is not None and newest.process == watched.process
@@ -142,6 +134,7 @@ class Watcher:
         """Drop a process whose end is recorded, unless the session has a newer one."""
         if self._is_newest(watched):
             self._watched.pop(watched.session_id)
+            self._panes.remove(watched.session_id)
             if watched.process is not None:
                 self._losses.pop(watched.process, None)
             self.activity.pop(watched.session_id, None)
