@@ -24,7 +24,7 @@ from sm.daemon.front_doors import DaemonLife
 from sm.daemon.lock import InstanceLock, instance_lock
 from sm.daemon.main import make_directories, write_command
 from sm.daemon.sandboxing import SandboxParts
-from sm.daemon.start import catch_up, running_parts
+from sm.daemon.start import catch_up, run_until_one_ends, running_parts
 from sm.daemon.wiring import DaemonParts
 from sm.monitor.program_checks import RunCheck
 from sm.paths import InstancePaths
@@ -230,17 +230,9 @@ class Daemon:
                 **running_parts(paths, store, parts, later),
                 "stop": self._stopping.wait(),
             }
-            tasks = [asyncio.create_task(part, name=name) for name, part in running.items()]
             try:
-                await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-                for task in tasks:
-                    if task.done():
-                        task.result()
+                await run_until_one_ends(running, parts, runner)
             finally:
-                await asyncio.gather(parts.doors.agent_sockets.close(), runner.cleanup())
-                for task in tasks:
-                    task.cancel()
-                await asyncio.gather(*tasks, return_exceptions=True)
                 around.board.close(self.life)
                 parts.watch.observer.close()
                 with suppress(FileNotFoundError):

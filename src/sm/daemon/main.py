@@ -30,7 +30,7 @@ from sm.daemon.foundation import HostParts
 from sm.daemon.front_doors import DaemonLife
 from sm.daemon.lock import InstanceLock, instance_lock
 from sm.daemon.log import start_logging
-from sm.daemon.start import catch_up, running_parts
+from sm.daemon.start import catch_up, run_until_one_ends, running_parts
 from sm.daemon.wiring import DaemonParts
 from sm.errors import DaemonUnavailable, InvalidPath, SmError, TerminalError
 from sm.linux.platform import check_platform, raise_fd_limit
@@ -152,17 +152,9 @@ async def run(
                 "files": _keep_files(lock, paths, serve),
                 "stop": stopping.wait(),
             }
-            tasks = [asyncio.create_task(part, name=name) for name, part in running.items()]
             try:
-                await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-                for task in tasks:  # raises the error of a part that failed
-                    if task.done():
-                        task.result()
+                await run_until_one_ends(running, parts, runner)
             finally:
-                await asyncio.gather(parts.doors.agent_sockets.close(), runner.cleanup())
-                for task in tasks:
-                    task.cancel()
-                await asyncio.gather(*tasks, return_exceptions=True)
                 await _close(paths, parts, terminals)
     log.info("stopped")
 

@@ -3,8 +3,11 @@
 The daemon and the simulation in tests/sim start their parts with these functions.
 """
 
-from collections.abc import Coroutine
+import asyncio
+from collections.abc import Coroutine, Mapping
 from typing import Any
+
+from aiohttp import web
 
 from sm.config import LoadedConfig
 from sm.daemon.recovery import recover, recover_later, remove_strays, unverified_sessions
@@ -70,3 +73,20 @@ def running_parts(
         "telegram": parts.doors.telegram.run(),
         "web": parts.doors.web.run(),
     }
+
+
+async def run_until_one_ends(
+    running: Mapping[str, Running], parts: DaemonParts, runner: web.AppRunner
+) -> None:
+    """Run all until the first of them ends, and raise its error. Then stop serving, and cancel the others."""
+    tasks = [asyncio.create_task(part, name=name) for name, part in running.items()]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in tasks:
+            if task.done():
+                task.result()
+    finally:
+        await asyncio.gather(parts.doors.agent_sockets.close(), runner.cleanup())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
