@@ -7,8 +7,8 @@ that it counts once.
 import os
 import time
 
-from sm.cli.hook.emit import stamp
 from sm.cli.hook.spool import remove, write
+from sm.cli.hook.transport import stamp
 from sm.cli.instance import Instance
 from sm.cli.mcp.answers import tool_result
 from sm.errors import SmError
