@@ -1,4 +1,4 @@
-"""What a hook exchanges with the daemon and with its agent: requests, times, signals.
+"""The exchanges of a hook with the daemon and with its agent: requests, times, signals.
 
 Imports C modules only, as `sm.cli.hook.emit` does.
 """
