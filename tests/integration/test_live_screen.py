@@ -2,10 +2,10 @@
 
 import pytest
 
-from sm.api.answers.live import ScreenRowView, ScreenUpdateView
 from sm.client import live
 from sm.client.http import Client
 from sm.errors import NoTerminal, NotFound
+from sm.wire_types.live import ScreenRowView, ScreenUpdateView
 from tests.instance import Instance
 from tests.team import Team
 
@@ -24,8 +24,8 @@ def text(update: live.ScreenUpdateData, row: int) -> str:
 
 
 def test_client_and_document_name_the_same_fields_of_screens() -> None:
-    assert live.ScreenUpdateData.__annotations__.keys() == ScreenUpdateView.__annotations__.keys()
-    assert live.ScreenRowData.__annotations__.keys() == ScreenRowView.__annotations__.keys()
+    assert live.ScreenUpdateData.__annotations__.keys() == ScreenUpdateView.__dataclass_fields__.keys()
+    assert live.ScreenRowData.__annotations__.keys() == ScreenRowView.__dataclass_fields__.keys()
 
 
 def test_screen_has_all_rows_then_the_changed_ones_until_the_agent_ends(instance: Instance) -> None:

@@ -2,10 +2,10 @@
 
 import pytest
 
-from sm.api.answers.live import LaneView, SpanView, TimelineView
 from sm.client import live
 from sm.client.http import Client
 from sm.errors import NotFound, UsageError
+from sm.wire_types.live import LaneView, SpanView, TimelineView
 from tests.fixtures import context_fixture
 from tests.sim.stage import Instance
 from tests.sim.team import PlayedTeam

@@ -5,10 +5,10 @@ from datetime import timedelta
 
 import pytest
 
-from sm.api.answers.live import ModelUsageView, UsageBucketView, UsageSeriesView
 from sm.client import live
 from sm.client.http import Client
 from sm.errors import NotFound, UsageError
+from sm.wire_types.live import ModelUsageView, UsageBucketView, UsageSeriesView
 from tests.fixtures import context_fixture
 from tests.played.test_progress_views import FAR, Stage, tool_event
 from tests.sim.team import PlayedTeam
