@@ -1,4 +1,4 @@
-"""What the doors make of a declared operation: its tool, its command in chats and its action in live views."""
+"""The doors of a declared operation: its tool, its command in chats and its action in live views."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -17,8 +17,8 @@ _GONE_S = 30.0
 
 def stop(instance: Instance, *, everything: bool) -> str:
     """Stop the daemon, wait until its process is gone, and say what happened."""
-    if instance.is_contained:  # there the daemon has no pid
-        refuse_sessions(instance, "stop the daemon")
+    if instance.is_contained and instance.session_id is not None:  # there the daemon has no pid
+        raise NotPermitted("a session may not stop the daemon", "only the operator may")
     client = instance.client(start=False)
     try:
         pid = client.daemon_pid()
@@ -71,9 +71,3 @@ def unmark_stopped(instance: Instance) -> None:
     """Let commands start a daemon again."""
     with suppress(FileNotFoundError):
         os.unlink(instance.paths.stopped)
-
-
-def refuse_sessions(instance: Instance, what: str) -> None:
-    """Raise NotPermitted if a session runs this command."""
-    if instance.session_id is not None:
-        raise NotPermitted(f"a session may not {what}", "only the operator may")

@@ -36,7 +36,7 @@ class MailLookup:
 
     @property
     def open(self) -> Open:
-        """What is in memory, as of the reader."""
+        """The copy in memory, as of the reader."""
         raise NotImplementedError
 
     async def message(self, message_id: int) -> Message:

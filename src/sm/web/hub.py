@@ -23,7 +23,7 @@ class HubTab(Protocol):
 
     @property
     def shows_archive(self) -> bool:
-        """It needs all sessions, also archived ones."""
+        """True if it needs all sessions, also archived ones."""
 
     @property
     def source(self) -> RowSource:

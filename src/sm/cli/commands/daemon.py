@@ -14,12 +14,13 @@ from sm.cli.display.overview import log_line
 from sm.cli.group import CommandGroup
 from sm.cli.instance import Instance, daemon_stopped_error, start
 from sm.cli.options import number_option
-from sm.cli.stop_daemon import mark_stopped, refuse_sessions, stop, unmark_stopped
+from sm.cli.stop_daemon import mark_stopped, stop, unmark_stopped
 from sm.client.http import DaemonAway
 from sm.core.lines import JsonObject, json_text, line, plural
 from sm.core.timestamps import span
 from sm.errors import (
     IllegalState,
+    NotPermitted,
     SmError,
 )
 from sm.wire import decode, encode
@@ -80,7 +81,7 @@ def start_command(new: bool) -> None:
     """
     instance = Instance(os.environ)
     if new:
-        refuse_sessions(instance, "begin a new database")
+        _refuse_sessions(instance, "begin a new database")
     client = instance.client(start=False)
     unmark_stopped(instance)
     try:
@@ -114,7 +115,7 @@ def restore_backup_command(file: str | None) -> None:
     from sm.daemon.database import restore_backup
 
     instance = Instance(os.environ)
-    refuse_sessions(instance, "restore a backup")
+    _refuse_sessions(instance, "restore a backup")
     restored = restore_backup(instance.paths, file)
     kept = f"; the replaced files are in {restored.replaced}" if restored.replaced else ""
     click.echo(f"restored {restored.backup} ({plural(restored.sessions, 'session')}){kept}")
@@ -260,6 +261,11 @@ def _restart(instance: Instance) -> int:
     stop(instance, everything=False)
     start(instance)
     return int(instance.client(start=False).get("/v1/health")["pid"])
+
+
+def _refuse_sessions(instance: Instance, what: str) -> None:
+    if instance.session_id is not None:
+        raise NotPermitted(f"a session may not {what}", "only the operator may")
 
 
 def _format(record: str, *, as_json: bool) -> str:
