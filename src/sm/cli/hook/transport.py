@@ -1,4 +1,4 @@
-"""The exchanges of a hook with the daemon and with its agent: requests, times, signals.
+"""Sends requests of a hook to the daemon, and notices the end of its agent.
 
 Imports C modules only, as `sm.cli.hook.emit` does.
 """
