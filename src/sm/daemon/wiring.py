@@ -301,6 +301,7 @@ class DaemonParts:
             workspaces=workspaces,
             monitor=monitor,
             keepers=keepers,
+            writable=self.sandboxing.writable,
             screen=terminals,
             threads=file_threads,
             paths=paths,
@@ -345,7 +346,7 @@ class DaemonParts:
         sessions = Sessions(store, manager, workspaces, spawner, kills, timers, terminals)
         self.services = services = Services(
             sessions=sessions,
-            records=Records(store, manager, self.sandboxing.writable, observer.read_to_end),
+            records=Records(store, manager, self.sandboxing.writable, observer.read_to_end, keepers),
             seen=seen,
             programs=program_checks,
             restorer=restorer,
