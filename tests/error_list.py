@@ -33,7 +33,7 @@ PASSED_ON = {
     "sm/cli/display/errors.py:_usage_error": "<message of the command line parser>",
     "sm/cli/display/errors.py:print_error": "<file or the system>: <reason>",
     "sm/cli/instance.py:__call__": "<message of the lost connection>",
-    "sm/cli/git.py:git": "<message of git>",
+    "sm/capabilities/worktrees/git/calls.py:git": "<message of git>",
     "sm/cli/config_editor.py:_edit_until_valid": "<path>:<line>:<column>: <key>: <mistake>",
     "sm/cli/project_definitions.py:explain": "unknown agent type <name>",
     "sm/client/http.py:__exit__": "the daemon closed the connection during its answer",

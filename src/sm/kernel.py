@@ -20,6 +20,7 @@ from sm.sessions.manager import Manager
 from sm.sessions.plan import SpawnPlanner
 from sm.sessions.session_fields import SessionField, StatusField
 from sm.sessions.workspaces import Workspaces
+from sm.sessions.writable_paths import WritablePaths
 from sm.store import Store
 from sm.store.audit import Record
 from sm.terminals.base import Screen
@@ -70,6 +71,8 @@ class Kernel:
     workspaces: Workspaces
     monitor: Monitor
     keepers: Keepers
+    writable: WritablePaths
+    """The directories that sandboxed sessions could ever write."""
     screen: Screen
     """The contents of terminals."""
     threads: FileThreads

@@ -23,6 +23,11 @@ INSIDE_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 """The PATH of Debian's images."""
 
 
+def is_within(path: str, directory: str) -> bool:
+    """Return whether `path` is the directory or lies in it. Both are absolute and normalized."""
+    return path == directory or path.startswith(directory.rstrip("/") + "/")
+
+
 class SandboxPaths:
     """The files of a workspace's container on the host. `socket_dir` holds the agent socket and nothing else."""
 

@@ -31,7 +31,23 @@ def lacks_warnings(instance: "Instance") -> None:
     instance.sm("rm", session_id)
 
 
-LACKS: Mapping[str, Callable[["Instance"], None]] = {"restarts": lacks_restarts, "warnings": lacks_warnings}
+def lacks_worktrees(instance: "Instance") -> None:
+    """The worktree that the command has made is a directory like others, and stays when the session is removed."""
+    from tests.git_repositories import make_app
+
+    tree = make_app(instance.work) / ".sm" / "worktrees" / "login"
+    session = instance.spawn("Sleeper", "a task", "--worktree", "--name", "login", cwd=instance.work / "app")
+    assert (session["worktree"], session["working_dir"]) == (None, str(tree))
+    instance.sm("kill", session["session_id"])
+    instance.sm("rm", session["session_id"])
+    assert tree.is_dir()
+
+
+LACKS: Mapping[str, Callable[["Instance"], None]] = {
+    "restarts": lacks_restarts,
+    "warnings": lacks_warnings,
+    "worktrees": lacks_worktrees,
+}
 """Shows that a capability without a command is gone."""
 
 COMMANDS = {

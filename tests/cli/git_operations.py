@@ -11,9 +11,9 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from sm.cli.unsaved_work import unsaved_work_of
-from sm.cli.work import merge, work_of
-from sm.cli.worktrees import clean, make
+from sm.capabilities.worktrees.trees import clean, make
+from sm.capabilities.worktrees.unsaved_work import unsaved_work_of
+from sm.capabilities.worktrees.work import merge, work_of
 from sm.errors import SmError
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from sm.cli.changes import worktree_changes
+from sm.capabilities.worktrees.changes import worktree_changes
 from sm.client.http import Client
 from tests.fixtures import context_fixture
 from tests.git_repositories import commit, make_app

@@ -15,6 +15,7 @@ from sm.core.states import CallerKind, MessageMode, MessageState, NoticeKind, Re
 from sm.core.statuses import Status
 from sm.messaging.timers import QUIET_S, MailTimers
 from sm.sessions.archive import Records
+from sm.sessions.keepers import Keepers
 from sm.sessions.kill import Kills
 from sm.sessions.leftovers import Leftovers
 from sm.sessions.manager import Manager
@@ -198,7 +199,7 @@ def records(mail: Mail) -> Records:
         """The sessions have no transcripts."""
 
     writable = WritablePaths(mail.store, lambda _: SandboxSection())
-    return Records(mail.store, mail.manager, writable, read_to_end)
+    return Records(mail.store, mail.manager, writable, read_to_end, Keepers())
 
 
 async def test_notices_of_a_removed_session_leave_the_inbox_of_the_caller_who_removed_it(mail: Mail) -> None:

@@ -9,5 +9,6 @@ CAPABILITIES: tuple[str, ...] = (
     "restarts",
     "search",
     "warnings",
+    "worktrees",
 )
 """The packages of this room that sm has. Without one of them, everything else works."""

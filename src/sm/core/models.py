@@ -359,8 +359,6 @@ class SpawnRequest:
     """The mode; None: that of the agent type, the workspace or the configuration."""
     workspace: str | None = None
     """A slug, or `-` for none. None: the parent's workspace, else the innermost one that contains the directory."""
-    worktree: str | None = None
-    branch: str | None = None
     env: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Variables added to the agent's environment."""
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)

@@ -145,7 +145,7 @@ def _services(
     )
     return Services(
         sessions=lists,
-        records=Records(store, manager, base.sandboxing.writable, watch.observer.read_to_end),
+        records=Records(store, manager, base.sandboxing.writable, watch.observer.read_to_end, base.keepers),
         seen=sessions.seen,
         programs=base.program_checks,
         restorer=sessions.restorer,

@@ -88,6 +88,7 @@ def _kernel(base: Foundation, sessions: SessionParts, watch: MonitorParts, messa
         workspaces=sessions.workspaces,
         monitor=watch.monitor,
         keepers=base.keepers,
+        writable=base.sandboxing.writable,
         screen=base.terminals,
         threads=base.file_threads,
         paths=base.paths,

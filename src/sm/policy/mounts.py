@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from sm.core.programs import agent_programs, engine_programs
-from sm.paths import INSIDE_CLIENT, INSIDE_HOME, INSIDE_SCRATCH, INSIDE_VAULT
+from sm.paths import INSIDE_CLIENT, INSIDE_HOME, INSIDE_SCRATCH, INSIDE_VAULT, is_within
 
 SYSTEM_DIRECTORIES = ("/etc", "/proc", "/sys", "/dev", "/boot", "/run", "/var/run")
 """Never mounted, nor anything in them: settings, devices, kernel interfaces and sockets of the host."""
@@ -35,11 +35,6 @@ def home_secrets() -> tuple[str, ...]:
     of_engines = (name for engine in engine_programs() for name in engine.home_secrets)
     of_agents = (name for agent in agent_programs() for name in agent.home_secrets)
     return (*_OTHER_SECRETS, *of_engines, *of_agents)
-
-
-def is_within(path: str, directory: str) -> bool:
-    """Return whether `path` is the directory or lies in it. Both are absolute and normalized."""
-    return path == directory or path.startswith(directory.rstrip("/") + "/")
 
 
 def system_refusal(path: str) -> str | None:

@@ -1,7 +1,7 @@
 """Defines the interface of a provider to its agent CLI: start, input, agent types and exit."""
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
@@ -391,8 +391,17 @@ class Setup(Protocol):
     def login(self, environment: Mapping[str, str], home: ContainerHome | None) -> Login:
         """The login of an agent with this environment. `home`: the home directory of its container."""
 
-    def require_ready(self, environment: Mapping[str, str], argv: Sequence[str], directory: str) -> None:
-        """Raise SetupRequired if an agent with this command line would open a first-start dialog in `directory`."""
+    def require_ready(
+        self,
+        environment: Mapping[str, str],
+        argv: Sequence[str],
+        directory: str,
+        project_of: Callable[[str], str],
+    ) -> None:
+        """Raise SetupRequired if an agent with this command line would open a first-start dialog in `directory`.
+
+        `project_of`: finds the directory that a person trusts in place of another one, which it outlives.
+        """
 
     def require_login(
         self, environment: Mapping[str, str], argv: Sequence[str], home: ContainerHome, container: str

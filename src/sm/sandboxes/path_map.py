@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from sm.errors import InvalidPath
-from sm.policy.mounts import is_within
+from sm.paths import is_within
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,10 +1,7 @@
 """Archives, unarchives, renames and removes sessions, and moves them to another parent."""
 
-import asyncio
-import os
-from collections.abc import Awaitable, Callable, Collection
-from contextlib import suppress
-from dataclasses import astuple, dataclass
+from collections.abc import Awaitable, Callable
+from dataclasses import astuple
 from functools import partial
 
 from sm.core.effects import EffectKind
@@ -14,10 +11,9 @@ from sm.core.messages import Notice
 from sm.core.models import Caller, RequestKey, Session, ancestors
 from sm.core.names import friendly_name
 from sm.core.states import NoticeKind, TrustLevel
-from sm.core.worktrees import is_within, repository_of
 from sm.errors import IllegalState, NameTaken, NotPermitted, UsageError
-from sm.linux.repositories import UnreadableRepository, find_repository, places_of
 from sm.policy.access import Action, is_unrestricted
+from sm.sessions.keepers import PlaceUse, RemovedSession, SessionKeeper
 from sm.sessions.manager import Manager, describe
 from sm.sessions.tree import SessionTree
 from sm.sessions.writable_paths import WritablePaths
@@ -27,41 +23,23 @@ from sm.state.sessions import set_archived
 from sm.state.unread_transcripts import tell_uncounted
 from sm.store import Store, Transaction
 
-
-@dataclass(frozen=True, slots=True)
-class RemovedSession:
-    """Facts about a removed session. Each is one line of text, because `remove` joins them by newlines."""
-
-    session_id: str
-    effective_mode: str = ""
-    worktree: str = ""
-    """Empty: none."""
-    branch: str = ""
-    label: str = ""
-    """Empty in the results of older versions."""
-
-
-@dataclass(frozen=True, slots=True)
-class WorktreeUse:
-    """Other sessions at a worktree, including those that the caller may not see. Both False without a worktree."""
-
-    used: bool
-    """A session works in the worktree."""
-    sandboxed: bool
-    """The removed session was sandboxed, or another sandboxed session could write to the repository."""
-
-
 ReadToEnd = Callable[[str], Awaitable[str | None]]
 """Counts the usage in the last lines of a session's transcript: `Observer.read_to_end`."""
 
 
 class Records:
     def __init__(
-        self, store: Store, manager: Manager, writable: WritablePaths, read_to_end: ReadToEnd
+        self,
+        store: Store,
+        manager: Manager,
+        writable: WritablePaths,
+        read_to_end: ReadToEnd,
+        keepers: SessionKeeper,
     ) -> None:
         self._store = store
         self._manager = manager
         self._read_to_end = read_to_end
+        self._keepers = keepers
         self.writable = writable
 
     async def archive(
@@ -126,14 +104,9 @@ class Records:
         await self._store.log.scrub()
         return done
 
-    async def worktree_use(self, removed: RemovedSession) -> WorktreeUse:
-        """The use of a removed session's worktree by other sessions."""
-        if not removed.worktree:
-            return WorktreeUse(used=False, sandboxed=False)
-        living = {s.working_dir for s in self._store.sessions.values() if s.exit is None}
-        used, places = await asyncio.to_thread(_worktree_use, removed, living)
-        sandboxed = removed.effective_mode != TrustLevel.DIRECT or await self.writable.among(places)
-        return WorktreeUse(used, bool(sandboxed))
+    async def use_of(self, removed: RemovedSession) -> PlaceUse:
+        """The use of the place of a removed session by other sessions."""
+        return await self._keepers.use_of(removed) or PlaceUse(used=False, sandboxed=False)
 
     async def reparent(
         self, caller: Caller, reference: str, parent: str | None, key: RequestKey | None
@@ -221,17 +194,3 @@ def _is_void_after_removal(caller: Caller, notice: Notice) -> bool:
     """True for a notice about a removed session that nobody needs. `caller` has removed the session."""
     reports_loss = notice.kind in (NoticeKind.ENDING, NoticeKind.UNDELIVERED)
     return notice.recipient == caller.mailbox or not reports_loss
-
-
-def _worktree_use(removed: RemovedSession, living: Collection[str]) -> tuple[bool, list[str]]:
-    """Return True if a session works in the worktree, and every place that git would use there.
-
-    `living`: directories of live sessions.
-    """
-    worktree = os.path.realpath(removed.worktree)
-    places = [worktree, os.path.realpath(repository_of(removed.worktree, removed.branch) or worktree)]
-    for directory in list(places):
-        with suppress(UnreadableRepository, OSError):  # the client will find that too, and run no git
-            if (repository := find_repository(directory)) is not None:
-                places += places_of(repository)
-    return any(is_within(os.path.realpath(directory), worktree) for directory in living), places

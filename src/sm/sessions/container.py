@@ -15,11 +15,10 @@ from sm.core.models import Session, SpawnRequest, Workspace
 from sm.core.programs import engine_of
 from sm.core.states import TrustLevel
 from sm.core.text import folded
-from sm.core.worktrees import is_within
 from sm.equipment.grants import Grants
 from sm.errors import InvalidPath, ProgramMissing
 from sm.linux.file_threads import FileThreads
-from sm.paths import INSIDE_SCRATCH
+from sm.paths import INSIDE_SCRATCH, is_within
 from sm.policy.mounts import system_refusal
 from sm.sandboxes.images import missing_program_hint
 from sm.sessions.workdir import require_directory

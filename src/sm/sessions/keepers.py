@@ -18,6 +18,29 @@ class KeptTranscript:
         return f"{self.root}/{self.name}"
 
 
+@dataclass(frozen=True, slots=True)
+class RemovedSession:
+    """Facts about a removed session. Each is one line of text, because `Records.remove` joins them by newlines."""
+
+    session_id: str
+    effective_mode: str = ""
+    worktree: str = ""
+    """Empty: none."""
+    branch: str = ""
+    label: str = ""
+    """Empty in the results of older versions."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlaceUse:
+    """Other sessions at the place of a removed session, including those that the caller may not see."""
+
+    used: bool
+    """A session works there."""
+    sandboxed: bool
+    """The removed session was sandboxed, or another sandboxed session could write there."""
+
+
 class SessionKeeper:
     """Keeps the output and the transcripts of sessions. This base keeps nothing.
 
@@ -47,6 +70,10 @@ class SessionKeeper:
         """The copies of its transcripts, the newest first. Blocks. Raises no OSError."""
         return iter(())
 
+    async def use_of(self, removed: RemovedSession) -> PlaceUse | None:
+        """The use of the place that was made for a removed session. None: it had no place of its own."""
+        return None
+
 
 class Keepers(SessionKeeper):
     """The keepers of all capabilities, which add theirs to `each`."""
@@ -74,3 +101,7 @@ class Keepers(SessionKeeper):
     def transcripts(self, session_id: str) -> Iterator[KeptTranscript]:
         for keeper in self.each:
             yield from keeper.transcripts(session_id)
+
+    async def use_of(self, removed: RemovedSession) -> PlaceUse | None:
+        uses = [await keeper.use_of(removed) for keeper in self.each]
+        return next(filter(None, uses), None)

@@ -3,6 +3,7 @@
 import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from sm.config import AgentConfig, Config, is_model
@@ -26,7 +27,6 @@ from sm.core.program_states import ProgramState
 from sm.core.states import CallerKind, Mode, TrustLevel
 from sm.core.statuses import Status
 from sm.core.text import PROMPT_MAX, folded, validate_text
-from sm.core.worktrees import map_to_repository
 from sm.equipment.agent_types import AgentType, AgentTypes, Catalog, check_name
 from sm.equipment.agreements import Agreements
 from sm.equipment.grants import Granter, Grants
@@ -64,9 +64,9 @@ from sm.sessions.setup_checks import (
     runs_hooks,
     session_warnings,
 )
-from sm.sessions.spawn_parts import SpawnAddition, SpawnPart
+from sm.sessions.spawn_parts import SpawnAddition, SpawnPart, place_of, project_of
 from sm.sessions.transcript_recovery import Recovery
-from sm.sessions.workdir import WorkDirectories, allowed_workspace, require_directory, worktree
+from sm.sessions.workdir import WorkDirectories, allowed_workspace, require_directory
 from sm.store import Store
 
 _ARGUMENT_MAX = 4096
@@ -167,13 +167,9 @@ class SpawnPlanner:
             request = replace(request, workspace=allowed_workspace(caller, request.workspace))
         workspace = self._directories.workspace(parent, request.workspace)
         working_dir = await self._directories.working_dir(parent, request, workspace)
-        tree = worktree(request, working_dir)
+        place = place_of(self.parts, request, working_dir)
         if parent is None and request.workspace is None:
-            # A worktree is in the workspace of its repository.
-            directory = (
-                map_to_repository(working_dir, tree["worktree"], tree["branch"]) if tree else working_dir
-            )
-            workspace = await self._directories.nearest(directory)
+            workspace = await self._directories.nearest(place)
         parent_launch = await self._launch_of(parent)
         process_limits = await self._process_limits(parent_launch, request)
         inherited = self._inherited(parent_launch, request.environment)
@@ -200,7 +196,6 @@ class SpawnPlanner:
             trust_level=trust.level,
             effective_mode=trust.mode,
             title=None if request.title is None else normalize_title(request.title),
-            **tree,
         )
         warnings = trust.warnings
         if session.effective_mode is TrustLevel.SANDBOXED:
@@ -249,7 +244,8 @@ class SpawnPlanner:
         )
         if not (runs or request.skip_checks):
             try:
-                await require_ready(provider, session, launch, self._home_of(session))
+                home, find_project = self._home_of(session), partial(project_of, self.parts)
+                await require_ready(provider, session, launch, home, find_project)
             except SetupRequired as error:  # a login needs the program too
                 await require_program(session, workspace, launch.argv[0], self._has_program)
                 if caller.kind is not CallerKind.OPERATOR:

@@ -1,7 +1,7 @@
 """Checks the installation of an agent CLI before a session starts. Each check has a time limit."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
 
@@ -17,15 +17,21 @@ _PROGRAM_WITHIN_S = 4.0
 
 
 async def require_ready(
-    provider: Provider, session: Session, launch: Launch, home: ContainerHome | None
+    provider: Provider,
+    session: Session,
+    launch: Launch,
+    home: ContainerHome | None,
+    project_of: Callable[[str], str],
 ) -> None:
     """Raise SetupRequired if the agent would wait in a dialog of its first start.
 
-    `home`: the home directory of its container; None: it starts on this host.
+    `home`: the home directory of its container; None: it starts on this host. `project_of`: as in
+    `Setup.require_ready`.
     """
     if provider.setup is None:
         return
-    check = partial(provider.setup.require_ready, launch.environment, launch.argv, launch.working_dir)
+    facts = launch.environment, launch.argv, launch.working_dir
+    check = partial(provider.setup.require_ready, *facts, project_of)
     if home is not None:
         container = session.workspace or DEFAULT_CONTAINER
         check = partial(provider.setup.require_login, launch.environment, launch.argv, home, container)

@@ -1,6 +1,6 @@
 """Additions of capabilities to a new session: their rows, warnings for the caller, lines of its briefing."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from sm.config import AgentConfig
 from sm.core.models import Caller, Launch, Session, SpawnRequest
@@ -51,9 +51,31 @@ class SpawnPart:
         """
         return SpawnAddition()
 
+    def place(self, request: SpawnRequest, working_dir: str) -> str:
+        """The directory by which the workspace of the session is found. Raises UsageError and InvalidPath."""
+        return working_dir
+
+    def project_of(self, directory: str) -> str:
+        """The project that a person trusts in place of a directory in it."""
+        return directory
+
     def check_caller(self, tx: Transaction, caller: Caller) -> None:
         """Raise NotPermitted if the caller has lost the right to start sessions since the call began."""
 
     def briefing(self, session: Session) -> str:
         """The line of the briefing of a stored session; empty: none."""
         return ""
+
+
+def place_of(parts: Iterable[SpawnPart], request: SpawnRequest, working_dir: str) -> str:
+    """As `SpawnPart.place`, of all capabilities."""
+    for part in parts:
+        working_dir = part.place(request, working_dir)
+    return working_dir
+
+
+def project_of(parts: Iterable[SpawnPart], directory: str) -> str:
+    """As `SpawnPart.project_of`, of all capabilities."""
+    for part in parts:
+        directory = part.project_of(directory)
+    return directory

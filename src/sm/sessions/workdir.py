@@ -1,4 +1,4 @@
-"""Finds the workspace, the working directory and the worktree of a new session."""
+"""Finds the workspace and the working directory of a new session."""
 
 import os
 from collections.abc import Iterable, Mapping
@@ -8,9 +8,9 @@ from sm.config import Config
 from sm.core.models import NO_WORKSPACE, Caller, Session, SpawnRequest, Workspace
 from sm.core.states import TrustLevel
 from sm.core.text import folded, validate_text
-from sm.core.worktrees import PLACE, is_within, repository_of
 from sm.errors import InvalidPath, NotFound, UsageError
 from sm.linux.file_threads import FileThreads
+from sm.paths import is_within
 from sm.policy.access import spawn_workspace
 from sm.store import Store
 
@@ -121,24 +121,6 @@ async def require_directory(path: str, threads: FileThreads) -> None:
     problem = await threads.run(path, _problem_with, path)
     if problem is not None:
         raise InvalidPath(f"working directory {path} {problem}")
-
-
-def worktree(request: SpawnRequest, working_dir: str) -> dict[str, str]:
-    """The git worktree made by the caller, as fields of the session. Raises UsageError and InvalidPath."""
-    if (request.worktree is None) is not (request.branch is None):
-        raise UsageError("worktree and branch must be given together")
-    if request.worktree is None or request.branch is None:
-        return {}
-    tree = os.path.normpath(validate_text(request.worktree, "worktree", _PATH_MAX, one_line=True))
-    branch = validate_text(request.branch, "branch", _PATH_MAX, one_line=True)
-    if repository_of(tree, branch) is None:
-        raise UsageError(
-            f"worktree {folded(tree, 200)} with branch {folded(branch, 80)} was not created by sm",
-            f"sm creates the worktree DIRECTORY/{PLACE}/NAME with the branch sm/NAME",
-        )
-    if not is_within(working_dir, tree):
-        raise InvalidPath(f"working directory {working_dir} is not inside the worktree {folded(tree, 200)}")
-    return {"worktree": tree, "branch": branch}
 
 
 def _nearest(working_dir: str, workspaces: Mapping[str, Workspace]) -> Workspace | None:

@@ -12,8 +12,8 @@ from contextlib import suppress
 from sm.config import SandboxSection, split_mount
 from sm.core.models import Workspace
 from sm.core.states import TrustLevel
-from sm.core.worktrees import is_within
 from sm.errors import SmError
+from sm.paths import is_within
 from sm.sandboxes.git_directory import linked_worktree
 from sm.sandboxes.path_map import Mount
 from sm.store import Store

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from sm.capabilities.worktrees.rules import project_of
 from sm.errors import BypassNotAccepted, DirectoryNotTrusted, ProgramMissing, SetupRequired
 from sm.providers.claude.readiness import require_ready
 
@@ -38,7 +39,7 @@ def write_settings(home: Path, **settings: Any) -> None:
 
 
 def check(home: Path, *argv: str, directory: str = "shop", **variables: str) -> None:
-    require_ready({"HOME": str(home), **variables}, argv or ("claude",), str(home / directory))
+    require_ready({"HOME": str(home), **variables}, argv or ("claude",), str(home / directory), project_of)
 
 
 def test_claude_is_ready_when_its_files_answer_every_dialog(home: Path) -> None:

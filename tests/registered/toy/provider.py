@@ -1,6 +1,6 @@
 """`Provider` for `toy`, whose hooks say `woke`, `hears`, `done`."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from sm.config import AgentConfig
@@ -105,7 +105,13 @@ class ToySetup(Setup):
     def approve(self, environment: Mapping[str, str], question: SetupQuestion, directory: str) -> None:
         raise AssertionError("toy asks nothing")
 
-    def require_ready(self, environment: Mapping[str, str], argv: Sequence[str], directory: str) -> None:
+    def require_ready(
+        self,
+        environment: Mapping[str, str],
+        argv: Sequence[str],
+        directory: str,
+        project_of: Callable[[str], str],
+    ) -> None:
         return None
 
     def require_login(

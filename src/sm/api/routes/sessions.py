@@ -129,6 +129,10 @@ class SpawnBody(Body):
     wait_s: WaitS = None
 
 
+_ADDITIONS = ("branch", "budget", "restart", "worktree")
+"""The arguments of capabilities."""
+
+
 class KillBody(Body):
     force: Annotated[bool | None, doc("Kill without a grace period.")] = None
     tree: Annotated[bool | None, doc("Kill all descendants too.")] = None
@@ -320,14 +324,14 @@ async def spawn(request: ApiRequest, body: SpawnBody, key: RequestKey | None) ->
     """
     wanted = SpawnRequest(
         **body.model_dump(
-            exclude={"args", "budget", "cwd", "env", "environment", "process_limits", "restart", "wait_s"}
+            exclude={"args", "cwd", "env", "environment", "process_limits", "wait_s", *_ADDITIONS}
         ),
         extra_args=tuple(body.args or ()),
         current_dir=body.cwd,
         env=body.env or {},
         environment=body.environment or {},
         process_limits=body.process_limits or {},
-        additions={"budget": body.budget, "restart": body.restart},
+        additions={name: getattr(body, name) for name in _ADDITIONS},
     )
     sessions = request.services.sessions
     return request.views.started(
@@ -489,7 +493,7 @@ async def remove(request: ApiRequest, body: EmptyBody, key: RequestKey | None) -
     records = request.services.records
     removed = await records.remove(request.caller, request.name, key)
     request.views.forget(removed.session_id)
-    users = await records.worktree_use(removed)
+    users = await records.use_of(removed)
     return RemovedView(
         removed=removed.session_id,
         label=removed.label or removed.session_id,

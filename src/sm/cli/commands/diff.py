@@ -32,9 +32,9 @@ from sm.wire import encode
 @click.option("--name-only", is_flag=True, help="Show only the names of the changed files.")
 @json_option
 def command(session: str, stat: bool, name_only: bool, call: Call) -> int:
+    from sm.capabilities.worktrees.git.submodules import hidden_changes_warning
+    from sm.capabilities.worktrees.work import work_of
     from sm.cli.display.errors import print_warnings
-    from sm.cli.submodules import hidden_changes_warning
-    from sm.cli.work import work_of
 
     if stat + name_only + call.as_json > 1:
         raise UsageError("give only one of --stat, --name-only and --json")

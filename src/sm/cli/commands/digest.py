@@ -45,7 +45,7 @@ def command(since: str | None, workspace: str | None, call: Call) -> None:
 
         query["since"] = since_time(since, call.client)
     digest = call.client.get("/v1/digest", query)
-    from sm.cli.changes import worktree_changes
+    from sm.capabilities.worktrees.changes import worktree_changes
 
     shown = {**digest, **asdict(worktree_changes(call.client, digest))}
     if call.as_json:

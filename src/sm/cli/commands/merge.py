@@ -38,7 +38,7 @@ from sm.core.statuses import ENDED, Status
 @click.option("--squash", is_flag=True, help="Make one commit of all changes.")
 @json_option
 def command(session: str, squash: bool, call: Call) -> None:
-    from sm.cli.work import merge, work_of
+    from sm.capabilities.worktrees.work import merge, work_of
 
     work = work_of(call.client, session, {"seen": True})
     done = merge(work, squash=squash)

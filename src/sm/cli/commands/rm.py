@@ -40,7 +40,7 @@ from sm.core.session_lines import has_process
 from sm.errors import IllegalState, NotPermitted, SmError, UsageError
 
 if TYPE_CHECKING:
-    from sm.cli.unsaved_work import UnsavedWork
+    from sm.cli.worktrees import UnsavedWork
 
 
 @click.command(help=__doc__)
@@ -111,13 +111,15 @@ def _check_work(call: Call, reference: str, *, discard: bool, yes: bool) -> None
         return
     if not discard:
         raise work.refusal()
-    work.check_discard(by_session=call.instance.session_id is not None, yes=yes)
+    from sm.cli.worktrees import check_discard
+
+    check_discard(work, by_session=call.instance.session_id is not None, yes=yes)
 
 
 def _unsaved_work(call: Call, session: JsonObject) -> "UnsavedWork | None":
     if session["worktree"] is None or has_process(session):  # the daemon refuses the second one
         return None
-    from sm.cli.unsaved_work import unsaved_work_of
+    from sm.cli.worktrees import unsaved_work_of
 
     return unsaved_work_of(call.client, session)
 

@@ -186,16 +186,10 @@ def command(
         body |= {"environment": environment(), "process_limits": soft_limits()}
     tree = None
     if worktree:
-        from sm.cli.display.errors import print_warnings
-        from sm.cli.submodules import empty_submodules_warning
-        from sm.cli.worktrees import directory_of, make
+        from sm.cli.worktrees import new_worktree
 
-        parent, workspace, name = settings["parent"], settings["workspace"], settings["name"]
-        directory = directory_of(client, working_dir, parent, workspace, instance.session_id)
-        tree = make(client, directory, os.urandom(4).hex() if name is None else name.lower())
+        tree = new_worktree(client, working_dir, settings, instance.session_id)
         body |= {"working_dir": tree.directory, "worktree": tree.path, "branch": tree.branch}
-        if (warning := empty_submodules_warning(tree.path)) is not None:
-            print_warnings([warning])
     try:
         timeout_s = START_TIMEOUT_S + (settings["wait_s"] or 0)
         text = _post(client, body, timeout_s, ask=not call.as_json and instance.session_id is None)

@@ -36,8 +36,7 @@ from sm.cli.tui.page_tabs import PageTabs
 from sm.cli.tui.pages import FollowPage
 from sm.cli.tui.palette import PaletteChoice
 from sm.cli.tui.screens import KeyQuestion, LinePrompt, TextPage
-from sm.cli.unsaved_work import unsaved_work_of
-from sm.cli.worktrees import clean
+from sm.cli.worktrees import clean, unsaved_work_of
 from sm.client.environment import environment
 from sm.client.http import START_TIMEOUT_S, TIMEOUT_S, Client, session_path
 from sm.core.message_lines import outcome

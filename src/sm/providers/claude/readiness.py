@@ -7,9 +7,8 @@ trust in the directory, for the use of an API key, and for permission to bypass 
 import os
 import shlex
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
-from sm.core.worktrees import project_of
 from sm.errors import BypassNotAccepted, DirectoryNotTrusted, ExternalError, ProgramMissing, SetupRequired
 from sm.providers.claude.home import ClaudeHome, read_object, trusted_by
 from sm.providers.claude.permissions import bypasses
@@ -28,7 +27,9 @@ _LOGINS = (
 )  # fmt: skip
 
 
-def require_ready(environment: Mapping[str, str], argv: Sequence[str], directory: str) -> None:
+def require_ready(
+    environment: Mapping[str, str], argv: Sequence[str], directory: str, project_of: Callable[[str], str]
+) -> None:
     """Raise SetupRequired if claude, started with `argv` in `directory` (absolute), would open a first-start dialog.
 
     Raise ProgramMissing if it was never started because it is not installed.
@@ -49,7 +50,7 @@ def require_ready(environment: Mapping[str, str], argv: Sequence[str], directory
         raise SetupRequired("claude has not finished its first-time setup", RUN_ONCE)
     directory = os.path.realpath(directory)
     if not is_trusted(state, environment, directory, argv[0]):
-        # The trust in a repository covers its worktrees, also those that `sm spawn --worktree` makes later.
+        # The trust in a repository covers its worktrees, also those that are made later.
         directory = project_of(directory)
         raise DirectoryNotTrusted(
             f"claude does not trust {directory}",

@@ -10,10 +10,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from sm.core.worktrees import is_within
 from sm.errors import ExternalError
 from sm.linux.files import read_file
-from sm.paths import INSIDE_SCRATCH
+from sm.paths import INSIDE_SCRATCH, is_within
 from sm.providers.claude.container import read_object as read_contained
 from sm.providers.claude.home import ClaudeHome, read_object
 from sm.sandboxes.home import ContainerHome

@@ -7,7 +7,7 @@ import asyncio
 import os
 import shlex
 import shutil
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import assert_never
 
@@ -89,8 +89,14 @@ class ClaudeSetup:
     def login(self, environment: Mapping[str, str], home: ContainerHome | None) -> Login:
         return login_of_agent(environment, home)
 
-    def require_ready(self, environment: Mapping[str, str], argv: Sequence[str], directory: str) -> None:
-        require_ready(environment, argv, directory)
+    def require_ready(
+        self,
+        environment: Mapping[str, str],
+        argv: Sequence[str],
+        directory: str,
+        project_of: Callable[[str], str],
+    ) -> None:
+        require_ready(environment, argv, directory, project_of)
 
     async def program(self, environment: Mapping[str, str], home: ContainerHome | None) -> ProgramFacts:
         if home is not None:

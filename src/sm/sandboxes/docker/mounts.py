@@ -18,8 +18,8 @@ from sm.paths import (
     INSIDE_SOCKET_DIR,
     INSIDE_VAULT,
     InstancePaths,
+    is_within,
 )
-from sm.policy.mounts import is_within
 from sm.sandboxes.docker.protection import is_mountable, protected_paths, writable_within
 from sm.sandboxes.docker.refusals import Host, MountPath, check_directory, check_path, homes_of
 from sm.sandboxes.git_directory import linked_worktree

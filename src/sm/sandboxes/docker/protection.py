@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from sm.linux.files import stat_without_links
-from sm.policy.mounts import is_within
+from sm.paths import is_within
 from sm.sandboxes.git_directory import LinkedWorktree, linked_worktree
 from sm.sandboxes.path_map import Mount, PathMap
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Self
 
 from sm.errors import SandboxUnavailable
-from sm.paths import InstancePaths
-from sm.policy.mounts import engine_sockets, home_secrets, is_within, overlap, system_refusal
+from sm.paths import InstancePaths, is_within
+from sm.policy.mounts import engine_sockets, home_secrets, overlap, system_refusal
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-from sm.cli.own_git_directory import PREFIX, own_git_directory
+from sm.capabilities.worktrees.git.own_directory import PREFIX, own_git_directory
 from sm.client.http import Client
 from sm.core.text import folded
 from sm.errors import ExternalError, NotFound, SmError

@@ -12,15 +12,27 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 
-from sm.cli.git import common_of, git, is_in_operation, is_sandboxed, prepared, repository_around
-from sm.cli.submodules import changed_links, is_available, links_between, refuse_unpublished
-from sm.cli.unsaved_work import has_branch
+from sm.capabilities.worktrees.git.calls import (
+    common_of,
+    git,
+    is_in_operation,
+    is_sandboxed,
+    prepared,
+    repository_around,
+)
+from sm.capabilities.worktrees.git.submodules import (
+    changed_links,
+    is_available,
+    links_between,
+    refuse_unpublished,
+)
+from sm.capabilities.worktrees.rules import repository_of
+from sm.capabilities.worktrees.unsaved_work import has_branch
 from sm.client.http import Client, session_path
 from sm.core.lines import JsonObject, plural
 from sm.core.session_lines import label, name_to_type
 from sm.core.statuses import ENDED
 from sm.core.text import folded
-from sm.core.worktrees import repository_of
 from sm.errors import ExternalError, IllegalState, NotPermitted
 from sm.linux.repositories import UnreadableRepository, has_commit, repository_at
 

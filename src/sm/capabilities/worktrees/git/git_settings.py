@@ -8,7 +8,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from sm.core.git_config import GitSetting
+from sm.capabilities.worktrees.git.git_config import GitSetting
 
 _BOOLEAN = re.compile(r"true|false|yes|no|on|off|0|1", re.IGNORECASE)
 _WORD = re.compile(r"[A-Za-z0-9-]{0,30}")

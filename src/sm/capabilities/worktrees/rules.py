@@ -45,13 +45,3 @@ def map_to_repository(working_dir: str, path: str, branch: str) -> str:
     """Map a directory in the worktree at `path` to its directory in the repository; others stay unchanged."""
     main = repository_of(path, branch)
     return working_dir if main is None else f"{main.rstrip('/')}{working_dir[len(path) :]}" or "/"
-
-
-def is_within(path: str, directory: str) -> bool:
-    """True if `path` is `directory` or lies in it. Both are absolute, without symbolic links."""
-    return path == directory or path.startswith(directory.rstrip("/") + "/")
-
-
-def do_overlap(one: str, other: str) -> bool:
-    """True if the directories are equal or one contains the other. Both are absolute, without symbolic links."""
-    return is_within(one, other) or is_within(other, one)

@@ -1,18 +1,22 @@
 """Finds work in the worktree of a session that exists nowhere else, before `sm rm` forgets the session."""
 
 import os
-import sys
 from dataclasses import dataclass
 
-from sm.cli.git import common_of, git, is_in_operation, is_sandboxed, repository_around
-from sm.cli.selection import agrees
-from sm.cli.submodules import only_copies, uncommitted_submodules
+from sm.capabilities.worktrees.git.calls import (
+    common_of,
+    git,
+    is_in_operation,
+    is_sandboxed,
+    repository_around,
+)
+from sm.capabilities.worktrees.git.submodules import only_copies, uncommitted_submodules
+from sm.capabilities.worktrees.rules import repository_of
 from sm.client.http import Client
 from sm.core.lines import JsonObject, plural
 from sm.core.session_lines import label, name_to_type
 from sm.core.text import folded
-from sm.core.worktrees import repository_of
-from sm.errors import ExternalError, IllegalState, NotPermitted
+from sm.errors import ExternalError, IllegalState
 from sm.linux.repositories import has_commit
 
 _SHOWN_MAX = 5
@@ -49,20 +53,6 @@ class UnsavedWork:
 
     def summary(self) -> str:
         return f"{label(self.session)}: {self._found} in {self.path}"
-
-    def check_discard(self, *, by_session: bool, yes: bool) -> None:
-        """Ask a person at a terminal whether `--discard` may delete the work. Raises IllegalState and NotPermitted."""
-        if by_session:
-            raise NotPermitted(f"only the operator may delete {self}", "ask the operator")
-        if self.unknown is not None or yes:  # the worktree that sm cannot look into stays
-            return
-        if not (sys.stdin.isatty() and sys.stderr.isatty()):
-            raise IllegalState(
-                f"--discard would delete {self}",
-                f"to delete it: sm rm {name_to_type(self.session)} --discard --yes",
-            )
-        if not agrees(f"Delete {self}?"):
-            raise IllegalState("cancelled")
 
     def __str__(self) -> str:
         return f"work in {self.path} that exists nowhere else: {self._found}"

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from sm.cli.changes import compare_all
-from sm.cli.git import git, time_limit
+from sm.capabilities.worktrees.changes import compare_all
+from sm.capabilities.worktrees.git.calls import git, time_limit
 from sm.core.lines import JsonObject
 from sm.errors import ExternalError, IllegalState, NotPermitted
 

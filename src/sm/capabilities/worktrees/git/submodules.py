@@ -9,11 +9,12 @@ import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from sm.cli.git import common_of, git
+from sm.capabilities.worktrees.git.calls import common_of, git
+from sm.capabilities.worktrees.rules import repository_of
 from sm.core.lines import plural
 from sm.core.text import folded
-from sm.core.worktrees import is_within, repository_of
 from sm.errors import ExternalError, IllegalState
+from sm.paths import is_within
 
 _LINK = "160000 "
 """The mode of a submodule in a tree and in an index."""

@@ -5,8 +5,8 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from sm.cli.git import git, time_limit
-from sm.cli.work import work_of
+from sm.capabilities.worktrees.git.calls import git, time_limit
+from sm.capabilities.worktrees.work import work_of
 from sm.client.http import Client
 from sm.core.lines import JsonObject
 from sm.errors import NotPermitted, SmError

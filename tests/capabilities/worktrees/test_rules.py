@@ -2,8 +2,7 @@
 
 import pytest
 
-from sm.core.worktrees import (
-    do_overlap,
+from sm.capabilities.worktrees.rules import (
     is_name,
     map_to_repository,
     outer_repository,
@@ -11,6 +10,7 @@ from sm.core.worktrees import (
     project_of,
     repository_of,
 )
+from sm.paths import is_within
 
 
 @pytest.mark.parametrize("name", ["a", "login", "1042", "a.b", "a-_.b", "a" * 64, "a.locks", "lock"])
@@ -58,9 +58,8 @@ def test_repository_of_rejects_path_or_branch_that_sm_does_not_create(path: str,
         ("/a/b", "/a/c", False),
     ],
 )
-def test_directories_overlap_when_equal_or_nested(first: str, second: str, expected: bool) -> None:
-    assert do_overlap(first, second) is expected
-    assert do_overlap(second, first) is expected
+def test_directory_is_within_itself_and_one_around_it(first: str, second: str, expected: bool) -> None:
+    assert (is_within(first, second) or is_within(second, first)) is expected
 
 
 def test_map_to_repository_maps_a_worktree_directory_to_the_repository() -> None:

@@ -9,8 +9,8 @@ import tempfile
 from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 
-from sm.core.git_config import GitSetting, parse_git_config, write_git_config
-from sm.core.git_settings import GitSettings, choose_git_settings
+from sm.capabilities.worktrees.git.git_config import GitSetting, parse_git_config, write_git_config
+from sm.capabilities.worktrees.git.git_settings import GitSettings, choose_git_settings
 from sm.core.text import folded
 from sm.errors import ExternalError, IllegalState
 from sm.linux.files import read_file

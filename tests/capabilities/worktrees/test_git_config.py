@@ -2,8 +2,8 @@
 
 import pytest
 
-from sm.core.git_config import GitSetting, parse_git_config, write_git_config
-from sm.core.git_settings import choose_git_settings
+from sm.capabilities.worktrees.git.git_config import GitSetting, parse_git_config, write_git_config
+from sm.capabilities.worktrees.git.git_settings import choose_git_settings
 
 TEXT = b"""\xef\xbb\xbf; comment
 [core]

@@ -1,0 +1,1 @@
+"""Runs git for the commands of worktrees, as the caller and without programs of a repository."""
