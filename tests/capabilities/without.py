@@ -31,8 +31,31 @@ def lacks_warnings(instance: "Instance") -> None:
     instance.sm("rm", session_id)
 
 
-LACKS: Mapping[str, Callable[["Instance"], None]] = {"restarts": lacks_restarts, "warnings": lacks_warnings}
-"""Shows that a capability without a command is gone."""
+def lacks_pauses(instance: "Instance") -> None:
+    """A spent budget keeps a session from its next turn, and pauses nothing."""
+    from tests.sim.stage import until  # as in `play`
+
+    session_id = instance.spawn("Sleeper", "--budget", "minutes=0.01", "a task")["session_id"]
+    assert instance.in_status(session_id, "running")["paused"] is None
+    until(
+        lambda: instance.json("budget", session_id)["budget"]["state"] == "stopped",
+        "its budget is spent",
+        900,
+    )
+    assert instance.json("status", session_id)["paused"] is None
+    sent = instance.run("send", session_id, "go on")
+    assert "budget of" in sent.stdout + sent.stderr, sent
+    instance.sm("budget", session_id, "--add", "minutes=5")
+    instance.sm("kill", session_id)
+    instance.sm("rm", session_id)
+
+
+LACKS: Mapping[str, Callable[["Instance"], None]] = {
+    "pauses": lacks_pauses,
+    "restarts": lacks_restarts,
+    "warnings": lacks_warnings,
+}
+"""Shows that a capability without a command is gone, or what its absence changes."""
 
 COMMANDS = {
     "accounts": ["accounts"],

@@ -30,7 +30,6 @@ async def catch_up(
     await replay(paths, store.sessions, parts.reports, parts.messages, parts.observer)
     for begin in parts.kernel.at_start:
         await begin()
-    await parts.pausing.begin()
     await parts.sandboxing.adopt()
     sessions = unverified_sessions(store)
     recovered = await recover(sessions, parts.manager, terminals, parts.watcher)

@@ -18,7 +18,6 @@ from sm.core.timestamps import iso
 from sm.daemon.check_runner import run_check
 from sm.daemon.config_file import ConfigFile
 from sm.daemon.due_timers import DueTimers, TimerHandler
-from sm.daemon.freezer import AgentSight, Freezer
 from sm.daemon.interrupt_effects import InterruptEffects
 from sm.daemon.log import set_log_level
 from sm.daemon.outbox import Outbox
@@ -81,7 +80,6 @@ from sm.sessions.kill import Kills
 from sm.sessions.leftovers import Leftovers
 from sm.sessions.manager import Manager
 from sm.sessions.next_process import Restarter
-from sm.sessions.pause import Pausing
 from sm.sessions.plan import SpawnPlanner
 from sm.sessions.reports import Reports
 from sm.sessions.restore import Restorer
@@ -230,7 +228,6 @@ class DaemonParts:
         cleanup = config.child_agents.cleanup
         file_threads = FileThreads()
         usage = UsageMeter(store, config, now, home_of, threads=file_threads)
-        usage.followers.append(manager.pauses)
         self.transcript_watch = TranscriptWatch(store, manager, home_of, settings=cleanup, clock=wall)
         self.cleanup = TerminalCleanup(cleanup, store, manager, terminals, keepers)
 
@@ -251,8 +248,6 @@ class DaemonParts:
         use_of_terminal = TerminalLooks(terminals, manager).use_of
         completions = Completions(config, store, manager, reports, use_of_terminal)
         retries = Retries(store, use_of_terminal)
-        freezer = Freezer(self.sandboxing.session_processes.cgroup)
-        self.pausing = pausing = Pausing(store, manager, AgentSight(freezer, observer))
         restarter = Restarter(store, manager, planner, terminals)
         self.cut_off = cut_off = CutOffSessions(store, restorer)
         panes = WatchedPanes(store)
@@ -307,6 +302,7 @@ class DaemonParts:
             users=users,
             audit=audit.record,
             timers=timer_handlers,
+            cgroup_of=self.sandboxing.session_processes.cgroup,
             steady=steady,
         )
         set_up_capabilities(kernel)
@@ -322,8 +318,6 @@ class DaemonParts:
                 TimerKind.RETRY: retries.send,
                 TimerKind.RETRIED: retries.forget,
                 TimerKind.COMPACTED: retries.forget,
-                TimerKind.RESUME: pausing.resume_due,
-                TimerKind.PAUSE: pausing.look_again,
                 TimerKind.RESTART: restarter.restart,
                 TimerKind.CUT_OFF: cut_off.forget,
                 TimerKind.REAP: Reaper(store).reap,
@@ -351,7 +345,6 @@ class DaemonParts:
             restorer=restorer,
             adoptions=Adoptions(store, manager, spawner, planner, terminals, providers),
             interrupts=Interrupts(store, manager),
-            pausing=pausing,
             workspaces=workspaces,
             sandboxing=Sandboxing(
                 store,
@@ -422,9 +415,10 @@ class DaemonParts:
             restorer,
             self.agent_sockets,
             home_files,
-            InterruptEffects(store, manager, terminals, composer, freezer),
+            InterruptEffects(store, manager, terminals, composer),
             LimitDialogs(store, manager, terminals, composer),
             EndInspection(store, sandbox, leftovers),
+            kernel.effects,
         )
 
     async def _apply(self, loaded: LoadedConfig) -> ConfigChanges:

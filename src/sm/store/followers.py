@@ -4,7 +4,9 @@ from typing import TYPE_CHECKING
 
 from sm.core.messages import Message
 from sm.core.models import Session
+from sm.core.pauses import PauseOrder
 from sm.core.requests import Request
+from sm.core.statuses import Status
 from sm.core.warnings import Sign, WarningKind
 
 if TYPE_CHECKING:
@@ -19,6 +21,16 @@ class SessionFollower:
 
     async def leave(self, tx: "Transaction", session: Session) -> None:
         """Prepare for the removal of a session."""
+
+    async def pause(self, tx: "Transaction", session: Session, order: PauseOrder) -> None:
+        """Carry out an order to pause a live session, or to change its pause."""
+
+    async def resume(self, tx: "Transaction", session: Session, by: str) -> None:
+        """Carry out an order to end the pause of a session."""
+
+    async def settle_status(self, tx: "Transaction", before: Status, session: Session) -> Session:
+        """Complete a change of the session's status, before `follow_status` of all others. Returns the session."""
+        return session
 
     async def follow_status(self, tx: "Transaction", session: Session) -> None:
         """Follow a change of the session's status or pause."""
