@@ -32,11 +32,15 @@ def lacks_warnings(instance: "Instance") -> None:
 
 
 def lacks_pauses(instance: "Instance") -> None:
-    """A spent budget keeps a session from its next turn, and pauses nothing."""
+    """No command pauses a session. A spent budget keeps it from its next turn, and pauses nothing."""
     from tests.sim.stage import until  # as in `play`
 
     session_id = instance.spawn("Sleeper", "--budget", "minutes=0.01", "a task")["session_id"]
-    assert instance.in_status(session_id, "running")["paused"] is None
+    instance.in_status(session_id, "running")
+    assert (instance.run("pause", session_id).returncode, instance.run("resume", session_id).returncode) == (
+        8,
+        8,
+    )
     until(
         lambda: instance.json("budget", session_id)["budget"]["state"] == "stopped",
         "its budget is spent",
