@@ -37,10 +37,11 @@ class InterruptEffects:
                 return None  # the turn has ended meanwhile, so the key could have another meaning
         try:
             async with self.driver.hold_for_interrupt(session.id):
-                if effect.payload.get("pause"):  # before the turn, which may begin again when its agents stop
-                    for key in provider.stop_background_keys:
-                        await self.terminals.press(session.terminal, key)
-                await self.terminals.press(session.terminal, provider.interrupt_key)
+                # Background agents before the turn, which may begin again when they stop.
+                stops = provider.stop_background_keys if effect.payload.get("pause") else ()
+                for key in (*stops, provider.interrupt_key):
+                    if (busy := await self.terminals.press(session.terminal, key)) is not None:
+                        return f"the agent may not have been interrupted: {busy.why}"
         except (NoTerminal, NoServer):
             pass  # nothing to interrupt
         except SmError as error:

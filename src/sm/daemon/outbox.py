@@ -349,7 +349,8 @@ class Outbox:
         await self._manager.mark_taken(effect)  # from here on the effect is never repeated
         if launch.typed_prompt is not None and session.exit is None:
             try:
-                await self._terminals.type_line(session.terminal, escape_marks(launch.typed_prompt))
+                busy = await self._terminals.type_line(session.terminal, escape_marks(launch.typed_prompt))
+                return None if busy is None else f"the prompt may not have been typed: {busy.why}"
             except (NoTerminal, NoServer):
                 pass  # the watcher reports the end
             except SmError as error:
