@@ -42,6 +42,7 @@ PAUSE = Operation(
     SessionsResult,
     PauseRequest,
     command="pause SESSION",
+    agents=True,
     tool=_TOOL,
     tool_action="pause",
 )
@@ -53,6 +54,7 @@ RESUME = Operation(
     SessionsResult,
     ResumeRequest,
     command="resume SESSION",
+    agents=True,
     tool=_TOOL,
     tool_action="resume",
 )
