@@ -19,7 +19,6 @@ from sm.core.statuses import Status
 from sm.core.usage import FilePosition, Usage
 from sm.providers import make_providers
 from sm.state.notices import Notices
-from sm.state.pauses import Pauses
 from sm.store import Store
 
 _ABOVE = 10
@@ -41,8 +40,7 @@ async def _measured(path: str, times: int) -> Pairs:
     numbers = itertools.count()
     ours, floor = list[float](), list[float]()
     async with await Store.open(path) as store:
-        pauses = Pauses(notices, providers)
-        budgets = Budgets(BudgetSettings(), store.part(PART), notices, pauses, providers)
+        budgets = Budgets(BudgetSettings(), store.part(PART), notices, providers)
         bound, free = await _prepare(store)
         for number in range(times + 1):
             for session_id, results in ((bound, ours), (free, floor)):

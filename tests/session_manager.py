@@ -4,6 +4,8 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from sm.capabilities.pauses.listeners import OrderedEnds
+from sm.capabilities.pauses.state import Pauses
 from sm.capabilities.warnings.settings import WarningsSection
 from sm.capabilities.warnings.state.opening import Warnings
 from sm.config import Config
@@ -27,9 +29,17 @@ async def open_manager(
         yield store, Manager(config, store, providers, audit, now)
 
 
+def with_pauses(store: Store, manager: Manager) -> Pauses:
+    """Pauses that follow the sessions of the manager."""
+    pauses = Pauses(manager.notices, make_providers(Config()))
+    store.followers.append(pauses)
+    manager.endings.rules.append(OrderedEnds())
+    return pauses
+
+
 def with_warnings(store: Store, manager: Manager, settings: WarningsSection) -> Warnings:
     """Warnings that follow the sessions of the manager."""
     providers = make_providers(Config())
-    warnings = Warnings(settings, manager.notices, manager.pauses, providers)
+    warnings = Warnings(settings, manager.notices, providers)
     store.followers.append(warnings)
     return warnings

@@ -6,9 +6,11 @@ from typing import Any, TypeAlias
 
 from sm.config import Config
 from sm.core.capability_parts import capability_parts
+from sm.core.effects import Effect
 from sm.core.models import Caller, RequestKey
 from sm.core.timers import Timer
 from sm.linux.file_threads import FileThreads
+from sm.linux.session_cgroups import SessionCgroup
 from sm.monitor import Monitor, Observer, UsageMeter, Watcher
 from sm.operations import Operation
 from sm.paths import InstancePaths
@@ -49,6 +51,8 @@ class OperationCall:
 
 UseCase: TypeAlias = Callable[[OperationCall], Awaitable[Any]]
 """Carries out an operation. Returns its result, or raises SmError."""
+EffectHandler: TypeAlias = Callable[[Effect], Awaitable[str | None]]
+"""Carries out an effect, after a crash of the daemon again. Returns the reason for giving up, None when done."""
 TimerHandler: TypeAlias = Callable[[Timer], Awaitable[float | None]]
 """As in `daemon.due_timers`."""
 
@@ -80,12 +84,16 @@ class Kernel:
     paths: InstancePaths
     timers: dict[str, TimerHandler]
     """By the kind of the timer."""
+    cgroup_of: Callable[[str], SessionCgroup | None]
+    """The cgroup of a session by its id; None: this machine has none. It may block."""
     steady: Callable[[], float]
     """A clock that nobody sets."""
     fields: list[SessionField] = field(default_factory=list)
     status_fields: list[StatusField] = field(default_factory=list)
     use_cases: dict[Operation, UseCase] = field(default_factory=dict)
     """Of the operations of capabilities."""
+    effects: dict[str, EffectHandler] = field(default_factory=dict)
+    """By the kind of the effect."""
     tasks: dict[str, Callable[[], Coroutine[Any, Any, object]]] = field(default_factory=dict)
     """Run until the daemon ends, by a name for the log."""
     troubles: list[Callable[[], str | None]] = field(default_factory=list)

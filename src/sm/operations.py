@@ -1,6 +1,6 @@
 """Declarations of operations, from which the doors of sm are made. Standard library alone."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,6 +19,18 @@ class PackedFile:
     """
 
 
+@dataclass(frozen=True, slots=True)
+class SessionsResult:
+    """The result of an operation on a session and perhaps on its descendants. Each door shows the sessions itself."""
+
+    sessions: Sequence[Any]
+    """The sessions (`core.models.Session`) that it has changed, the named one first if it is among them."""
+    working: Sequence[str] = ()
+    """The ids of those that may still spend."""
+    warnings: Sequence[str] = ()
+    """Sentences for people."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Operation:
     """Something that callers can do or see. A capability declares its operations, and binds each to its use case."""
@@ -32,7 +44,7 @@ class Operation:
     path: str
     """The path of its route. Its one parameter, if it has one, names the target."""
     result: Any
-    """The class of its result in `wire_types`, or `PackedFile`."""
+    """The class of its result in `wire_types`, `SessionsResult` or `PackedFile`."""
     arguments: type[Any] | None = None
     """A dataclass with the arguments beside the target; None: it takes none. Those of a GET are its query: texts,
     times, closed sets and whole numbers with `Most`."""
@@ -50,6 +62,8 @@ class Operation:
     """Words the result for a person in a chat; None: `Done.`"""
     tool: str = ""
     """The name of its MCP tool, which takes the target as `session_id`; empty: it has none."""
+    tool_action: str = ""
+    """The `action` of the tool, if several operations share it. They take `tree` alone."""
     chat: str = ""
     """Its command in chats, without the slash. The text after the target is its only argument. Empty: it has none."""
     key: str = ""

@@ -43,12 +43,31 @@ def lacks_worktrees(instance: "Instance") -> None:
     assert tree.is_dir()
 
 
+def lacks_pauses(instance: "Instance") -> None:
+    """No command pauses a session. A spent budget keeps it from its next turn, and pauses nothing."""
+    session_id = instance.spawn("Sleeper", "--budget", "minutes=0.01", "a task")["session_id"]
+    instance.in_status(session_id, "running")
+    assert (instance.run("pause", session_id).returncode, instance.run("resume", session_id).returncode) == (
+        8,
+        8,
+    )
+    instance.wait(60)
+    assert instance.json("budget", session_id)["budget"]["state"] == "stopped"
+    assert instance.json("status", session_id)["paused"] is None
+    sent = instance.run("send", session_id, "go on")
+    assert "budget of" in sent.stdout + sent.stderr, sent
+    instance.sm("budget", session_id, "--add", "minutes=5")
+    instance.sm("kill", session_id)
+    instance.sm("rm", session_id)
+
+
 LACKS: Mapping[str, Callable[["Instance"], None]] = {
+    "pauses": lacks_pauses,
     "restarts": lacks_restarts,
     "warnings": lacks_warnings,
     "worktrees": lacks_worktrees,
 }
-"""Shows that a capability without a command is gone."""
+"""Shows that a capability without a command is gone, or what its absence changes."""
 
 COMMANDS = {
     "accounts": ["accounts"],

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sm.errors import NoServer, NoTerminal, TerminalBusy, TerminalError, TerminalUnreachable
+from sm.errors import NoServer, NoTerminal, TerminalError, TerminalUnreachable
 from sm.messaging.composer import instructions as to
 from sm.messaging.composer import timing
 from sm.messaging.composer.box import InputBox, TypedMessage
@@ -26,6 +26,7 @@ from sm.messaging.composer.instructions import (
     unconfirmed,
 )
 from sm.messaging.composer.machine import ComposerMachine
+from sm.terminals.base import Busy
 from tests.messaging.plain_box import GARBLED, LETTER, AgentComposer
 
 Answers = Mapping[Order[Any, Any], Any]
@@ -164,7 +165,6 @@ DRAFT = ["", "my draft", ""]
         ({to.PANE_HAS_UNREAD_INPUT: True}, held("somebody is typing in the input box", 0.5)),
         ({to.AGENT_HAS_UNREAD_INPUT: True}, held("somebody is typing in the input box", 0.5)),
         ({to.PANE_HAS_UNREAD_INPUT: TerminalUnreachable("hung")}, held("somebody is typing in the input box", 0.5)),
-        ({to.LOOK: TerminalBusy("copy mode")}, held("copy mode")),
         ({to.LOOK: NoTerminal("it ended")}, DeliveryOutcome(DeliveryEnd.FAILED, "it ended")),
         ({to.LOOK: NoServer("no tmux")}, DeliveryOutcome(DeliveryEnd.FAILED, "no tmux")),
     ],
@@ -279,6 +279,24 @@ def test_rest_of_a_left_message_is_pasted_once_when_the_box_shows_it_late() -> N
     assert play.keys[:2] == ["second part ", "Enter"]
 
 
+@pytest.mark.parametrize(("times", "explained"), [(1, set()), (400, {"another program"})])
+def test_group_is_pasted_again_when_the_terminal_was_busy_after_the_first_one(
+    times: int, explained: set[str]
+) -> None:
+    answers = [None, *[Busy("another program")] * times, None, None]
+
+    def shows_what_was_pasted(play: Play) -> list[str]:
+        pastes = [key for key in play.keys if key != "Enter"]
+        taken = [text for text, busy in zip(pastes, answers, strict=False) if busy is None]
+        return ["", "" if "Enter" in play.keys else "".join(taken), ""]
+
+    play = Play(text=PARTS)
+    assert play.run({to.PASTE: list(answers), to.LOOK: shows_what_was_pasted}) == ARRIVED
+    first, second, third = GROUPS
+    assert play.keys == [first, *[second] * (times + 1), third, "Enter"]
+    assert {i.arguments[0] for i in play.instructions if i.order is to.EXPLAIN} == explained
+
+
 # What a delivery gives up
 
 PASTE = f"{LETTER} "
@@ -358,14 +376,14 @@ def test_left_message_is_given_up_without_a_key(screen: list[str], why: str, at_
 
 # A terminal that fails
 
-GONE, BUSY, HUNG = NoTerminal("it ended"), TerminalBusy("copy mode"), TerminalUnreachable("hung")
+GONE, BUSY, HUNG = NoTerminal("it ended"), Busy("another program"), TerminalUnreachable("hung")
 
 
 @pytest.mark.parametrize(
     ("answers", "end", "why", "keys"),
     [
         ({to.PASTE: GONE}, DeliveryEnd.FAILED, "it ended", 1),
-        ({to.PASTE: BUSY}, DeliveryEnd.HELD, "copy mode", 1),
+        ({to.PASTE: BUSY}, DeliveryEnd.HELD, "another program", 1),
         ({to.PASTE: HUNG, to.AWAIT_PROOF: IDLE[to.AWAIT_PROOF]}, DeliveryEnd.ARRIVED, "", 2),
         ({to.PRESS: GONE}, DeliveryEnd.FAILED, "it ended", 2),
         ({to.LOOK: [EMPTY, EMPTY, SHOWN, SHOWN, GONE]}, DeliveryEnd.UNCONFIRMED, "it ended", 2),
@@ -382,14 +400,14 @@ def test_outcome_says_whether_the_message_can_have_arrived(
     assert len(play.keys) == keys
 
 
-@pytest.mark.parametrize("error", [GONE, BUSY, HUNG, NoServer("no tmux")])
+@pytest.mark.parametrize("error", [GONE, HUNG, NoServer("no tmux")])
 def test_terminal_that_fails_after_the_arrival_cannot_undo_it(error: TerminalError) -> None:
     play = Play()
     assert play.run({to.LOOK: [EMPTY, EMPTY, SHOWN, SHOWN, error]}) == ARRIVED
     assert ("warn" in play.orders) is (error is not HUNG)
 
 
-@pytest.mark.parametrize("error", [GONE, BUSY, NoServer("no tmux")])
+@pytest.mark.parametrize("error", [GONE, NoServer("no tmux")])
 def test_message_of_an_earlier_daemon_is_unconfirmed_when_the_terminal_fails(error: TerminalError) -> None:
     left = "the daemon ended while it typed the message"
     assert Play(is_left=True).run({to.LOOK: error}) == unconfirmed(f"{left}; {error.message}")
@@ -427,7 +445,7 @@ class RandomAgent:
         elif order is to.LOOK:
             self.screen = value
         elif order is to.PASTE:
-            self.check_paste("".join(self.play.instructions[-1].arguments[0]))
+            self.check_paste("".join(self.play.instructions[-1].arguments[0]), is_taken=value is not BUSY)
         elif order is to.PRESS:
             self.check_key(self.play.instructions[-1].arguments[0])
         elif order is to.AWAIT_PROOF:
@@ -460,18 +478,20 @@ class RandomAgent:
             return "why"
         if order in (to.BEGIN, to.IS_IN_QUEUE):
             return not self.rarely()
+        if order in KEYS:
+            return None
         return self.rarely()
 
-    def check_paste(self, text: str) -> None:
+    def check_paste(self, text: str, *, is_taken: bool) -> None:
         assert self.is_held
         assert self.has_begun
         assert not self.screen[0], "a paste would answer the dialog"
-        self.pasted.append(text)
-        first = GROUPS.index(self.pasted[0])
-        assert self.pasted == GROUPS[first : first + len(self.pasted)], (
-            "each group at most once, and in order"
-        )
-        self.shown += text
+        pasted = [*self.pasted, text]
+        first = GROUPS.index(pasted[0])
+        assert pasted == GROUPS[first : first + len(pasted)], "each group at most once, and in order"
+        if is_taken:
+            self.pasted = pasted
+            self.shown += text
 
     def check_key(self, key: str) -> None:
         if key == "C-l":

@@ -30,14 +30,14 @@ MUTANTS = (
     Mutant(
         "spending_of_paused_session",
         "a paused session that spends again counts as paused",
-        "src/sm/daemon/monitor_parts.py",
-        "        self.usage.followers.append(manager.pauses)\n",
+        "src/sm/capabilities/pauses/setup.py",
+        "    kernel.usage.followers.insert(0, pauses)  # before those who charge it, and pause the session\n",
         "",
     ),
     Mutant(
         "account_pause_ends_early",
         "a timed pause of a session ends the pause of its account, and the session spends",
-        "src/sm/sessions/pause.py",
+        "src/sm/capabilities/pauses/listeners.py",
         "            if not await leave_to_hold(tx, session) and await tx.keep_paused(session) is None:\n",
         "            if not await leave_to_hold(tx, session):\n",
     ),

@@ -26,6 +26,7 @@ from sm.capabilities.budgets.tables import PART
 from sm.capabilities.digest import operations
 from sm.capabilities.digest.model import DigestTimer
 from sm.capabilities.digest.screen import digest_lines
+from sm.capabilities.pauses.model import PauseTimer
 from sm.capabilities.warnings.model import WarningTimer
 from sm.config import Config
 from sm.config.loading import LoadedConfig
@@ -68,7 +69,7 @@ from tests.night.script import (
 from tests.samples import LAUNCH, session
 
 _STEP_S = 30.0
-_KINDS: list[str] = [*Act, *TimerKind, *AccountTimer, *BudgetTimer, *DigestTimer, *WarningTimer]
+_KINDS: list[str] = [*Act, *TimerKind, *AccountTimer, *BudgetTimer, *DigestTimer, *PauseTimer, *WarningTimer]
 DIGEST_AT = "06:30"
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from sm.core.models import Exit
 from sm.errors import NoServer, NoTerminal, TerminalError, TerminalUnreachable
-from sm.terminals.base import ForeignPane, Pane
+from sm.terminals.base import Busy, ForeignPane, Pane
 from tests.sim.lives import Life
 from tests.sim.panes import PlayedPane, shown, visible
 from tests.sim.processes import PlayedKernel, PlayedProcess
@@ -338,15 +338,16 @@ class FakeTerminals:
 
     # Keyboard
 
-    async def paste(self, name: str, *texts: str) -> None:
+    async def paste(self, name: str, *texts: str) -> Busy | None:
         pane = await self._pane(name, runs=True)
         for text in texts:
             self._server.put(pane, ("text", text))
+        return None
 
-    async def running(self, name: str) -> Pane:
+    async def running(self, name: str) -> Pane | Busy:
         return shown(await self._pane(name, runs=True))
 
-    async def type_line(self, name: str, text: str, pane: Pane | None = None) -> None:
+    async def type_line(self, name: str, text: str, pane: Pane | None = None) -> Busy | None:
         found = await self._pane(name, runs=True)
         if pane is not None and pane.pid != found.process.pid:
             raise NoTerminal(f"terminal {name} has another process")
@@ -358,6 +359,7 @@ class FakeTerminals:
                 raise NoTerminal(f"the process in terminal {name} has ended")
             raise TerminalUnreachable(f"the process in terminal {name} has ended, after the text was pasted")
         self._server.put(found, ("key", "Enter"))
+        return None
 
     async def enter_if_unsent(self, name: str, text: str) -> bool:
         pane = await self._pane(name)
@@ -366,8 +368,9 @@ class FakeTerminals:
         self._server.put(pane, ("key", "Enter"))
         return True
 
-    async def press(self, name: str, key: str) -> None:
+    async def press(self, name: str, key: str) -> Busy | None:
         self._server.put(await self._pane(name, runs=True), ("key", key))
+        return None
 
     async def key_pause_s(self, name: str) -> float:
         pane = await self._pane(name)

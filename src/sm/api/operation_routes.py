@@ -20,12 +20,15 @@ from sm.api.route import Route
 from sm.core.capability_parts import capability_parts
 from sm.core.models import RequestKey
 from sm.kernel import OperationCall
-from sm.operations import Most, Operation, PackedFile
+from sm.operations import Most, Operation, PackedFile, SessionsResult
 from sm.wire import PROTOCOL, PROTOCOL_HEADER
 from sm.wire_types.fields import Time
+from sm.wire_types.sessions import PauseView
 
 Model = TypeVar("Model", Body, Query)
 _PIECE_BYTES = 256 * 1024
+_ANSWERS: Mapping[Any, Any] = {PackedFile: web.StreamResponse, SessionsResult: PauseView}
+"""The types of answers that only this door makes, by the result of the operation."""
 
 
 def capability_routes() -> dict[str, list[Route]]:
@@ -52,6 +55,8 @@ def operation_route(operation: Operation) -> Route:
             arguments = operation.arguments(**dict(_values(body or query)))
         use_case = request.services.use_cases[operation]
         result = await use_case(OperationCall(request.caller, target, arguments, key, request.wait_until))
+        if operation.result is SessionsResult:
+            return _shown(request, result)
         return await _sent(request, result) if operation.result is PackedFile else result
 
     is_read, arguments = operation.method == "GET", operation.arguments
@@ -66,9 +71,19 @@ def operation_route(operation: Operation) -> Route:
         None if is_read else EmptyBody if arguments is None else _body(arguments),  # type: ignore[arg-type]  # classes are hashable
         _query(arguments, operation.fields) if is_read and arguments is not None else None,
         not is_read and operation.takes_key,
-        web.StreamResponse if operation.result is PackedFile else operation.result,
+        _ANSWERS.get(operation.result, operation.result),
         None,
         operation.target,
+    )
+
+
+def _shown(request: ApiRequest, done: SessionsResult) -> PauseView:
+    target = request.session()
+    return PauseView(
+        **{**vars(request.views.session(target)), "warnings": done.warnings},
+        sessions=[s.id for s in done.sessions],
+        too=request.views.sessions(s for s in done.sessions if s.id != target.id),
+        working=done.working,
     )
 
 

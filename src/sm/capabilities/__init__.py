@@ -6,6 +6,7 @@ CAPABILITIES: tuple[str, ...] = (
     "budgets",
     "digest",
     "pairing",
+    "pauses",
     "restarts",
     "search",
     "warnings",

@@ -7,6 +7,7 @@ from typing import Any
 
 from sm.core.faults import Fault
 from sm.core.next_process import Restarts
+from sm.core.pause_states import PauseState
 from sm.core.pauses import Pause
 from sm.core.states import BridgeLevel, CallerKind, EventType, Mode, SignalKind, TrustLevel
 from sm.core.statuses import Status
@@ -237,6 +238,11 @@ class Session:
     def fell_back(self) -> bool:
         """True for a session that should be sandboxed and runs directly on this host."""
         return (self.trust_level, self.effective_mode) == (TrustLevel.SANDBOXED, TrustLevel.DIRECT)
+
+
+def is_pausing(session: Session) -> bool:
+    """True while a pause is ordered, and the session may still spend."""
+    return session.paused is not None and session.paused.state is PauseState.PAUSING
 
 
 def is_waiting(session: Session) -> bool:

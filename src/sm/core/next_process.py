@@ -50,3 +50,14 @@ class GiveUp:
     """End the session: too many restarts have failed."""
 
     reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class OrderedEnd:
+    """The end of a process that was ordered so that another one follows it."""
+
+    restart: Restart
+    why: str
+    """For the agent."""
+    reason: str
+    """The reason of the session's status, for people."""

@@ -63,5 +63,22 @@ def pause_fact(pause: Pause) -> str:
     return "; ".join(part for part in parts if part)
 
 
+@dataclass(frozen=True, slots=True)
+class PauseOrder:
+    """An order to pause a session, or to change its pause. The fields are those of `Pause`."""
+
+    by: str
+    reason: str
+    until: str | None = None
+    within_s: float | None = None
+    """The seconds until `until`, if the pause has a duration and no end of the wall clock."""
+    soft: bool = False
+    hold: str | None = None
+    account: str | None = None
+
+
+WAIT_S = 10.0
+"""How long a caller waits for the effect of its order, if it does not say."""
+WAIT_MAX_S = 3600.0
 PAUSED = "the session is paused"
 """The reason why its messages and its completion wait."""

@@ -151,7 +151,6 @@ def _services(
         restorer=sessions.restorer,
         adoptions=Adoptions(store, manager, sessions.spawner, sessions.planner, terminals, base.providers),
         interrupts=Interrupts(store, manager),
-        pausing=watch.pausing,
         workspaces=sessions.workspaces,
         sandboxing=_sandboxing(base, sessions),
         leftovers=sessions.leftovers,

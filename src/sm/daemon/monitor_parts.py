@@ -2,7 +2,6 @@
 
 from sm.api.auth import Identity
 from sm.daemon.foundation import Foundation
-from sm.daemon.freezer import AgentSight, Freezer
 from sm.daemon.session_parts import SessionParts
 from sm.monitor import Monitor, Observer, Summary, UsageMeter, Watcher
 from sm.monitor.completions import Completions, TurnReader
@@ -13,7 +12,6 @@ from sm.monitor.unread_transcripts import UnreadTranscripts
 from sm.monitor.watched_panes import WatchedPanes
 from sm.providers.base import Summarizer
 from sm.sessions.attached import AttachedOperator
-from sm.sessions.pause import Pausing
 
 
 class MonitorParts:
@@ -24,14 +22,11 @@ class MonitorParts:
         self.identity = Identity(store.index, terminals, panes.tty_owner, processes.session_of)
         self.attached = AttachedOperator(store, sessions.seen, terminals, self.identity.is_operator)
         self.usage = UsageMeter(store, config, base.now, base.home_of, threads=base.file_threads)
-        self.usage.followers.append(manager.pauses)
         self.observer = _observer(base, self.usage, self.attached)
         self.watcher = Watcher(store, manager, terminals, self.observer, base.sandbox, panes)
         use_of_terminal = TerminalLooks(terminals, manager).use_of
         self.completions = Completions(config, store, manager, sessions.reports, use_of_terminal)
         self.retries = Retries(store, use_of_terminal)
-        self.freezer = Freezer(processes.cgroup)
-        self.pausing = Pausing(store, manager, AgentSight(self.freezer, self.observer))
         self.unread_transcripts = UnreadTranscripts(store, manager, self.observer, base.steady)
         self.sums = TreeSums(config, store, self.usage, base.providers, base.now)
         self.monitor = Monitor(

@@ -9,7 +9,7 @@ import asyncio
 import logging
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -38,6 +38,7 @@ from sm.errors import (
     TerminalUnreachable,
     UsageError,
 )
+from sm.kernel import EffectHandler
 from sm.linux.processes import is_alive
 from sm.messaging import LimitDialogs
 from sm.monitor import Watcher
@@ -107,17 +108,17 @@ class Outbox:
     _interrupts: InterruptEffects
     _limit_dialogs: LimitDialogs
     _end_inspection: EndInspection
+    _of_capabilities: Mapping[str, EffectHandler]
+    """The effects of capabilities, by their kinds."""
     _last: dict[str, asyncio.Task[None]] = field(init=False, default_factory=dict)
     """The newest unfinished effect of each queue, for which the next effect waits."""
     _waiting: Counter[str] = field(init=False, default_factory=Counter)
 
     def __post_init__(self) -> None:
-        self._kinds: Mapping[str, Callable[[Effect], Awaitable[str | None]]] = {
+        self._kinds: Mapping[str, EffectHandler] = {
             EffectKind.TYPE: self._type,
             EffectKind.KILL: self._kill,
             EffectKind.INTERRUPT: self._interrupts.interrupt,
-            EffectKind.SUSPEND: self._interrupts.suspend,
-            EffectKind.CONTINUE: self._interrupts.resume,
             EffectKind.CLOSE_DIALOG: self._limit_dialogs.close,
             EffectKind.INSPECT: self._end_inspection.inspect,
             EffectKind.ARCHIVE: self._archive,
@@ -126,6 +127,7 @@ class Outbox:
             EffectKind.REMOVE: self._remove,
             EffectKind.COMMAND: self._notify,
             EffectKind.WEBHOOK: self._notify,
+            **self._of_capabilities,
         }
 
     async def run(self) -> None:
@@ -347,7 +349,8 @@ class Outbox:
         await self._manager.mark_taken(effect)  # from here on the effect is never repeated
         if launch.typed_prompt is not None and session.exit is None:
             try:
-                await self._terminals.type_line(session.terminal, escape_marks(launch.typed_prompt))
+                busy = await self._terminals.type_line(session.terminal, escape_marks(launch.typed_prompt))
+                return None if busy is None else f"the prompt may not have been typed: {busy.why}"
             except (NoTerminal, NoServer):
                 pass  # the watcher reports the end
             except SmError as error:

@@ -33,7 +33,6 @@ async def catch_up(
     await replay(paths, store.sessions, parts.sessions.reports, parts.messages.messages, parts.watch.observer)
     for begin in parts.kernel.at_start:
         await begin()
-    await parts.watch.pausing.begin()
     await parts.base.sandboxing.adopt()
     sessions = unverified_sessions(store)
     recovered = await recover(sessions, parts.base.manager, terminals, parts.watch.watcher)

@@ -55,7 +55,7 @@ class DaemonParts:
             base, sessions, watch, messages, kernel, self.config_file, life, agent_bounds
         )
         self.due_timers = _due_timers(base, sessions, watch, kernel)
-        self.outbox = _outbox(base, sessions, watch, messages, doors)
+        self.outbox = _outbox(base, sessions, watch, messages, kernel, doors)
 
     async def _apply(self, loaded: LoadedConfig) -> ConfigChanges:
         """Apply a changed configuration to the running parts.
@@ -95,12 +95,13 @@ def _kernel(base: Foundation, sessions: SessionParts, watch: MonitorParts, messa
         users=sessions.users,
         audit=base.audit.record,
         timers={},
+        cgroup_of=base.sandboxing.session_processes.cgroup,
         steady=base.steady,
     )
 
 
 def _due_timers(base: Foundation, sessions: SessionParts, watch: MonitorParts, kernel: Kernel) -> DueTimers:
-    completions, retries, pausing = watch.completions, watch.retries, watch.pausing
+    completions, retries = watch.completions, watch.retries
     handlers = {
         TimerKind.COMPLETION: completions.complete,
         TimerKind.UNCLEAR: completions.report_unclear,
@@ -109,8 +110,6 @@ def _due_timers(base: Foundation, sessions: SessionParts, watch: MonitorParts, k
         TimerKind.RETRY: retries.send,
         TimerKind.RETRIED: retries.forget,
         TimerKind.COMPACTED: retries.forget,
-        TimerKind.RESUME: pausing.resume_due,
-        TimerKind.PAUSE: pausing.look_again,
         TimerKind.RESTART: sessions.restarter.restart,
         TimerKind.CUT_OFF: sessions.cut_off.forget,
         TimerKind.REAP: Reaper(base.store).reap,
@@ -120,7 +119,12 @@ def _due_timers(base: Foundation, sessions: SessionParts, watch: MonitorParts, k
 
 
 def _outbox(
-    base: Foundation, sessions: SessionParts, watch: MonitorParts, messages: MessageParts, doors: FrontDoors
+    base: Foundation,
+    sessions: SessionParts,
+    watch: MonitorParts,
+    messages: MessageParts,
+    kernel: Kernel,
+    doors: FrontDoors,
 ) -> Outbox:
     store, manager, terminals, sandbox = base.store, base.manager, base.terminals, base.sandbox
     home_files = HomeFiles(
@@ -141,7 +145,8 @@ def _outbox(
         sessions.restorer,
         doors.agent_sockets,
         home_files,
-        InterruptEffects(store, manager, terminals, messages.composer, watch.freezer),
+        InterruptEffects(store, manager, terminals, messages.composer),
         LimitDialogs(store, manager, terminals, messages.composer),
         EndInspection(store, sandbox, sessions.leftovers),
+        kernel.effects,
     )

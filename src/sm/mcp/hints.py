@@ -6,7 +6,11 @@ from collections.abc import Collection
 from sm.core.capability_parts import capability_operations
 
 _TOOLS = {
-    **{o.command.split()[0]: (o.tool, "") for o in reversed(capability_operations()) if o.tool and o.command},
+    **{
+        o.command.split()[0]: (o.tool, o.tool_action)
+        for o in reversed(capability_operations())
+        if o.tool and o.command
+    },
     "agents": ("list_agent_types", ""),
     "all": ("list_workspace_sessions", ""),
     "answer": ("answer_request", ""),
@@ -18,10 +22,8 @@ _TOOLS = {
     "kill": ("control_session", "kill"),
     "note": ("report_note", ""),
     "output": ("read_session_output", ""),
-    "pause": ("control_session", "pause"),
     "requests": ("list_requests", ""),
     "restore": ("control_session", "restore"),
-    "resume": ("control_session", "resume"),
     "send": ("send_message", ""),
     "spawn": ("create_session", ""),
     "status": ("get_progress", ""),

@@ -27,7 +27,6 @@ from sm.errors import (
     NoTerminal,
     SmError,
     StorageFull,
-    TerminalBusy,
     TerminalUnreachable,
 )
 from sm.messaging.composer import ComposerDriver
@@ -39,7 +38,7 @@ from sm.providers.base import BoxReader, InputMethod
 from sm.sessions.manager import Manager
 from sm.state.part_holds import held_reason, hold_of, postponed
 from sm.store import Store
-from sm.terminals.base import Pane, Terminals
+from sm.terminals.base import Busy, Terminals
 
 log = logging.getLogger(__name__)
 
@@ -299,19 +298,15 @@ class DeliveryWorker:
         try:
             if isinstance(found, BaseException):
                 raise found
-            pane: Pane | None = found
-            if message.mode is MessageMode.URGENT:
-                await self._terminals.press(session.terminal, self._manager.provider(session).interrupt_key)
+            busy, pane = (found, None) if isinstance(found, Busy) else (None, found)
+            if busy is None and message.mode is MessageMode.URGENT:
+                key = self._manager.provider(session).interrupt_key
+                busy, pane = await self._terminals.press(session.terminal, key), None
                 await asyncio.sleep(_AFTER_AN_INTERRUPT_S)
-                pane = None
-            for line in lines:
+            while busy is None and done < len(lines):
                 # No check of the screen: it cannot tell what an arbitrary program would do with a line.
-                await self._terminals.type_line(session.terminal, line, pane)
-                pane = None
-                done += 1
-        except TerminalBusy as error:
-            state = MessageState.UNCONFIRMED if done else MessageState.QUEUED
-            why = f"only a part of the message was typed: {error.message}" if done else error.message
+                busy = await self._terminals.type_line(session.terminal, lines[done], pane)
+                pane, done = None, done + (busy is None)
         except (NoTerminal, NoServer) as error:
             state = MessageState.UNCONFIRMED if done else MessageState.FAILED
             why = error.message
@@ -320,7 +315,12 @@ class DeliveryWorker:
         except SmError as error:
             why = error.message
         else:
-            why, expected = TYPED_WHOLE, True
+            if busy is None:
+                why, expected = TYPED_WHOLE, True
+            elif done:
+                why = f"only a part of the message was typed: {busy.why}"
+            else:
+                state, why = MessageState.QUEUED, busy.why
         await self._record.finish(taken, state, why, expected=expected)
         return state is MessageState.QUEUED
 

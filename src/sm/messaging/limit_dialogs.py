@@ -7,7 +7,7 @@ import time
 from sm.core.effects import Effect
 from sm.core.models import Session
 from sm.core.statuses import Status
-from sm.errors import NoServer, NoTerminal, TerminalBusy
+from sm.errors import NoServer, NoTerminal
 from sm.messaging.composer import ComposerDriver
 from sm.providers.readers import ScreenReader
 from sm.sessions.manager import Manager
@@ -69,8 +69,6 @@ class LimitDialogs:
                     await asyncio.sleep(_DRAWN_WITHIN_S)
                 elif pressed:
                     return None
-            except TerminalBusy:
-                pass  # nothing was pressed
             except (NoTerminal, NoServer):
                 return None
             await asyncio.sleep(_LATE_LOOK_S if is_late else _LOOK_S)
@@ -79,10 +77,14 @@ class LimitDialogs:
         return reader.limit_dialog(await self._terminals.capture_visible(session.terminal))
 
     async def _press(self, session: Session, reader: ScreenReader) -> bool:
-        """Press the key, unless the dialog has closed since: then the key could have another meaning."""
+        """Press the key, unless the dialog has closed since: then the key could have another meaning.
+
+        False: it was not pressed.
+        """
         async with self._composer.hold_for_interrupt(session.id):
             if not await self._is_open(session, reader):
                 return False
-            await self._terminals.press(session.terminal, _KEY)
+            if await self._terminals.press(session.terminal, _KEY) is not None:
+                return False
         log.info("closed the dialog about a usage limit", extra={"sm_session": session.id})
         return True

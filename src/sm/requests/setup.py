@@ -18,7 +18,7 @@ from sm.core.models import Caller, Session
 from sm.core.requests import BY_TERMINAL, Answer, Question, Request
 from sm.core.states import RequestKind, RequestState, TrustLevel
 from sm.core.statuses import Status
-from sm.errors import ExternalError, IllegalState, SmError, TerminalBusy, TerminalUnreachable
+from sm.errors import ExternalError, IllegalState, SmError, TerminalUnreachable
 from sm.providers.readers import SetupDialog, SetupQuestion
 from sm.requests.confirmations import answered_by_caller, name_of
 from sm.sessions.kill import Kills
@@ -282,14 +282,15 @@ class SetupDialogs:
 
     async def _press(self, session: Session, key: str) -> None:
         try:
-            await self._terminals.press(session.terminal, key)
-        except TerminalBusy as error:  # nothing was pressed
-            raise ExternalError(
-                f"no key was pressed in the terminal of session {short_label(session)}: {error.message}",
-                "sm daemon logs",
-            ) from None
+            busy = await self._terminals.press(session.terminal, key)
         except TerminalUnreachable as error:  # the screen will show if the key arrived
             log.warning("could not press a key: %s", error.message, extra={"sm_session": session.id})
+            return
+        if busy is not None:
+            raise ExternalError(
+                f"no key was pressed in the terminal of session {short_label(session)}: {busy.why}",
+                "sm daemon logs",
+            )
 
 
 def _question(request: Request) -> object:

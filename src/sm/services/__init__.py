@@ -28,7 +28,6 @@ from sm.sessions.archive import Records
 from sm.sessions.chat_users import ChatUsers
 from sm.sessions.interrupt import Interrupts
 from sm.sessions.leftovers import Leftover, Leftovers
-from sm.sessions.pause import Pausing
 from sm.sessions.reports import Reports
 from sm.sessions.restore import Restorer
 from sm.sessions.sandboxing import Sandboxing
@@ -118,7 +117,6 @@ class Services:
     restorer: Restorer
     adoptions: Adoptions
     interrupts: Interrupts
-    pausing: Pausing
     workspaces: Workspaces
     sandboxing: Sandboxing
     leftovers: Leftovers

@@ -14,7 +14,7 @@ from sm.policy.access import Action
 from sm.sessions.leftovers import Leftover, Leftovers, listed
 from sm.sessions.manager import Manager
 from sm.sessions.tree import SessionTree
-from sm.state.pauses import end_by_kill
+from sm.state.pause_orders import end_by_kill
 from sm.store import Store, Transaction
 
 _KILLED_WITHIN_S = 30.0

@@ -20,7 +20,6 @@ from sm.state.endings import Endings
 from sm.state.faults import Faults
 from sm.state.loss_causes import LossCause
 from sm.state.notices import Notices, withdraw
-from sm.state.pauses import Pauses
 from sm.state.quota import Quota
 from sm.state.sessions import is_process_of, move
 from sm.state.unread_transcripts import record_unread
@@ -66,7 +65,6 @@ class Manager:
         self.naming = config.sessions.naming
         self.notices = Notices(config)
         self.endings = Endings(config, self.notices, providers)
-        self.pauses = Pauses(self.notices, providers)
         self.quota = Quota(config.limits)
         self._config = config
         self.faults = Faults(

@@ -31,13 +31,13 @@ from sm.policy.access import Action
 from sm.policy.trust import normalize_trust_level
 from sm.sandboxes.base import Sandbox
 from sm.sessions.manager import Manager, SessionResult
-from sm.sessions.pause import check_not_paused
 from sm.sessions.plan import SpawnPlanner
 from sm.sessions.spawn import NOT_STARTED, START_WAIT_S, Spawner, as_payload
 from sm.sessions.tree import SessionTree
 from sm.state.losses import left_behind, was_lost
 from sm.state.messages import finish_unread, send
 from sm.state.part_holds import check_may_start
+from sm.state.pause_orders import check_not_paused
 from sm.state.sessions import move
 from sm.store import Store, Transaction
 from sm.terminals.base import Lifecycle, Pane

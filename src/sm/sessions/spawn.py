@@ -35,11 +35,11 @@ from sm.errors import (
 from sm.policy.access import Action, paired_user
 from sm.sandboxes.base import Sandbox
 from sm.sessions.manager import Manager, SessionResult
-from sm.sessions.pause import check_not_paused
 from sm.sessions.plan import SpawnPlan, SpawnPlanner
 from sm.sessions.workdir import allowed_workspace
 from sm.state.messages import send
 from sm.state.part_holds import check_may_start, check_not_postponed, postponed
+from sm.state.pause_orders import check_not_paused
 from sm.state.sessions import move
 from sm.store import Effect, Store, Transaction
 

@@ -6,12 +6,11 @@ from dataclasses import replace
 from typing import Any
 
 from sm.config import Config
-from sm.core.effects import Effect, EffectKind
+from sm.core.effects import EffectKind
 from sm.core.labels import label, short_label
 from sm.core.lifecycle import is_live
 from sm.core.models import Exit, Session, Signal, ancestors, is_between_processes, is_waiting, last_exit
 from sm.core.next_process import RESTART, GiveUp, Restart
-from sm.core.pause_states import Held
 from sm.core.session_index import oldest_first
 from sm.core.states import EventType, SignalKind, TrustLevel
 from sm.core.statuses import Status
@@ -22,9 +21,9 @@ from sm.providers.base import Provider
 from sm.state.cut_off import plan_restore as plan_restore_of_cut_off
 from sm.state.loss_causes import LOST_TOGETHER, LossCause
 from sm.state.messages import return_messages
-from sm.state.next_process import EndRule, after_pause, crash_signal, plan_restart, why_ended
+from sm.state.next_process import EndRule, crash_signal, plan_restart, why_ended
 from sm.state.notices import Notices
-from sm.state.pauses import ENDED_BY_PAUSE, end_by_kill, end_by_pause, record_held
+from sm.state.pause_orders import end_by_kill, end_by_pause
 from sm.state.requests import cancel_requests
 from sm.state.sessions import move
 from sm.store import Transaction
@@ -65,11 +64,14 @@ class Endings:
         if exit is not None:  # first: a restart in the same transaction is ordered after it
             await tx.effect(EffectKind.INSPECT, session.id, {}, tx.now)
         kill = end_by_kill(tx, session.id)
-        of_pause = end_by_pause(tx, session.id) if kill is None else None
-        if of_pause is not None and exit is not None and is_live(session.status):
-            await self._end_for_pause(tx, session, replace(signal, emitted_at=tx.now), exit, of_pause)
-            return
-        kill = kill or of_pause
+        if kill is None and exit is not None and is_live(session.status):
+            for rule in self.rules:
+                if (ended := rule.after_order(tx, session, exit)) is not None:
+                    ordered = Signal(SignalKind.RESTART_PLANNED, RESTART, ended.reason, tx.now, exit)
+                    after = await self._restart(tx, session, ordered, ended.restart, ended.why)
+                    await rule.follow_plan(tx, after, ended.restart)
+                    return
+        kill = kill or end_by_pause(tx, session.id)
         is_late = kill is not None and bool(
             kill.payload.get("gone")
         )  # the process had ended before the order
@@ -81,7 +83,9 @@ class Endings:
             for rule in self.rules:
                 follow_up = rule.after_end(session, signal, exit, tx.now, tx.ran_s(session), closed=closed)
                 if isinstance(follow_up, Restart):
-                    after = await self._restart(tx, session, replace(signal, exit=exit), follow_up)
+                    crash = replace(signal, exit=exit)
+                    planned, why = crash_signal(crash, follow_up), why_ended(crash)
+                    after = await self._restart(tx, session, planned, follow_up, why)
                     await rule.follow_plan(tx, after, follow_up)
                     return
                 if isinstance(follow_up, GiveUp):
@@ -96,39 +100,22 @@ class Endings:
         if after.token_hash is None:  # adopted: the terminal belongs to a person, who keeps using it
             await tx.effect(EffectKind.RELEASE, after.id, {"terminal": after.terminal}, tx.now)
 
-    async def _restart(self, tx: Transaction, session: Session, crash: Signal, restart: Restart) -> Session:
-        """Record the end of a process that another one replaces."""
+    async def _restart(
+        self, tx: Transaction, session: Session, planned: Signal, restart: Restart, why: str
+    ) -> Session:
+        """Record the end of a process that another one replaces. `why`: for its agent."""
         after = await move(
             tx,
             self._notices,
             session.id,
-            crash_signal(crash, restart),
+            planned,
             process=None,
             started_at=None,
             runs=session.runs + 1,
             restarts=restart.restarts,
         )
-        await plan_restart(tx, self._notices, session, after, restart, why_ended(crash))
+        await plan_restart(tx, self._notices, session, after, restart, why)
         return after
-
-    async def _end_for_pause(
-        self, tx: Transaction, session: Session, end: Signal, exit: Exit, order: Effect
-    ) -> None:
-        """Record the end of a process that a pause has ended. The end of the pause starts the next one."""
-        restart = after_pause(session, exit, tx.now)
-        reason = ENDED_BY_PAUSE if session.paused is None else f"{ENDED_BY_PAUSE}; sm resume starts it again"
-        after = await move(
-            tx,
-            self._notices,
-            session.id,
-            Signal(SignalKind.RESTART_PLANNED, RESTART, reason, end.emitted_at, exit),
-            process=None,
-            started_at=None,
-            runs=session.runs + 1,
-            restarts=restart.restarts,
-        )
-        await plan_restart(tx, self._notices, session, after, restart, ENDED_BY_PAUSE)
-        await record_held(tx, after, Held.ENDED, order.payload.get("spends", []))
 
     async def start_failed(self, tx: Transaction, session_id: str, signal: Signal) -> None:
         """Record that the session will never have a process, or not again."""

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from sm.core.lifecycle import is_ended
 from sm.core.models import Exit, Session, Signal
-from sm.core.next_process import RESTART, GiveUp, Restart, Restarts
+from sm.core.next_process import RESTART, GiveUp, OrderedEnd, Restart
 from sm.core.states import SignalKind
 from sm.core.timers import Timer, TimerKind
 from sm.core.timestamps import later
@@ -31,8 +31,12 @@ class EndRule:
         """
         return None
 
+    def after_order(self, tx: Transaction, session: Session, exit: Exit) -> OrderedEnd | None:
+        """Decide what follows an end of the process that this rule itself has ordered. None: it has ordered none."""
+        return None
+
     async def follow_plan(self, tx: Transaction, session: Session, restart: Restart) -> None:
-        """Follow a restart that `after_end` has decided and that is planned now."""
+        """Follow a restart that the rule has decided and that is planned now."""
 
 
 def why_ended(crash: Signal) -> str:
@@ -40,13 +44,6 @@ def why_ended(crash: Signal) -> str:
     if crash.cause is not None or crash.exit in (None, Exit()):
         return crash.cause or crash.reason
     return str(crash.exit)
-
-
-def after_pause(session: Session, exit: Exit, now: str) -> Restart:
-    """The restart of a session whose process a pause has ended. It does not count as one after a crash."""
-    before = session.restarts or Restarts(max=0)
-    after = replace(before, total=before.total + 1, next_at=now, exit_code=exit.code, exit_signal=exit.signal)
-    return Restart(0.0, after, "the restart after the pause")
 
 
 def crash_signal(crash: Signal, restart: Restart) -> Signal:

@@ -205,13 +205,6 @@ class Notices:
         await self.add(tx, session, None, NoticeKind.WARNING, f"{occasion}/operator", text, EventType.WARNING)
         return True
 
-    async def add_for_spending(self, tx: Transaction, session: Session, paused_at: str, text: str) -> None:
-        """Tell the parent and the operator, once for a pause, that a session spends after it was paused."""
-        recipient, occasion = notice_recipient(tx, session), f"paused-spends:{paused_at}"
-        if recipient is not None:
-            await self.add(tx, session, recipient, NoticeKind.WARNING, occasion, text, None)
-        await self.add(tx, session, None, NoticeKind.WARNING, f"{occasion}/operator", text, EventType.WARNING)
-
     def _reports_idle(self, tx: Transaction, session: Session, answer: str | None) -> bool:
         if session.paused is not None:  # the pause has ended its turn
             return False

@@ -6,7 +6,6 @@ from typing import Any
 
 from sm.core.messages import SM_ITSELF
 from sm.core.models import Session
-from sm.core.timers import TimerKind
 from sm.errors import IllegalState
 from sm.store import Open, Transaction
 from sm.store.part import Find, PartWrites, TablePart, WorkHold
@@ -56,7 +55,6 @@ async def leave_to_hold(tx: Transaction, session: Session) -> bool:
     if hold is None:
         return False
     if session.paused is not None:
-        tx.timers.remove(session.id, TimerKind.RESUME)
         pause = replace(
             session.paused, by=SM_ITSELF, hold=hold.subject, account=None, reason=hold.reason, until=None
         )

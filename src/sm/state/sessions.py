@@ -9,7 +9,7 @@ from sm.core.models import Process, Session, Signal
 from sm.core.states import EventType
 from sm.core.statuses import Status
 from sm.core.wording import move_event, subject
-from sm.state import next_process, pauses
+from sm.state import next_process
 from sm.state.messages import pass_on_notices
 from sm.state.notices import Notices, has_ended_alive, notice_recipient
 from sm.state.turns import turn_ended, work_resumed
@@ -34,7 +34,8 @@ async def move(tx: Transaction, notices: Notices, session_id: str, signal: Signa
     if turn is not None:
         facts["turn_ended_at"] = turn.ended_at
     after = await tx.apply(before, decision, **facts)
-    after = await pauses.after_move(tx, before.status, after)
+    for follower in tx.followers:
+        after = await follower.settle_status(tx, before.status, after)
     after = await next_process.after_move(tx, after)
     for follower in tx.followers:
         await follower.follow_status(tx, after)

@@ -12,6 +12,7 @@ from sm.core.effects import Effect, EffectKind
 from sm.core.lifecycle import Decision, is_ended, is_live
 from sm.core.messages import Message
 from sm.core.models import Caller, Checkpoint, Event, Launch, RequestKey, Session, Workspace
+from sm.core.pauses import PauseOrder
 from sm.core.requests import Request
 from sm.core.session_index import is_unfinished
 from sm.core.states import EventType
@@ -55,6 +56,16 @@ class SessionFollower:
 
     async def leave(self, tx: "Transaction", session: Session) -> None:
         """Prepare for the removal of a session."""
+
+    async def pause(self, tx: "Transaction", session: Session, order: PauseOrder) -> None:
+        """Carry out an order to pause a live session, or to change its pause."""
+
+    async def resume(self, tx: "Transaction", session: Session, by: str) -> None:
+        """Carry out an order to end the pause of a session."""
+
+    async def settle_status(self, tx: "Transaction", before: Status, session: Session) -> Session:
+        """Complete a change of the session's status, before `follow_status` of all others. Returns the session."""
+        return session
 
     async def follow_status(self, tx: "Transaction", session: Session) -> None:
         """Follow a change of the session's status or pause."""

@@ -146,20 +146,27 @@ class Screen(Protocol):
         """The argv that attaches a person's terminal to terminal `name`."""
 
 
-class Keyboard(Protocol):
-    """Types into terminals."""
+@dataclass(frozen=True, slots=True)
+class Busy:
+    """The answer of a terminal that takes no keys now. No key was sent."""
 
-    async def paste(self, name: str, *texts: str) -> None:
+    why: str
+
+
+class Keyboard(Protocol):
+    """Types into terminals. Where a method returns Busy, it typed nothing."""
+
+    async def paste(self, name: str, *texts: str) -> Busy | None:
         """Paste texts of any number of lines without Enter, bracketed where the program supports it.
 
         The program gets them at once, each as a paste of its own, for the price of one call.
-        Raises NoTerminal, TerminalBusy when nothing was typed, TerminalUnreachable when the outcome is unknown.
+        Raises NoTerminal, TerminalUnreachable when the outcome is unknown.
         """
 
-    async def running(self, name: str) -> Pane:
-        """Find a terminal whose process runs, as typing does first. Raises NoTerminal, TerminalBusy."""
+    async def running(self, name: str) -> Pane | Busy:
+        """Find a terminal whose process runs, as typing does first. Raises NoTerminal."""
 
-    async def type_line(self, name: str, text: str, pane: Pane | None = None) -> None:
+    async def type_line(self, name: str, text: str, pane: Pane | None = None) -> Busy | None:
         """Paste one line of text, then press Enter as a separate key. Raises as `paste`.
 
         `pane`: the terminal that `running` has just found; None: find it first.
@@ -168,10 +175,10 @@ class Keyboard(Protocol):
     async def enter_if_unsent(self, name: str, text: str) -> bool:
         """Press Enter if `text` is before the cursor, where a paste was interrupted; else return False.
 
-        A text that was entered is on a line above the cursor. Raises NoTerminal.
+        A text that was entered is on a line above the cursor. Raises NoTerminal, TerminalBusy.
         """
 
-    async def press(self, name: str, key: str) -> None:
+    async def press(self, name: str, key: str) -> Busy | None:
         """Press one key, by its name in tmux(1), send-keys. Raises as `paste`."""
 
     async def key_pause_s(self, name: str) -> float:

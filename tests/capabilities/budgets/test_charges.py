@@ -20,7 +20,6 @@ from sm.errors import IllegalState
 from sm.providers import make_providers
 from sm.state.notices import Notices
 from sm.state.part_holds import check_may_start, held_reason, hold_of
-from sm.state.pauses import Pauses
 from sm.state.requests import NewRequest, open_request
 from sm.store import Open, Store
 from sm.wire_types.budget import BudgetState
@@ -124,9 +123,7 @@ async def test_no_agent_starts_below_a_spent_budget(tmp_path: Path) -> None:
 async def test_session_that_moves_while_others_report_is_told_to_report_once(tmp_path: Path) -> None:
     config = Config()
     async with await Store.open(str(tmp_path / "sm.db")) as store, store.transaction() as tx:
-        budgets = Budgets(
-            BudgetSettings(), store.part(PART), Notices(config), Pauses(Notices(config), {}), {}
-        )
+        budgets = Budgets(BudgetSettings(), store.part(PART), Notices(config), {})
         for each in SESSIONS.values():
             await tx.insert(replace(each, status=Status.RUNNING), LAUNCH, None)
         tx.part(PART).put(Budget(TOP.id, Amounts(usd=1), state=GRACE))
@@ -145,7 +142,7 @@ async def test_budget_of_the_day_counts_removed_sessions(tmp_path: Path) -> None
     ended = replace(TOP, provider="claude", status=Status.KILLED, exit=Exit(0, None))
     async with await Store.open(str(tmp_path / "sm.db")) as store:
         notices = Notices(config)
-        budgets = Budgets(settings, store.part(PART), notices, Pauses(notices, providers), providers)
+        budgets = Budgets(settings, store.part(PART), notices, providers)
         async with store.transaction() as tx:
             await tx.insert(ended, LAUNCH, None)
             tx.measures.add_usage(ended.id, [Usage("a", "claude-haiku-4-5", tx.now, output=200_000)])
@@ -164,8 +161,6 @@ async def test_reported_budget_binds_after_a_change_of_the_configuration(tmp_pat
         for on_limit, state in ("notice", TOLD), ("kill", STOPPED), ("kill", STOPPED):
             config = Config()
             settings = BudgetSettings.model_validate({"on_limit": on_limit, "grace_s": 0})
-            await Budgets(
-                settings, store.part(PART), Notices(config), Pauses(Notices(config), {}), {}
-            ).bind_told(tx)
+            await Budgets(settings, store.part(PART), Notices(config), {}).bind_told(tx)
             budget = tx.part(PART).find(TOP.id)
             assert budget is not None and budget.state is state

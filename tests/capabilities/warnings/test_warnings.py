@@ -16,7 +16,6 @@ from sm.core.statuses import Status
 from sm.core.warnings import WarningKind
 from sm.providers import make_providers
 from sm.state.notices import Notices
-from sm.state.pauses import Pauses
 from sm.store import Store
 from tests.samples import LAUNCH, commit, session
 
@@ -37,8 +36,7 @@ async def warn(store: Store, about: Session, act: str) -> SessionWarning | None:
     """Warn of no progress of the session. `act`: as in `warnings.no_progress.do`."""
     config, settings = Config(), WarningsSection.model_validate({"no_progress": {"do": act}})
     providers = make_providers(config)
-    notices, pauses = Notices(config), Pauses(Notices(config), providers)
-    warnings = Warnings(settings, notices, pauses, providers)
+    warnings = Warnings(settings, Notices(config), providers)
     return await commit(
         store,
         lambda tx: warnings.open_warning(

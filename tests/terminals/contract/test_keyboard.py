@@ -8,7 +8,7 @@ import pytest
 
 from sm.core.models import Exit
 from sm.errors import NoTerminal
-from sm.terminals.base import Terminals
+from sm.terminals.base import Pane, Terminals
 from tests.terminals.contract.samples import FOREVER, ID, NAME, ends_with, gone, line_of
 from tests.terminals.world import World, sh, until, until_async
 
@@ -128,13 +128,14 @@ async def test_type_line_types_nothing_when_the_process_ends_after_the_look_up(
     pane = await terminals.open(ID, NAME, "/", sh("read line; exit 3"))
     other = await terminals.open("99999999", "command-99999999", "/", FOREVER)
     found = await terminals.running(NAME)
+    assert isinstance(found, Pane)
     await terminals.type_line(NAME, "end")
     await gone(pane.pid)
     assert await terminals.exit_status(pane) == Exit(3)
     with pytest.raises(NoTerminal):
         await terminals.type_line(NAME, text, found)
     assert world.server_pid() == pane.server_pid
-    assert (await terminals.running("command-99999999")).pid == other.pid
+    assert await terminals.running("command-99999999") == other
     assert world.tmux("list-buffers") == []
 
 
@@ -144,6 +145,7 @@ async def test_type_line_types_nothing_when_another_process_has_replaced_the_one
 ) -> None:
     pane = await terminals.open(ID, NAME, "/", FOREVER)
     found = await terminals.running(NAME)
+    assert isinstance(found, Pane)
     world.tmux("respawn-pane", "-k", "-t", pane.pane_id, "sh -c 'echo ready; exec cat'")
     await until_async(lambda: ends_with(terminals, "ready"))
     with pytest.raises(NoTerminal):

@@ -10,8 +10,8 @@ import pytest
 
 from sm.config.model import TmuxSection
 from sm.core.models import Exit
-from sm.errors import NoServer, NoTerminal, TerminalBusy, TerminalError, TerminalUnreachable
-from sm.terminals.base import ForeignPane, Pane
+from sm.errors import NoServer, NoTerminal, TerminalError, TerminalUnreachable
+from sm.terminals.base import Busy, ForeignPane, Pane
 from sm.terminals.tmux import keys
 from sm.terminals.tmux.keys import TmuxKeyboard
 from sm.terminals.tmux.lookup import Finder
@@ -384,8 +384,8 @@ async def test_nothing_is_typed_into_the_shell_around_an_adopted_agent_that_has_
     if seen == "before the look-up":
         await end()
     monkeypatch.setattr(Finder, "find_running", find_and_end)
-    with pytest.raises(TerminalBusy):
-        await getattr(tmux, call)(NAME, "Enter" if call == "press" else f"\ntouch {made}\n")
+    answer = await getattr(tmux, call)(NAME, "Enter" if call == "press" else f"\ntouch {made}\n")
+    assert answer == Busy(f"another program than the agent has terminal {NAME}")
     world.tmux("send-keys", "-t", pane_id, "C-u")
     world.tmux("send-keys", "-t", pane_id, f"touch {made}-by-its-person", "Enter")
     await until(Path(f"{made}-by-its-person").exists)

@@ -19,7 +19,7 @@ from sm.api.routes import (
     workspaces,
 )
 
-ROUTES: dict[str, list[Route]] = {
+_OF_KERNEL: dict[str, list[Route]] = {
     "daemon": daemon.routes,
     "sessions": sessions.routes,
     "live": [*live.routes, *screens.routes, *usage.routes],
@@ -32,7 +32,11 @@ ROUTES: dict[str, list[Route]] = {
     "mcp": mcp.routes,
     "workspaces": workspaces.routes,
     "sandboxes": sandbox.routes,
-    **capability_routes(),
 }
+_OF_CAPABILITIES = capability_routes()
+ROUTES: dict[str, list[Route]] = {
+    tag: [*_OF_KERNEL.get(tag, ()), *_OF_CAPABILITIES.get(tag, ())] for tag in (_OF_KERNEL | _OF_CAPABILITIES)
+}
+"""By the tag of docs/openapi.json."""
 
 __all__ = ["ROUTES"]

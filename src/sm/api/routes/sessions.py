@@ -28,7 +28,6 @@ from sm.core.states import TrustLevel
 from sm.core.statuses import ENDED_OF_ANY_KIND, Status
 from sm.core.text import folded
 from sm.monitor.monitor import Glance
-from sm.sessions.pause import WAIT_S, PauseRequest, PauseResult
 from sm.wire_types.common import EmptyView
 from sm.wire_types.sessions import (
     AllRestoredView,
@@ -36,7 +35,6 @@ from sm.wire_types.sessions import (
     KilledView,
     OverviewRestView,
     OverviewView,
-    PauseView,
     RemovedView,
     RestoredView,
     SeenView,
@@ -149,21 +147,6 @@ class RestoreBody(Body):
 
 class RestoreAllBody(Body):
     go_on: Annotated[bool | None, doc("As in RestoreBody.")] = None
-
-
-class PauseBody(Body):
-    tree: Annotated[bool | None, doc("Pause the live descendants too.")] = None
-    soft: Annotated[bool | None, doc("Let the turn that is under way end.")] = None
-    for_s: Annotated[float | None, doc("The duration in seconds; null: until it is resumed.")] = None
-    until: Annotated[str | None, doc("The end, in place of a duration: ISO 8601 with a time zone.")] = None
-    reason: Annotated[str | None, doc("One line for lists.")] = None
-    wait_s: Annotated[
-        float | None, doc("How long to wait until nothing spends any more, at most 3600; null: 10.")
-    ] = None
-
-
-class ResumeBody(Body):
-    tree: Annotated[bool | None, doc("Resume the paused descendants too.")] = None
 
 
 class ForkBody(Body):
@@ -405,25 +388,6 @@ async def interrupt(request: ApiRequest, body: EmptyBody, key: RequestKey | None
     return InterruptedView(**vars(view), interrupted=done.stopped, continued=done.continued)
 
 
-@routes.route("POST", "/v1/sessions/{ref}/pause", agents=True)
-async def pause(request: ApiRequest, body: PauseBody, key: RequestKey | None) -> PauseView:
-    """Pause a session: all its work is stopped, and its messages are held until it is resumed.
-
-    `paused.state` says whether sm has seen that it spends nothing any more.
-    """
-    wait_s = WAIT_S if body.wait_s is None else body.wait_s
-    wanted = PauseRequest(bool(body.tree), bool(body.soft), body.for_s, body.until, body.reason, wait_s)
-    done = await request.services.pausing.pause(request.caller, request.name, wanted, key)
-    return pause_view(request, done)
-
-
-@routes.route("POST", "/v1/sessions/{ref}/resume", agents=True)
-async def resume(request: ApiRequest, body: ResumeBody, key: RequestKey | None) -> PauseView:
-    """End the pause of a session. An agent whose turn was interrupted is told to go on."""
-    done = await request.services.pausing.resume(request.caller, request.name, tree=bool(body.tree), key=key)
-    return pause_view(request, done)
-
-
 @routes.route("POST", "/v1/sessions/{ref}/fork", agents=True)
 async def fork(request: ApiRequest, body: ForkBody, key: RequestKey | None) -> StartedView:
     """Start a session from a copy of the conversation of another one."""
@@ -525,16 +489,6 @@ async def heard(request: ApiRequest, body: AcknowledgeBody) -> EmptyView:
 
 
 # Shapes
-
-
-def pause_view(request: ApiRequest, done: PauseResult) -> PauseView:
-    target = request.session()
-    return PauseView(
-        **{**vars(request.views.session(target)), "warnings": done.warnings},
-        sessions=[s.id for s in done.sessions],
-        too=request.views.sessions(s for s in done.sessions if s.id != target.id),
-        working=done.working,
-    )
 
 
 def overview_json(

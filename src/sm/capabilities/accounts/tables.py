@@ -7,7 +7,6 @@ from sm.capabilities.accounts.model import Account, AccountTimer, Park, ParkKind
 from sm.capabilities.accounts.rules import binding_park, park_reason, paused_with
 from sm.core.labels import short_label
 from sm.core.models import OPERATOR, Session
-from sm.core.timers import TimerKind
 from sm.errors import IllegalState, LimitReached
 from sm.store import Open, Store, Transaction
 from sm.store.connection import Read
@@ -92,7 +91,6 @@ class AccountWrites(PartWrites):
         parks = () if session.account is None else self.parks(session.account).values()
         if session.paused is None or not any(p.kind is ParkKind.OPERATOR for p in parks):
             return None
-        self._tx.timers.remove(session.id, TimerKind.RESUME)
         reason, by = paused_with(session.account or ""), OPERATOR.name
         pause = replace(session.paused, by=by, reason=reason, until=None, hold=None, account=session.account)
         await self._tx.update(session, paused=pause)

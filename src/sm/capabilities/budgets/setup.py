@@ -14,7 +14,7 @@ from sm.kernel import Kernel
 def setup(kernel: Kernel) -> None:
     settings = kernel.config.section(BudgetSettings)
     store, manager = kernel.store, kernel.manager
-    budgets = Budgets(settings, store.part(PART), manager.notices, manager.pauses, kernel.providers)
+    budgets = Budgets(settings, store.part(PART), manager.notices, kernel.providers)
     budgeting = Budgeting(settings, store, manager, budgets)
     timers = BudgetTimers(settings, store, budgets)
     store.followers.append(budgets)

@@ -16,7 +16,7 @@ def setup(kernel: Kernel) -> None:
     settings = kernel.config.section(WarningsSection)
     store, manager, observer = kernel.store, kernel.manager, kernel.observer
     facts_of = kernel.usage.known_facts
-    warnings = Warnings(settings, manager.notices, manager.pauses, kernel.providers)
+    warnings = Warnings(settings, manager.notices, kernel.providers)
     exchanges = Exchanges(settings.ping_pong, manager.notices)
     exchange_timers = ExchangeTimers(store, exchanges)
     activity_s = kernel.watcher.activity.get

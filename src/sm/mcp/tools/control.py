@@ -3,18 +3,21 @@
 from collections.abc import Sequence
 from statistics import median
 
+from sm.core.capability_parts import capability_operations
 from sm.core.models import Session
 from sm.core.statuses import Status
 from sm.core.text import folded
 from sm.core.work_time import elapsed_s
 from sm.errors import UsageError
+from sm.kernel import OperationCall
 from sm.mcp.results import LISTED_MAX, omitted
 from sm.mcp.schemas import arguments, choice, flag, result, text
 from sm.mcp.tool import Result, ToolCall, ToolTable
-from sm.sessions.pause import PauseRequest
 
 tools = ToolTable()
 
+_OPERATIONS = {o.tool_action: o for o in capability_operations() if o.tool == "control_session"}
+"""The operations of capabilities that this tool has, by its action."""
 _FINISHED_MAX = 50
 """The newest finished sessions of a type whose cost and time count."""
 
@@ -23,7 +26,7 @@ _FINISHED_MAX = 50
     arguments(
         {
             "session_id": text(200),
-            "action": choice(["interrupt", "pause", "resume", "kill", "restore", "archive"]),
+            "action": choice(["interrupt", *_OPERATIONS, "kill", "restore", "archive"]),
         },
         tree=flag("Also all descendants. Not for interrupt and archive."),
     ),
@@ -42,11 +45,6 @@ async def control_session(call: ToolCall) -> Result:
         case "interrupt":
             done = await services.interrupts.interrupt(caller, reference, key)
             return _changed([done.session])
-        case "pause":
-            paused = await services.pausing.pause(caller, reference, PauseRequest(tree=tree), key)
-            return _changed(paused.sessions)
-        case "resume":
-            return _changed((await services.pausing.resume(caller, reference, tree=tree, key=key)).sessions)
         case "kill":
             killed = await services.sessions.kill(
                 caller, reference, key, force=False, tree=tree, is_connected=call.exchange.is_connected
@@ -61,8 +59,14 @@ async def control_session(call: ToolCall) -> Result:
             losses = [{"session_id": s, "message": loss} for s, loss in restored.losses]
             words = {"failed": failed or None, "losses": losses or None, "left": list(restored.left) or None}
             return {**_changed(restored.sessions), **words}
-        case _:
+        case "archive":
             return _changed([await services.records.archive(caller, reference, key, archived=True)])
+        case _:
+            operation = _OPERATIONS[action]
+            assert operation.arguments is not None
+            given = operation.arguments(tree=tree)
+            result = await services.use_cases[operation](OperationCall(caller, reference, given, key))
+            return _changed(result.sessions)
 
 
 def _changed(sessions: Sequence[Session]) -> Result:

@@ -20,8 +20,8 @@ _JSON_TYPES: Mapping[type, str] = {str: "string", bool: "boolean", int: "integer
 
 
 def operation_tools() -> list[Tool]:
-    """The tools of the operations that have one."""
-    return [operation_tool(operation) for operation in capability_operations() if operation.tool]
+    """The tools of the operations that have one for themselves."""
+    return [operation_tool(o) for o in capability_operations() if o.tool and not o.tool_action]
 
 
 def operation_tool(operation: Operation) -> Tool:

@@ -4,11 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain, cycle
 
-from sm.errors import TerminalBusy, TerminalUnreachable
+from sm.errors import TerminalUnreachable
 from sm.messaging.composer import instructions as to
 from sm.messaging.composer import timing
 from sm.messaging.composer.instructions import Disturbance, Steps, do
 from sm.providers.base import Box, BoxReader
+from sm.terminals.base import Busy
 
 _KEYS_MAX = 300
 _KEY_SHOWS_S = 0.3
@@ -131,21 +132,21 @@ class InputBox:
         except TerminalUnreachable:
             return None
 
-    def paste_next(self, message: TypedMessage) -> Steps[None]:
-        """Paste the next group of the message. The box is held and was looked at."""
-        group, *message.rest = message.rest
-        message.pasted += "".join(group)
+    def paste_next(self, message: TypedMessage) -> Steps[Busy | None]:
+        """Paste the next group of the message. Busy: it is not pasted yet. The box is held and was looked at."""
+        group, *rest = message.rest
         try:
-            yield from do(to.PASTE, group)
+            if (busy := (yield from do(to.PASTE, group))) is not None:
+                return busy
         except TerminalUnreachable as error:  # the box will show if the paste arrived
             yield from do(to.WARN, f"could not paste: {error.message}")
+        message.rest, message.pasted = rest, message.pasted + "".join(group)
+        return None
 
     def press(self, key: str) -> Steps[bool]:
         """Press a key. False: it was not pressed. True: it was probably pressed; look at the box to be sure."""
         try:
-            yield from do(to.PRESS, key)
-        except TerminalBusy:
-            return False
+            return (yield from do(to.PRESS, key)) is None
         except TerminalUnreachable as error:
             yield from do(to.WARN, f"could not press the key {key}: {error.message}")
         return True

@@ -25,6 +25,7 @@ from sm.messaging.composer.instructions import (
 from sm.messaging.composer.machine import ComposerMachine
 from sm.monitor.listeners import AgentListener
 from sm.providers.base import BoxReader, PromptRefusal
+from sm.terminals.base import Busy
 
 log = logging.getLogger(__name__)
 
@@ -108,9 +109,9 @@ class ComposerTerminal(Protocol):
 
     async def capture_styled(self, name: str) -> list[str]: ...
 
-    async def paste(self, name: str, *texts: str) -> None: ...
+    async def paste(self, name: str, *texts: str) -> Busy | None: ...
 
-    async def press(self, name: str, key: str) -> None: ...
+    async def press(self, name: str, key: str) -> Busy | None: ...
 
     async def key_pause_s(self, name: str) -> float: ...
 

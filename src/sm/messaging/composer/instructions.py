@@ -7,6 +7,7 @@ from typing import Any, Generic, TypeVar, overload
 
 from sm.errors import TerminalError
 from sm.providers.base import PromptRefusal
+from sm.terminals.base import Busy
 
 A = TypeVar("A")
 T = TypeVar("T")
@@ -66,7 +67,7 @@ class CarriedOut:
 
 @dataclass(frozen=True, slots=True)
 class TerminalFailed:
-    """The terminal did not answer, was busy or is gone."""
+    """The terminal did not answer, or is gone."""
 
     at_s: float
     error: TerminalError
@@ -96,9 +97,9 @@ class Order(Generic[A, T]):
 # Orders without a description are methods of ComposerDelivery, DialogMonitor and ComposerTerminal (`driver`).
 LOOK: Order[None, Sequence[str]] = Order("look")
 """Capture the lines of the terminal, with their styles."""
-PASTE: Order[Sequence[str], None] = Order("paste")
+PASTE: Order[Sequence[str], Busy | None] = Order("paste")
 """Paste the pieces of one group."""
-PRESS: Order[str, None] = Order("press")
+PRESS: Order[str, Busy | None] = Order("press")
 SHOW_LINE: Order[str, None] = Order("show line")
 KEY_PAUSE: Order[None, float] = Order("key pause")
 """Measure the seconds since a person pressed a key."""

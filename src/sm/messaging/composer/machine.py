@@ -8,7 +8,7 @@ holds a copy: claude leaves one when the Enter comes at the end of a turn. The m
 from contextlib import suppress
 from dataclasses import dataclass
 
-from sm.errors import NoServer, NoTerminal, TerminalBusy, TerminalError
+from sm.errors import NoServer, NoTerminal, TerminalError
 from sm.messaging.composer import instructions as to
 from sm.messaging.composer import timing
 from sm.messaging.composer.box import InputBox, TypedMessage, is_beginning
@@ -88,7 +88,8 @@ class ComposerMachine:
             if (outcome := (yield from self._prepare())) is not None:
                 return outcome
             message.rest = message.reader.paste_groups(message.text)
-            yield from box.paste_next(message)
+            if (busy := (yield from box.paste_next(message))) is not None:
+                return held(busy.why)
             yield from self._enter_when_it_shows()
             yield from do(to.RELEASE_BOX)
             outcome = yield from self._follow(_NOT_CONFIRMED, timing.ARRIVES_WITHIN_S)
@@ -100,8 +101,6 @@ class ComposerMachine:
             box.left_shown = message.shown or ("" if message.mixed else None)
             box.left_until_s = box.now_s + timing.LEFT_COMES_WITHIN_S
             return outcome
-        except TerminalBusy as error:
-            return held(error.message)
         except (NoTerminal, NoServer) as error:
             return self._lost(error.message)
 
@@ -232,7 +231,8 @@ class ComposerMachine:
                 return
             if (yield from do(to.BLOCKED_REASON)) is not None or box.overtaken:
                 return
-            yield from box.paste_next(message)
+            if (yield from box.paste_next(message)) is not None:
+                continue
             until_s, pause_s = box.now_s + timing.SHOWS_WITHIN_S, timing.FIRST_LOOK_S
 
     def _enter(self, *, is_drawn: bool) -> Steps[bool]:
@@ -325,7 +325,8 @@ class ComposerMachine:
         yield from box.hold()
         if message.rest:
             if now_s >= box.rests_s and (yield from box.is_enterable(message)):
-                yield from box.paste_next(message)
+                if (busy := (yield from box.paste_next(message))) is not None:
+                    yield from do(to.EXPLAIN, busy.why)
                 message.left_groups = ()
         elif (yield from self._enter(is_drawn=now_s - alone_s >= timing.MIXED_S)):
             wait.enter_s = box.now_s + self._again_after_s()

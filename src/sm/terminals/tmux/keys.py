@@ -2,17 +2,18 @@
 
 import asyncio
 import contextlib
+import functools
 import math
 import secrets
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
-from typing import Final
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from typing import Final, ParamSpec
 
 from sm.errors import NoTerminal, TerminalBusy, TerminalUnreachable
 from sm.linux.processes import read_stat
 from sm.linux.ttys import has_unread_input
-from sm.terminals.base import Pane
+from sm.terminals.base import Busy, Pane
 from sm.terminals.tmux import panes
 from sm.terminals.tmux.control import Command, Refused
 from sm.terminals.tmux.lookup import Finder, process_ended, translate_refusal
@@ -26,6 +27,25 @@ _SHOWN_MS: Final = 10_000
 """How long a line is shown if the person presses no key."""
 
 
+Arguments = ParamSpec("Arguments")
+
+
+def _busy_as_answer(
+    typing: Callable[Arguments, Awaitable[None]],
+) -> Callable[Arguments, Awaitable[Busy | None]]:
+    """Return the error of a busy terminal, which ends all steps of the method, as its answer."""
+
+    @functools.wraps(typing)
+    async def typed(*arguments: Arguments.args, **options: Arguments.kwargs) -> Busy | None:
+        try:
+            await typing(*arguments, **options)
+        except TerminalBusy as error:
+            return Busy(error.message)
+        return None
+
+    return typed
+
+
 class TmuxKeyboard:
     """Types into live terminals, as in `Keyboard`. `scratch` is a directory for texts too long for a command."""
 
@@ -34,17 +54,25 @@ class TmuxKeyboard:
         self._finder = finder
         self._scratch = scratch
 
+    @_busy_as_answer
     async def paste(self, name: str, *texts: str) -> None:
-        pane = await self.running(name)
+        pane = await self._running(name)
         with translate_refusal(name):
             await self._paste(pane, *texts)
 
-    async def running(self, name: str) -> Pane:
+    async def running(self, name: str) -> Pane | Busy:
+        try:
+            return await self._running(name)
+        except TerminalBusy as error:
+            return Busy(error.message)
+
+    async def _running(self, name: str) -> Pane:
         with _nothing_typed(name):
             return await self._finder.find_running(name)
 
+    @_busy_as_answer
     async def type_line(self, name: str, text: str, pane: Pane | None = None) -> None:
-        pane = pane or await self.running(name)
+        pane = pane or await self._running(name)
         if text:
             with translate_refusal(name):
                 await self._paste(pane, text)
@@ -116,8 +144,9 @@ class TmuxKeyboard:
         await self._press(pane, "Enter")
         return True
 
+    @_busy_as_answer
     async def press(self, name: str, key: str) -> None:
-        await self._press(await self.running(name), panes.word(key))
+        await self._press(await self._running(name), panes.word(key))
 
     async def key_pause_s(self, name: str) -> float:
         pane = await self._finder.find_running(name)

@@ -21,7 +21,7 @@ from sm.config.model import TmuxSection
 from sm.core.backoff import Backoff
 from sm.core.models import Exit
 from sm.errors import NoServer, NoTerminal, TerminalError, TerminalUnreachable
-from sm.terminals.base import ForeignPane, Pane
+from sm.terminals.base import Busy, ForeignPane, Pane
 from sm.terminals.tmux import panes
 from sm.terminals.tmux.adopt import PaneAdopter
 from sm.terminals.tmux.create import PaneCreator
@@ -234,20 +234,20 @@ class Tmux:
     async def release(self, name: str) -> None:
         await self._adopter.release(name)
 
-    async def paste(self, name: str, *texts: str) -> None:
-        await self._keyboard.paste(name, *texts)
+    async def paste(self, name: str, *texts: str) -> Busy | None:
+        return await self._keyboard.paste(name, *texts)
 
-    async def running(self, name: str) -> Pane:
+    async def running(self, name: str) -> Pane | Busy:
         return await self._keyboard.running(name)
 
-    async def type_line(self, name: str, text: str, pane: Pane | None = None) -> None:
-        await self._keyboard.type_line(name, text, pane)
+    async def type_line(self, name: str, text: str, pane: Pane | None = None) -> Busy | None:
+        return await self._keyboard.type_line(name, text, pane)
 
     async def enter_if_unsent(self, name: str, text: str) -> bool:
         return await self._keyboard.enter_if_unsent(name, text)
 
-    async def press(self, name: str, key: str) -> None:
-        await self._keyboard.press(name, key)
+    async def press(self, name: str, key: str) -> Busy | None:
+        return await self._keyboard.press(name, key)
 
     async def key_pause_s(self, name: str) -> float:
         return await self._keyboard.key_pause_s(name)

@@ -17,8 +17,9 @@ from sm.capabilities.accounts.state import (
 )
 from sm.capabilities.accounts.tables import PART
 from sm.core.labels import label
-from sm.core.models import Caller, Session
-from sm.core.pause_states import PauseState, spending_words
+from sm.core.models import Caller, Session, is_pausing
+from sm.core.pause_states import spending_words
+from sm.core.pauses import WAIT_MAX_S, WAIT_S, PauseOrder
 from sm.core.timers import Timer
 from sm.core.timestamps import epoch_s, iso
 from sm.errors import NotFound
@@ -26,9 +27,9 @@ from sm.kernel import OperationCall
 from sm.monitor import AgentListener
 from sm.policy.access import Action
 from sm.sessions.manager import Manager
-from sm.sessions.pause import WAIT_MAX_S, WAIT_S, is_pausing
 from sm.sessions.session_fields import StatusField
 from sm.state.part_holds import leave_to_hold, resume_refusal
+from sm.state.pause_orders import order_pause, order_resume
 from sm.store import Store, Transaction
 from sm.wire_types.accounts import AccountView, ParkView, ResumedView
 
@@ -116,19 +117,12 @@ class Accounts(AgentListener, StatusField):
 
     async def _pause_with(self, tx: Transaction, caller: Caller, session: Session, name: str) -> None:
         """Pause a session with its account. Its own pause stays, but lets no turn end any more."""
-        own, pauses = session.paused, self._manager.pauses
+        own = session.paused
         if own is None:
-            await pauses.pause(tx, session, by=caller.name, reason=paused_with(name), account=name)
+            await order_pause(tx, session, PauseOrder(caller.name, paused_with(name), account=name))
         elif own.soft:
-            await pauses.pause(
-                tx,
-                session,
-                by=own.by,
-                reason=own.reason,
-                until=own.until,
-                hold=own.hold,
-                account=own.account,
-            )
+            order = PauseOrder(own.by, own.reason, own.until, hold=own.hold, account=own.account)
+            await order_pause(tx, session, order)
 
     async def resume(self, caller: Caller, name: str) -> int:
         """End every park of an account, and the pauses that came with it; return their number.
@@ -144,7 +138,7 @@ class Accounts(AgentListener, StatusField):
                 if resume_refusal(tx, session) is not None:
                     await leave_to_hold(tx, session)
                 else:
-                    await self._manager.pauses.resume(tx, session, caller.name)
+                    await order_resume(tx, session, caller.name)
             for parked in parks:
                 await release(tx, parked, self._settings.stagger_s)
         return len(parks) + len(paused)
@@ -200,7 +194,7 @@ def _view(state: AccountState) -> AccountView:
         spends=[
             f"{label(session)}: {spending_words(session.paused.spends)}"
             for session in state.paused
-            if session.paused is not None and session.paused.state is PauseState.PAUSING
+            if session.paused is not None and is_pausing(session)
         ],
         parks=[
             ParkView(

@@ -23,8 +23,7 @@ from sm.capabilities.budgets.views import amounts_view, budget_view
 from sm.core.labels import label, name_to_type
 from sm.core.lifecycle import is_live
 from sm.core.local_days import day_start, local_day
-from sm.core.models import Caller, Session
-from sm.core.pause_states import PauseState
+from sm.core.models import Caller, Session, is_pausing
 from sm.core.requests import Answer, Request
 from sm.errors import IllegalState, NotPermitted, UsageError
 from sm.kernel import OperationCall
@@ -63,7 +62,7 @@ class Budgeting:
         if budget.state is not BudgetState.STOPPED:
             return 0
         live = (s for s in self._store.sessions.values() if is_live(s.status))
-        going = (s for s in live if s.paused is None or s.paused.state is PauseState.PAUSING)
+        going = (s for s in live if s.paused is None or is_pausing(s))
         return sum(any(b.id == budget.id for b in self._store.part(PART).binding(s)) for s in going)
 
     async def show(self, call: OperationCall) -> BudgetReportView:

@@ -32,6 +32,7 @@ from sm.core.lifecycle import is_live
 from sm.core.local_days import day_after, day_start, local_day
 from sm.core.messages import SM_ITSELF
 from sm.core.models import Session, ancestors
+from sm.core.pauses import PauseOrder
 from sm.core.states import EventType, MessageState, NoticeKind, RequestKind, RequestState
 from sm.core.statuses import Status
 from sm.core.timers import Timer
@@ -41,7 +42,7 @@ from sm.providers.base import Provider
 from sm.state.followers import UsageFollower
 from sm.state.messages import send
 from sm.state.notices import Notices, notice_recipient
-from sm.state.pauses import Pauses, end_by_kill
+from sm.state.pause_orders import end_by_kill, order_pause, order_resume
 from sm.state.requests import NewRequest, finish_request, open_of, open_request
 from sm.store import Transaction
 from sm.store.transaction import SessionFollower
@@ -58,13 +59,11 @@ class Budgets(SessionFollower, UsageFollower):
         settings: BudgetSettings,
         reads: BudgetReads,
         notices: Notices,
-        pauses: Pauses,
         providers: Mapping[str, Provider],
     ) -> None:
         self._reads = reads
         self._settings = settings
         self._notices = notices
-        self._pauses = pauses
         self._providers = providers
 
     # Charges
@@ -215,12 +214,11 @@ class Budgets(SessionFollower, UsageFollower):
     async def _pause(self, tx: Transaction, budget: Budget, session: Session) -> None:
         before = session.paused
         if before is not None:  # a soft pause of a person only stops now, and does not end with an approval
-            await self._pauses.pause(
-                tx, session, by=before.by, reason=before.reason, until=before.until, hold=before.hold
-            )
+            order = PauseOrder(before.by, before.reason, before.until, hold=before.hold)
+            await order_pause(tx, session, order)
             return
         reason = budget_reason(budget, tx.find(budget.id))
-        await self._pauses.pause(tx, session, by=SM_ITSELF, reason=reason, hold=budget.id)
+        await order_pause(tx, session, PauseOrder(SM_ITSELF, reason, hold=budget.id))
 
     async def _ask(self, tx: Transaction, subject: str, owner: Session) -> None:
         budget = tx.part(PART).find(subject)  # the pauses have charged it
@@ -405,7 +403,7 @@ class Budgets(SessionFollower, UsageFollower):
         """End the pause of a session. It stays paused for another cause, such as its paused account."""
         if await tx.keep_paused(session) is not None:
             return tx.session(session.id)
-        return await self._pauses.resume(tx, session, by)
+        return await order_resume(tx, session, by)
 
     def _withdraw_report(self, tx: Transaction, budget: Budget, session: Session) -> bool:
         """Withdraw the order to report if it was not delivered yet. True: the agent has got it."""

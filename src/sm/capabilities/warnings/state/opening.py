@@ -11,6 +11,7 @@ from sm.core.effects import EffectKind
 from sm.core.lifecycle import is_live
 from sm.core.messages import SM_ITSELF
 from sm.core.models import Session
+from sm.core.pauses import PauseOrder
 from sm.core.requests import Request
 from sm.core.states import EventType, NoticeKind, RequestKind
 from sm.core.text import folded
@@ -20,7 +21,7 @@ from sm.core.warnings import Sign, WarningKind
 from sm.providers.base import Provider
 from sm.state.messages import send
 from sm.state.notices import Notices, notice_recipient
-from sm.state.pauses import Pauses
+from sm.state.pause_orders import order_pause
 from sm.state.requests import open_of
 from sm.store import Transaction
 from sm.store.transaction import SessionFollower
@@ -31,12 +32,10 @@ class Warnings(SessionFollower):
         self,
         settings: WarningsSection,
         notices: Notices,
-        pauses: Pauses,
         providers: Mapping[str, Provider],
     ) -> None:
         self._settings = settings
         self._notices = notices
-        self._pauses = pauses
         self._providers = providers
 
     def act_of(self, session: Session, kind: WarningKind) -> str:
@@ -83,7 +82,7 @@ class Warnings(SessionFollower):
             await tx.effect(EffectKind.INTERRUPT, session.id, {}, tx.now)
         elif act == "pause":
             reason = f"warning {kind.value}: {warning.evidence}"
-            await self._pauses.pause(tx, session, by=SM_ITSELF, reason=folded(reason, 200))
+            await order_pause(tx, session, PauseOrder(SM_ITSELF, folded(reason, 200)))
         return warning
 
     async def tell(self, tx: Transaction, session: Session, warning: SessionWarning, evidence: str) -> None:

@@ -4,94 +4,84 @@ A pause does not change the status. `messaging.holds` holds the messages of a pa
 wait until it resumes.
 
 An order is not its effect: until sm has seen that a session spends nothing, its pause is `pausing`. A timer looks again
-and again, so that a restart of the daemon ends no look. `policy.pauses` decides on what was seen.
+and again, so that a restart of the daemon ends no look. `rules` decides on what was seen.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
-from sm.core.effects import Effect, EffectKind
-from sm.core.lifecycle import is_ended
-from sm.core.messages import SM_ITSELF
-from sm.core.models import Session, is_waiting
-from sm.core.pause_states import Held
-from sm.core.pauses import GO_ON, Pause
-from sm.core.states import EventType
-from sm.core.statuses import Status
-from sm.core.text import folded
-from sm.core.timers import Timer, TimerKind
-from sm.core.timestamps import later
-from sm.core.usage import Usage
-from sm.core.wording import (
+from sm.capabilities.pauses.model import PauseTimer
+from sm.capabilities.pauses.rules import (
+    ENDED_BY_PAUSE,
+    FROZEN_LOOK_S,
+    LOOK_S,
+    SOFT_LOOK_S,
+    PauseStep,
+    Seen,
+    after_look,
+)
+from sm.capabilities.pauses.sentences import (
     held_event,
     paused_spends_event,
     paused_spends_notice,
     resumed_event,
-    subject,
 )
-from sm.policy.pauses import FROZEN_LOOK_S, LOOK_S, SOFT_LOOK_S, PauseStep, Seen, after_look
+from sm.core.effects import EffectKind
+from sm.core.lifecycle import is_ended
+from sm.core.messages import SM_ITSELF
+from sm.core.models import Session, is_waiting
+from sm.core.pause_states import Held
+from sm.core.pauses import GO_ON, Pause, PauseOrder
+from sm.core.states import EventType, NoticeKind
+from sm.core.statuses import Status
+from sm.core.text import folded
+from sm.core.timers import Timer
+from sm.core.timestamps import later
+from sm.core.usage import Usage
+from sm.core.wording import subject
 from sm.providers.base import Provider
 from sm.state.followers import UsageFollower
 from sm.state.messages import send
-from sm.state.notices import Notices
+from sm.state.notices import Notices, notice_recipient
+from sm.state.pause_orders import end_by_pause
 from sm.store import Transaction
-
-ENDED_BY_PAUSE = "its pause has ended the process"
-"""The reason of such an end, for people and for the agent."""
-
+from sm.store.transaction import SessionFollower
 
 _UNTIL_SEEN = ("its turn",)
 """The activity that spends before the first look at a session that works."""
 
 
-class Pauses(UsageFollower):
+class Pauses(SessionFollower, UsageFollower):
+    """Carries out orders to pause and to resume, and stops what a paused session still spends."""
+
     def __init__(self, notices: Notices, providers: Mapping[str, Provider]) -> None:
         self._notices = notices
         self._providers = providers
 
-    async def pause(
-        self,
-        tx: Transaction,
-        session: Session,
-        *,
-        by: str,
-        reason: str,
-        until: str | None = None,
-        within_s: float | None = None,
-        soft: bool = False,
-        hold: str | None = None,
-        account: str | None = None,
-    ) -> Session:
-        """Pause a live session, or change the pause of a paused one.
-
-        `hold`: the subject of the hold that pauses it (`Pause.hold`). `account`: the account with which it is paused.
-        `within_s`: the seconds until `until`, if the pause has a duration and no end of the wall clock.
-        """
-        before = session.paused
+    async def pause(self, tx: Transaction, session: Session, order: PauseOrder) -> None:
+        before, soft, until = session.paused, order.soft, order.until
         suspends = not self._providers[session.provider].has_turns
-        pause = Pause(tx.now, by, reason, until, soft, suspends=suspends, hold=hold, account=account)
+        given: dict[str, Any] = {
+            "by": order.by,
+            "reason": order.reason,
+            "hold": order.hold,
+            "account": order.account,
+        }
+        pause = Pause(at=tx.now, until=until, soft=soft, suspends=suspends, **given)
         is_order = before is None or (before.soft and not soft)
         if before is not None:
             kept = before if not is_order else replace(before, settled_at=None, held=None, ordered_at=tx.now)
-            pause = replace(
-                kept,
-                by=by,
-                reason=reason,
-                until=until,
-                soft=soft and before.soft,
-                hold=hold,
-                account=account,
-                suspends=suspends,
-            )
+            pause = replace(kept, until=until, soft=soft and before.soft, suspends=suspends, **given)
         after = await tx.update(session, paused=pause)
         for follower in tx.followers:
             await follower.follow_status(tx, after)
-        tx.timers.remove(session.id, TimerKind.RESUME)
+        tx.timers.remove(session.id, PauseTimer.RESUME)
         if until is not None:
-            tx.timers.set(Timer(session.id, TimerKind.RESUME, until, within_s))
+            tx.timers.set(Timer(session.id, PauseTimer.RESUME, until, order.within_s))
         if before is None:
-            text = f"{subject(after)} paused - {folded(reason)}"
-            metadata = {"by": by, "reason": reason, "until": until, "soft": soft}
+            text = f"{subject(after)} paused - {folded(order.reason)}"
+            metadata = {"by": order.by, "reason": order.reason, "until": until, "soft": soft}
             await tx.event(EventType.PAUSED, after, tx.now, text, metadata)
         if suspends:
             if not soft:
@@ -100,14 +90,13 @@ class Pauses(UsageFollower):
             after = await interrupt(tx, await tx.update(after, paused=replace(pause, spends=_UNTIL_SEEN)))
         if is_order or pause.settled_at is None:  # a pause of an older version has no looks yet
             look(tx, after, 0.0)
-        return after
 
-    async def resume(self, tx: Transaction, session: Session, by: str) -> Session:
+    async def resume(self, tx: Transaction, session: Session, by: str) -> None:
         """End the pause of a session. An agent whose turn the pause has interrupted is told to go on."""
         pause = session.paused
         if pause is None:
-            return session
-        tx.timers.remove(session.id, TimerKind.RESUME, TimerKind.PAUSE)
+            return
+        tx.timers.remove(session.id, PauseTimer.RESUME, PauseTimer.PAUSE)
         after = await tx.update(session, paused=None)
         for follower in tx.followers:
             await follower.follow_status(tx, after)
@@ -122,7 +111,29 @@ class Pauses(UsageFollower):
             pause.cut_off and pause.held != Held.ENDED and not is_ending
         ):  # the restart of its process tells it
             send(tx, after.id, SM_ITSELF, GO_ON)
-        return after
+
+    async def settle_status(self, tx: Transaction, before: Status, session: Session) -> Session:
+        """Follow a change of a paused session's status. Its end ends the pause; a turn that begins is interrupted."""
+        pause = session.paused
+        if pause is None:
+            return session
+        if is_ended(session.status):
+            tx.timers.remove(session.id, PauseTimer.RESUME, PauseTimer.PAUSE)
+            return await tx.update(session, paused=None)
+        goes_on = pause.soft and before is Status.WAITING_INPUT  # the turn that was under way
+        if session.status is Status.RUNNING and not pause.suspends and not goes_on:
+            begun = replace(
+                pause,
+                settled_at=None,
+                held=None,
+                quiet_since=None,
+                ordered_at=tx.now,
+                presses=0,
+                spends=_UNTIL_SEEN,
+            )
+            session = await interrupt(tx, await tx.update(session, paused=begun))
+            look(tx, session, LOOK_S)
+        return session
 
     # What it still spends
 
@@ -191,7 +202,7 @@ class Pauses(UsageFollower):
             after = await tx.update(session, paused=settled)
             if session.paused.held != held:
                 await record_held(tx, after, held, session.paused.spends)
-            tx.timers.remove(session.id, TimerKind.PAUSE)
+            tx.timers.remove(session.id, PauseTimer.PAUSE)
             if held is Held.FROZEN:
                 look(tx, after, FROZEN_LOOK_S)
 
@@ -223,7 +234,11 @@ class Pauses(UsageFollower):
         after = await tx.update(session, paused=replace(pause, told=True))
         metadata = {"paused": pause.at, "spends": list(pause.spends)}
         await tx.event(EventType.WARNING, after, tx.now, paused_spends_event(after, pause), metadata)
-        await self._notices.add_for_spending(tx, after, pause.at, paused_spends_notice(after, pause))
+        recipient, occasion = notice_recipient(tx, after), f"paused-spends:{pause.at}"
+        text, kind = paused_spends_notice(after, pause), NoticeKind.WARNING
+        if recipient is not None:
+            await self._notices.add(tx, after, recipient, kind, occasion, text, None)
+        await self._notices.add(tx, after, None, kind, f"{occasion}/operator", text, EventType.WARNING)
         return after
 
 
@@ -233,24 +248,9 @@ async def record_held(tx: Transaction, session: Session, held: Held, spends: Seq
     await tx.event(EventType.PAUSED, session, tx.now, held_event(session, held, spends), metadata)
 
 
-def end_by_pause(tx: Transaction, session_id: str) -> Effect | None:
-    """The open order of a pause to end the process. The session goes on, also if the pause is over by then."""
-    return next((kill for kill in _kills(tx, session_id) if kill.payload.get("pause")), None)
-
-
-def end_by_kill(tx: Transaction, session_id: str) -> Effect | None:
-    """The open order to end the process and with it the session."""
-    return next((kill for kill in _kills(tx, session_id) if not kill.payload.get("pause")), None)
-
-
-def _kills(tx: Transaction, session_id: str) -> list[Effect]:
-    effects = tx.mail.open.effects.values()
-    return [e for e in effects if e.kind == EffectKind.KILL and e.session_id == session_id]
-
-
 def look(tx: Transaction, session: Session, after_s: float) -> None:
     """Set the timer of the next look at what a paused session spends."""
-    tx.timers.set(Timer(session.id, TimerKind.PAUSE, later(tx.now, after_s), after_s))
+    tx.timers.set(Timer(session.id, PauseTimer.PAUSE, later(tx.now, after_s), after_s))
 
 
 async def look_first(tx: Transaction, session: Session) -> None:
@@ -266,27 +266,3 @@ async def interrupt(tx: Transaction, session: Session) -> Session:
     if session.paused is None:
         return session
     return await tx.update(session, paused=replace(session.paused, presses=session.paused.presses + 1))
-
-
-async def after_move(tx: Transaction, before: Status, session: Session) -> Session:
-    """Follow a change of a paused session's status. Its end ends the pause; a turn that begins is interrupted."""
-    pause = session.paused
-    if pause is None:
-        return session
-    if is_ended(session.status):
-        tx.timers.remove(session.id, TimerKind.RESUME, TimerKind.PAUSE)
-        return await tx.update(session, paused=None)
-    goes_on = pause.soft and before is Status.WAITING_INPUT  # the turn that was under way
-    if session.status is Status.RUNNING and not pause.suspends and not goes_on:
-        begun = replace(
-            pause,
-            settled_at=None,
-            held=None,
-            quiet_since=None,
-            ordered_at=tx.now,
-            presses=0,
-            spends=_UNTIL_SEEN,
-        )
-        session = await interrupt(tx, await tx.update(session, paused=begun))
-        look(tx, session, LOOK_S)
-    return session

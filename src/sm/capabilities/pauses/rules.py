@@ -3,10 +3,14 @@
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from sm.core.models import Exit, Session
+from sm.core.next_process import OrderedEnd, Restart, Restarts
 from sm.core.pause_states import Held
 from sm.core.pauses import Pause
 from sm.core.timestamps import epoch_s
 
+ENDED_BY_PAUSE = "its pause has ended the process"
+"""The reason of such an end, for people and for the agent."""
 LOOK_S = 0.5
 """How often sm looks at a session that may still spend."""
 SOFT_LOOK_S = 5.0
@@ -66,6 +70,15 @@ class Seen:
     def _is_spending(self, pause: Pause, now: str) -> bool:
         used_s = None if pause.used_at is None else _seconds(pause.used_at, now)
         return bool(self.works) or (used_s is not None and used_s < _SPENT_WITHIN_S)
+
+
+def after_ordered_end(session: Session, exit: Exit, now: str) -> OrderedEnd:
+    """The sequel of an end of the process that its pause has ordered: a restart, which counts as none after a crash."""
+    before = session.restarts or Restarts(max=0)
+    after = replace(before, total=before.total + 1, next_at=now, exit_code=exit.code, exit_signal=exit.signal)
+    then = "" if session.paused is None else "; sm resume starts it again"
+    restart = Restart(0.0, after, "the restart after the pause")
+    return OrderedEnd(restart, ENDED_BY_PAUSE, ENDED_BY_PAUSE + then)
 
 
 def after_look(pause: Pause, seen: Seen, now: str) -> tuple[PauseStep, Pause]:

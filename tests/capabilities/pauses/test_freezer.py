@@ -1,37 +1,37 @@
 """Stopping the processes of a paused session."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
 
 import pytest
 
+from sm.capabilities.pauses.freezer import Freezer, Suspension
+from sm.capabilities.pauses.state import Pauses
 from sm.core.effects import Effect, EffectKind
 from sm.core.models import Process, Session
 from sm.core.pause_states import PauseState
+from sm.core.pauses import PauseOrder
 from sm.core.states import TrustLevel
 from sm.core.statuses import Status
-from sm.daemon.freezer import Freezer
-from sm.daemon.interrupt_effects import InterruptEffects
 from sm.linux.processes import identify
 from sm.linux.session_cgroups import SessionCgroups
+from sm.store import Store
 from tests.linux.child_process import IDLE, Start, start
 from tests.linux.session_cgroups import cgroups
 from tests.samples import AT, LAUNCH, session
-from tests.session_manager import open_manager
+from tests.session_manager import open_manager, with_pauses
 
 __all__ = ["cgroups", "start"]
 
 PROGRAM = replace(session("aaaa1111", status=Status.RUNNING), provider="command", process=Process(7, "b/1"))
-UNUSED = cast(Any, None)
-"""The terminals and the input boxes have no part in this."""
 
 
-@dataclass(frozen=True)
-class Growing(InterruptEffects):
+class Growing(Suspension):
     """A program that has started one more process at each look. The processes have ended already."""
 
-    looks: list[int] = field(default_factory=list)
+    def __init__(self, store: Store, pauses: Pauses) -> None:
+        super().__init__(store, pauses, Freezer(lambda _: None))
+        self.looks = list[int]()
 
     async def _processes(self, session: Session) -> list[Process]:
         self.looks.append(len(self.looks))
@@ -60,8 +60,9 @@ async def test_agent_outside_of_the_cgroup_is_not_taken_for_frozen_but_ended(
     async with open_manager(tmp_path, lambda: AT) as (store, manager):
         async with store.transaction() as tx:
             await tx.insert(claude, LAUNCH, None)
-            await manager.pauses.pause(tx, tx.session(claude.id), by="operator", reason="a test")
-        effects = InterruptEffects(store, manager, UNUSED, UNUSED, freezer)
+            pauses = with_pauses(store, manager)
+            await pauses.pause(tx, tx.session(claude.id), PauseOrder("operator", "a test"))
+        effects = Suspension(store, pauses, freezer)
         await effects.suspend(Effect(1, EffectKind.SUSPEND, claude.id, {"force": True}))
         after = store.sessions[claude.id].paused
         assert after is not None and (after.state, after.held) == (PauseState.PAUSING, None)
@@ -76,7 +77,8 @@ async def test_program_that_starts_processes_for_ever_does_not_keep_the_effect_f
     async with open_manager(tmp_path, lambda: AT) as (store, manager):
         async with store.transaction() as tx:
             await tx.insert(PROGRAM, LAUNCH, None)
-            await manager.pauses.pause(tx, tx.session(PROGRAM.id), by="operator", reason="a test")
-        effects = Growing(store, manager, UNUSED, UNUSED, Freezer(lambda _: None))
+            pauses = with_pauses(store, manager)
+            await pauses.pause(tx, tx.session(PROGRAM.id), PauseOrder("operator", "a test"))
+        effects = Growing(store, pauses)
         await effects.suspend(Effect(1, EffectKind.SUSPEND, PROGRAM.id, {}))
         assert len(effects.looks) > 1

@@ -4,10 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from sm.core.pause_states import Held, PauseState, spending_words
-from sm.core.pauses import Pause
-from sm.core.timestamps import later
-from sm.policy.pauses import (
+from sm.capabilities.pauses.rules import (
     FORCE_AFTER_S,
     PRESS_AGAIN_S,
     PRESSES_MAX,
@@ -17,6 +14,9 @@ from sm.policy.pauses import (
     Seen,
     after_look,
 )
+from sm.core.pause_states import Held, PauseState, spending_words
+from sm.core.pauses import Pause
+from sm.core.timestamps import later
 
 AT = "2026-11-28T12:00:00.000Z"
 ORDERED = Pause(AT, "operator", "lunch", presses=1, cut_off=True)

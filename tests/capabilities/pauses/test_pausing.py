@@ -14,28 +14,35 @@ from sm.capabilities.budgets.model import Amounts, Budget
 from sm.capabilities.budgets.settings import BudgetSettings
 from sm.capabilities.budgets.state.charges import Budgets
 from sm.capabilities.budgets.tables import PART
+from sm.capabilities.pauses.listeners import AgentSight, PauseTimers
+from sm.capabilities.pauses.model import PauseTimer
+from sm.capabilities.pauses.operations import ResumeRequest
+from sm.capabilities.pauses.operations.pausing import Pausing
+from sm.capabilities.pauses.rules import FORCE_AFTER_S, PRESSES_MAX, QUIET_S
+from sm.capabilities.pauses.state import Pauses
+from sm.config import Config
 from sm.core.effects import EffectKind
-from sm.core.models import OPERATOR, Caller, Exit, Process, Session
+from sm.core.models import OPERATOR, Caller, Exit, Process, Session, is_pausing
 from sm.core.pause_states import Held, PauseState, held_words
-from sm.core.pauses import PAUSED, Pause, pause_fact
+from sm.core.pauses import PAUSED, Pause, PauseOrder, pause_fact
 from sm.core.states import CallerKind, EventType, NoticeKind
 from sm.core.statuses import Status
 from sm.core.timers import TimerKind
 from sm.core.timestamps import later
 from sm.core.usage import Usage
 from sm.errors import IllegalState
+from sm.kernel import OperationCall
 from sm.messaging.holds import hold_reason
-from sm.policy.pauses import FORCE_AFTER_S, PRESSES_MAX, QUIET_S
+from sm.providers import make_providers
 from sm.sessions.interrupt import Interrupts
 from sm.sessions.kill import Kills
 from sm.sessions.leftovers import Leftovers
 from sm.sessions.manager import Manager
-from sm.sessions.pause import Pausing, is_pausing
 from sm.store import Store
 from sm.wire_types.budget import BudgetState
 from tests.samples import AT, LAUNCH, session
 from tests.sandboxes.terminal import without_cgroups
-from tests.session_manager import open_manager
+from tests.session_manager import open_manager, with_pauses
 
 PARENT = session("bbbb2222", status=Status.IDLE)
 WORKER = replace(
@@ -47,7 +54,7 @@ WORKER = replace(
     token_hash="t",
 )
 ACCOUNT = Account("a", "claude", "/c", "d" * 32)
-KEY = (WORKER.id, TimerKind.PAUSE)
+KEY = (WORKER.id, PauseTimer.PAUSE)
 
 
 @dataclass
@@ -60,10 +67,12 @@ class Scene:
     works: bool | None = True
     agents: int = 3
     frozen: bool = False
-    pausing: Pausing = field(init=False)
+    pauses: Pauses = field(init=False)
+    timers: PauseTimers = field(init=False)
 
     def __post_init__(self) -> None:
-        self.pausing = Pausing(self.store, self.manager, _Sight(self))
+        self.pauses = with_pauses(self.store, self.manager)
+        self.timers = PauseTimers(self.store, self.pauses, make_providers(Config()), _Sight(self))
 
     def pause(self) -> Pause:
         pause = self.store.sessions[WORKER.id].paused
@@ -75,20 +84,20 @@ class Scene:
 
     async def order(self) -> None:
         async with self.store.transaction() as tx:
-            await self.manager.pauses.pause(tx, tx.session(WORKER.id), by="operator", reason="a test")
+            await self.pauses.pause(tx, tx.session(WORKER.id), PauseOrder("operator", "a test"))
 
     async def pass_time(self, seconds: float) -> None:
         """Run the looks that are due until then."""
         end = later(self.clock[0], seconds)
         while (timer := self.store.mail.open.timers.get(KEY)) is not None and timer.due_at <= end:
             self.clock[0] = max(timer.due_at, self.clock[0])
-            await self.pausing.look_again(timer)
+            await self.timers.look_again(timer)
         self.clock[0] = end
 
     async def use(self, at: str) -> None:
         async with self.store.transaction() as tx:
             usage = [Usage(f"m{at}", "claude-haiku-4-5", at, output=10)]
-            await self.manager.pauses.follow_usage(tx, tx.session(WORKER.id), usage)
+            await self.pauses.follow_usage(tx, tx.session(WORKER.id), usage)
 
     async def recorded(self, type: EventType) -> list[str]:
         """The texts of events about the session."""
@@ -102,9 +111,9 @@ class Scene:
         return sorted(found, key=str)
 
 
-@dataclass
-class _Sight:
-    scene: Scene
+class _Sight(AgentSight):
+    def __init__(self, scene: Scene) -> None:
+        self.scene = scene
 
     async def is_frozen(self, session: Session) -> bool:
         return self.scene.frozen
@@ -188,9 +197,7 @@ async def test_frozen_session_is_paused_at_once_and_looked_at_again(scene: Scene
     assert scene.pause().state is PauseState.PAUSING
     async with scene.store.transaction() as tx:
         frozen = replace(scene.pause(), held=Held.FROZEN)
-        await scene.manager.pauses.resume(
-            tx, await tx.update(tx.session(WORKER.id), paused=frozen), "operator"
-        )
+        await scene.pauses.resume(tx, await tx.update(tx.session(WORKER.id), paused=frozen), "operator")
     assert scene.orders(EffectKind.CONTINUE) == 1
     assert (await scene.recorded(EventType.PAUSED))[1:] == [
         "Child aaaa1111: its pause froze its processes, because nothing else stopped its turn; "
@@ -202,7 +209,7 @@ async def test_frozen_session_is_paused_at_once_and_looked_at_again(scene: Scene
 async def test_process_that_a_pause_has_ended_starts_again_only_after_it(scene: Scene) -> None:
     await scene.order()
     async with scene.store.transaction() as tx:
-        assert await scene.manager.pauses.end_process(tx, tx.session(WORKER.id)) is None
+        assert await scene.pauses.end_process(tx, tx.session(WORKER.id)) is None
         await scene.manager.endings.process_ended(tx, tx.session(WORKER.id), Exit(143, None), ())
     ended = scene.store.sessions[WORKER.id]
     assert (ended.status, ended.process, ended.exit) == (Status.STARTING, None, None)
@@ -219,7 +226,7 @@ async def test_process_that_a_pause_has_ended_starts_again_only_after_it(scene: 
         "sm resume starts it again with its conversation"
     ]
     async with scene.store.transaction() as tx:
-        await scene.manager.pauses.resume(tx, tx.session(WORKER.id), "operator")
+        await scene.pauses.resume(tx, tx.session(WORKER.id), "operator")
     assert await scene.recorded(EventType.RESUMED) == [
         "Child aaaa1111 resumed: it is started again with its conversation"
     ]
@@ -228,9 +235,9 @@ async def test_process_that_a_pause_has_ended_starts_again_only_after_it(scene: 
 async def test_process_that_a_pause_ends_starts_again_when_resumed_before_its_end(scene: Scene) -> None:
     await scene.order()
     async with scene.store.transaction() as tx:
-        await scene.manager.pauses.end_process(tx, tx.session(WORKER.id))
+        await scene.pauses.end_process(tx, tx.session(WORKER.id))
     async with scene.store.transaction() as tx:
-        await scene.manager.pauses.resume(tx, tx.session(WORKER.id), "operator")
+        await scene.pauses.resume(tx, tx.session(WORKER.id), "operator")
     async with scene.store.transaction() as tx:
         await scene.manager.endings.process_ended(tx, tx.session(WORKER.id), Exit(143, None), ())
     ended = scene.store.sessions[WORKER.id]
@@ -248,7 +255,7 @@ async def test_kill_beside_a_pause_that_ends_the_process_ends_the_session(
     monkeypatch.setattr("sm.sessions.kill.is_alive", lambda process: True)
     await scene.order()
     async with scene.store.transaction() as tx:
-        await scene.manager.pauses.end_process(tx, tx.session(WORKER.id))
+        await scene.pauses.end_process(tx, tx.session(WORKER.id))
     kills = Kills(
         scene.store, scene.manager, lambda: None, Leftovers(scene.store, scene.manager, without_cgroups())
     )
@@ -266,7 +273,7 @@ async def test_process_that_could_not_go_on_is_not_ended(scene: Scene, lacks: di
     await scene.order()
     async with scene.store.transaction() as tx:
         other = await tx.update(tx.session(WORKER.id), **lacks)
-        assert await scene.manager.pauses.end_process(tx, other) is not None
+        assert await scene.pauses.end_process(tx, other) is not None
     assert scene.orders(EffectKind.KILL) == 0
 
 
@@ -274,8 +281,8 @@ async def test_agent_that_has_resumed_is_not_interrupted_again(scene: Scene) -> 
     await scene.order()
     timer = scene.store.mail.open.timers[KEY]
     async with scene.store.transaction() as tx:
-        await scene.manager.pauses.resume(tx, tx.session(WORKER.id), "operator")
-    await scene.pausing.look_again(timer)
+        await scene.pauses.resume(tx, tx.session(WORKER.id), "operator")
+    await scene.timers.look_again(timer)
     assert scene.orders(EffectKind.INTERRUPT) == 1
     assert KEY not in scene.store.mail.open.timers
 
@@ -284,7 +291,7 @@ async def test_agent_that_has_resumed_is_not_interrupted_again(scene: Scene) -> 
 async def test_session_that_can_take_no_key_is_not_interrupted(scene: Scene, held: Held) -> None:
     await scene.order()
     async with scene.store.transaction() as tx:
-        await scene.manager.pauses.settle(tx, tx.session(WORKER.id), held)
+        await scene.pauses.settle(tx, tx.session(WORKER.id), held)
     before = scene.orders(EffectKind.INTERRUPT)
     with pytest.raises(IllegalState, match=held_words(held)) as refusal:
         await Interrupts(scene.store, scene.manager).interrupt(OPERATOR, WORKER.id, None)
@@ -294,7 +301,7 @@ async def test_session_that_can_take_no_key_is_not_interrupted(scene: Scene, hel
 
 async def test_harder_pause_is_verified_anew_and_another_end_is_not(scene: Scene) -> None:
     async with scene.store.transaction() as tx:
-        await scene.manager.pauses.pause(tx, tx.session(WORKER.id), by="o", reason="a", soft=True)
+        await scene.pauses.pause(tx, tx.session(WORKER.id), PauseOrder("o", "a", soft=True))
     scene.works = False
     await scene.pass_time(20)
     assert scene.pause().state is PauseState.PAUSED and scene.orders(EffectKind.INTERRUPT) == 0
@@ -315,7 +322,7 @@ async def test_pause_of_an_older_version_is_verified_when_the_daemon_starts(
         old = Pause(later(AT, -86_400), "operator", "before the update")
         await tx.update(tx.session(WORKER.id), paused=old)
     assert scene.pause().state is PauseState.PAUSING and KEY not in scene.store.mail.open.timers
-    await scene.pausing.begin()
+    await scene.timers.begin()
     scene.works = works
     await scene.pass_time(1)
     assert scene.orders(EffectKind.INTERRUPT) == (1 if works else 0)
@@ -323,7 +330,7 @@ async def test_pause_of_an_older_version_is_verified_when_the_daemon_starts(
     scene.works = False
     await scene.pass_time(QUIET_S + 1)
     assert (scene.pause().state, scene.pause().held) == (PauseState.PAUSED, Held.TOLD)
-    await scene.pausing.begin()
+    await scene.timers.begin()
     assert KEY not in scene.store.mail.open.timers
 
 
@@ -331,7 +338,7 @@ async def test_start_of_the_daemon_leaves_the_looks_that_are_due(scene: Scene) -
     await scene.order()
     await scene.pass_time(3)
     due, pause = scene.store.mail.open.timers[KEY], scene.pause()
-    await scene.pausing.begin()
+    await scene.timers.begin()
     assert (scene.store.mail.open.timers[KEY], scene.pause()) == (due, pause)
 
 
@@ -362,7 +369,7 @@ async def test_end_of_an_accounts_pause_leaves_the_pauses_of_others(scene: Scene
     async with scene.store.transaction() as tx:
         tx.part(accounts_tables.PART).put(ACCOUNT)
         worker = await tx.update(tx.session(WORKER.id), account=ACCOUNT.name)
-        await scene.manager.pauses.pause(tx, worker, by="operator", reason="mine", soft=True)
+        await scene.pauses.pause(tx, worker, PauseOrder("operator", "mine", soft=True))
     await accounts.pause(OPERATOR, ACCOUNT.name, soft=False, wait_s=0)
     assert (scene.pause().soft, scene.pause().reason) == (False, "mine")
     await accounts.resume(OPERATOR, ACCOUNT.name)
@@ -383,22 +390,24 @@ async def test_session_of_a_paused_account_stays_paused_when_its_own_pause_ends(
         if end == "its budget":
             tx.part(PART).put(budget)
         spent = budget.id if end == "its budget" else None
-        await scene.manager.pauses.pause(tx, worker, by=by, reason="its own", until=until, hold=spent)
+        await scene.pauses.pause(tx, worker, PauseOrder(by, "its own", until, hold=spent))
     await accounts.pause(OPERATOR, ACCOUNT.name, soft=False, wait_s=0)
     await scene.pass_time(1)
     assert scene.pause().reason == "its own"
     if end == "its time":
-        await scene.pausing.resume_due(scene.store.mail.open.timers[WORKER.id, TimerKind.RESUME])
+        await scene.timers.resume_due(scene.store.mail.open.timers[WORKER.id, PauseTimer.RESUME])
     elif end == "its budget":
         async with scene.store.transaction() as tx:
             manager = scene.manager
             reads, providers = scene.store.part(PART), {"claude": manager.provider(worker)}
-            budgets = Budgets(BudgetSettings(), reads, manager.notices, manager.pauses, providers)
+            budgets = Budgets(BudgetSettings(), reads, manager.notices, providers)
             await budgets.end(tx, budget, "operator")
     else:
         parent = Caller(CallerKind.SESSION, PARENT.id)
         with pytest.raises(IllegalState, match="is paused with its account a, which only the operator can"):
-            await scene.pausing.resume(parent, WORKER.id, tree=False, key=None)
+            await Pausing(scene.store, scene.manager).resume(
+                OperationCall(parent, WORKER.id, ResumeRequest(), None)
+            )
     pause = scene.pause()
     assert (pause.state, pause.reason, pause.by) == (PauseState.PAUSED, "account a was paused", "operator")
     assert (pause.until, pause.hold, scene.orders(EffectKind.CONTINUE)) == (None, None, 0)

@@ -1,0 +1,61 @@
+"""The operations of pauses. Standard library alone; `operations.pausing` carries them out."""
+
+from dataclasses import dataclass
+
+from sm.operations import Operation, SessionsResult
+
+TAG = "sessions"
+_TOOL = "control_session"
+
+
+@dataclass(frozen=True, slots=True)
+class PauseRequest:
+    """How to pause. At most one of `for_s` and `until` is set."""
+
+    tree: bool | None = None
+    """Pause the live descendants too."""
+    soft: bool | None = None
+    """Let the turn that is under way end."""
+    for_s: float | None = None
+    """The duration in seconds; null: until it is resumed."""
+    until: str | None = None
+    """The end, in place of a duration: ISO 8601 with a time zone."""
+    reason: str | None = None
+    """One line for lists."""
+    wait_s: float | None = None
+    """How long to wait until nothing spends any more, at most 3600; null: 10."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResumeRequest:
+    """The pauses that end."""
+
+    tree: bool | None = None
+    """Resume the paused descendants too."""
+
+
+PAUSE = Operation(
+    "pause",
+    "Pause a session: all its work is stopped, and its messages are held until it is resumed.",
+    "POST",
+    "/v1/sessions/{ref}/pause",
+    SessionsResult,
+    PauseRequest,
+    command="pause SESSION",
+    agents=True,
+    tool=_TOOL,
+    tool_action="pause",
+)
+RESUME = Operation(
+    "resume",
+    "End the pause of a session. An agent whose turn was interrupted is told to go on.",
+    "POST",
+    "/v1/sessions/{ref}/resume",
+    SessionsResult,
+    ResumeRequest,
+    command="resume SESSION",
+    agents=True,
+    tool=_TOOL,
+    tool_action="resume",
+)
+OPERATIONS = (PAUSE, RESUME)
