@@ -51,7 +51,7 @@ def lacks_pauses(instance: "Instance") -> None:
         8,
         8,
     )
-    instance.wait(60)
+    instance.wait(900)
     assert instance.json("budget", session_id)["budget"]["state"] == "stopped"
     assert instance.json("status", session_id)["paused"] is None
     sent = instance.run("send", session_id, "go on")
