@@ -12,7 +12,6 @@ from typing import IO, Annotated, Any, TypeVar, Union, get_args, get_origin, get
 from aiohttp import web
 from pydantic import AfterValidator, Field, create_model
 
-from sm.api.answers.sessions import PauseView
 from sm.api.body import Body, EmptyBody
 from sm.api.context import ApiRequest
 from sm.api.fields import choice, count
@@ -24,6 +23,7 @@ from sm.kernel import OperationCall
 from sm.operations import Most, Operation, PackedFile, SessionsResult
 from sm.wire import PROTOCOL, PROTOCOL_HEADER
 from sm.wire_types.fields import Time
+from sm.wire_types.sessions import PauseView
 
 Model = TypeVar("Model", Body, Query)
 _PIECE_BYTES = 256 * 1024
@@ -79,13 +79,12 @@ def operation_route(operation: Operation) -> Route:
 
 def _shown(request: ApiRequest, done: SessionsResult) -> PauseView:
     target = request.session()
-    return {
-        **request.views.session(target),
-        "sessions": [s.id for s in done.sessions],
-        "too": request.views.sessions(s for s in done.sessions if s.id != target.id),
-        "working": list(done.working),
-        "warnings": list(done.warnings),
-    }
+    return PauseView(
+        **{**vars(request.views.session(target)), "warnings": done.warnings},
+        sessions=[s.id for s in done.sessions],
+        too=request.views.sessions(s for s in done.sessions if s.id != target.id),
+        working=done.working,
+    )
 
 
 async def _sent(request: ApiRequest, opened: AbstractAsyncContextManager[IO[bytes]]) -> web.StreamResponse:

@@ -46,7 +46,7 @@ from sm.state.messages import send
 from sm.state.notices import Notices, notice_recipient
 from sm.state.pause_orders import end_by_pause
 from sm.store import Transaction
-from sm.store.followers import SessionFollower
+from sm.store.transaction import SessionFollower
 
 _UNTIL_SEEN = ("its turn",)
 """The activity that spends before the first look at a session that works."""

@@ -24,7 +24,7 @@ from sm.state.notices import Notices, notice_recipient
 from sm.state.pause_orders import order_pause
 from sm.state.requests import open_of
 from sm.store import Transaction
-from sm.store.followers import SessionFollower
+from sm.store.transaction import SessionFollower
 
 
 class Warnings(SessionFollower):
