@@ -17,6 +17,8 @@ from sm.core.text import NOTE_MAX, folded, validate_text
 from sm.core.timers import Timer, TimerKind
 from sm.core.timestamps import epoch_s, iso, later
 from sm.errors import IllegalState, NotPermitted, SmError, StorageFull, UsageError
+from sm.operations.hints import Hint, Use
+from sm.operations.kernel import PAUSE, RESTORE, RESUME
 from sm.policy.access import Action
 from sm.policy.pauses import Seen
 from sm.sessions.manager import Manager
@@ -143,7 +145,7 @@ class Pausing:
             if tx.replayed is None:
                 members = [s for s in members if s.paused is not None]
                 if not members:
-                    hint = None if is_live(session.status) else f"sm restore {name_to_type(session)}"
+                    hint = None if is_live(session.status) else Hint(Use(RESTORE, name_to_type(session)))
                     raise IllegalState(f"session {short_label(session)} is not paused", hint)
                 kept = self._of_others(tx, caller, members)
                 for member in members:
@@ -275,7 +277,7 @@ def check_not_paused(session: Session) -> None:
     if session.paused is not None:
         raise IllegalState(
             f"session {short_label(session)} is paused ({folded(session.paused.reason)}): it cannot start agents",
-            f"sm resume {name_to_type(session)}",
+            Hint(Use(RESUME, name_to_type(session))),
         )
 
 
@@ -286,7 +288,8 @@ def _end_of(wanted: PauseRequest, now: str) -> str | None:
     if wanted.for_s is not None:
         if not 0 < wanted.for_s <= _LONGEST_S:
             raise UsageError(
-                "the duration of a pause is more than 0 and at most 366 days", "sm pause SESSION --for 30m"
+                "the duration of a pause is more than 0 and at most 366 days",
+                Hint(Use(PAUSE, "SESSION", "--for", "30m")),
             )
         return later(now, wanted.for_s)
     if wanted.until is None:
@@ -300,5 +303,5 @@ def _end_of(wanted: PauseRequest, now: str) -> str | None:
         return iso(end_s)
     except (ValueError, OverflowError):
         raise UsageError(
-            f"invalid time: {folded(wanted.until, 40)}", "sm pause SESSION --until 06:00"
+            f"invalid time: {folded(wanted.until, 40)}", Hint(Use(PAUSE, "SESSION", "--until", "06:00"))
         ) from None

@@ -11,10 +11,11 @@ from sm.core.text import folded, validate_text
 from sm.core.worktrees import PLACE, is_within, repository_of
 from sm.errors import InvalidPath, NotFound, UsageError
 from sm.linux.file_threads import FileThreads
+from sm.operations.hints import Argument, Hint
 from sm.policy.access import spawn_workspace
 from sm.store import Store
 
-_ADD_PATH = "add --working-dir PATH"
+_ADD_PATH = Hint("add ", Argument("working_dir", "PATH"))
 _PATH_MAX = 4096
 
 

@@ -12,6 +12,7 @@ from sm.core.states import MessageState
 from sm.core.telegram import Outgoing, WatchedText
 from sm.core.timers import Timer
 from sm.errors import NotFound
+from sm.operations.kernel import SEE_REQUESTS
 from sm.store.connection import Read
 from sm.store.part import Parts, PartWrites, TablePart
 from sm.store.rows import (
@@ -67,7 +68,7 @@ class MailLookup:
 
     async def request(self, request_id: int) -> Request:
         """Raises NotFound."""
-        missing = NotFound(f"no such request: r{request_id}", "list requests: sm requests")
+        missing = NotFound(f"no such request: r{request_id}", SEE_REQUESTS)
         return await self._find(REQUESTS, self.open.requests, request_id, missing)
 
     async def told_occasions(

@@ -17,6 +17,7 @@ from sm.core.states import EventType
 from sm.core.statuses import Status
 from sm.core.work_time import track_work
 from sm.errors import IllegalState, InternalError, NotFound, SmError
+from sm.operations.kernel import SEE_SESSIONS
 from sm.store.connection import Script, Statement
 from sm.store.followers import SessionFollower
 from sm.store.idempotency import IdempotencyKey
@@ -202,7 +203,7 @@ class Transaction:
         """Raises NotFound."""
         session = self.find(session_id)
         if session is None:
-            raise NotFound(f"no such session: {session_id}", "list sessions: sm all")
+            raise NotFound(f"no such session: {session_id}", SEE_SESSIONS)
         return session
 
     def find(self, session_id: str | None) -> Session | None:

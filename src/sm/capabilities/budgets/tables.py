@@ -13,8 +13,9 @@ from sm.capabilities.budgets.model import (
     binding,
     left_of,
 )
+from sm.capabilities.budgets.operations import CHANGE
 from sm.capabilities.budgets.rules import as_much_again, least_left, minutes_due_s
-from sm.capabilities.budgets.text.sentences import budget_reason, raise_hint
+from sm.capabilities.budgets.text.sentences import budget_reason
 from sm.core.labels import name_to_type, short_label
 from sm.core.lifecycle import is_live
 from sm.core.models import Session
@@ -24,6 +25,8 @@ from sm.core.states import RequestKind
 from sm.core.timers import Timer
 from sm.core.timestamps import later
 from sm.errors import IllegalState
+from sm.operations.hints import Hint, Use
+from sm.operations.kernel import APPROVE
 from sm.store import Schema, Store, Transaction
 from sm.store.connection import Read
 from sm.store.part import Find, PartWrites, TablePart, WorkHold
@@ -218,7 +221,7 @@ class BudgetWrites(BudgetReads, PartWrites):
             raise IllegalState(
                 f"session {short_label(session)} has a budget that binds live sessions, such as "
                 f"{short_label(bound[0])}: it cannot be removed",
-                f"end its budget first: sm budget {name_to_type(session)} --set none",
+                Hint("end its budget first: ", Use(CHANGE, name_to_type(session), "--set", "none")),
             )
 
     def needless_requests(self, session: Session) -> list[Request]:
@@ -240,22 +243,24 @@ class BudgetWrites(BudgetReads, PartWrites):
         request = self._request_of(hold)
         return IllegalState(
             f"{hold.reason}: no agent can start",
-            self._raise_hint(hold) if request is None else f"sm approve {request.name}",
+            self._raise_hint(hold) if request is None else Hint(Use(APPROVE, request.name)),
         )
 
     def resume_refusal(self, session: Session, hold: WorkHold) -> IllegalState:
         request = self._request_of(hold)
         return IllegalState(
             f"session {short_label(session)} is paused because a budget is spent: raise the budget to let it go on",
-            self._raise_hint(hold) if request is None else f"sm approve {request.name}",
+            self._raise_hint(hold) if request is None else Hint(Use(APPROVE, request.name)),
         )
 
     def _request_of(self, hold: WorkHold) -> Request | None:
         return self.open_request(self._known()[hold.subject])
 
-    def _raise_hint(self, hold: WorkHold) -> str:
+    def _raise_hint(self, hold: WorkHold) -> Hint:
+        """Name the command that adds as much to the budget as it had."""
         budget = self._known()[hold.subject]
-        return raise_hint(self._find(budget.id), as_much_again(budget, self.spent_now(budget)))
+        owner, more = self._find(budget.id), as_much_again(budget, self.spent_now(budget))
+        return Hint(Use(CHANGE, DAILY if owner is None else name_to_type(owner), "--add", str(more)))
 
 
 class BudgetTable(TablePart[BudgetReads, BudgetWrites]):

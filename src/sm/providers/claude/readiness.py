@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 
 from sm.core.worktrees import project_of
 from sm.errors import BypassNotAccepted, DirectoryNotTrusted, ExternalError, ProgramMissing, SetupRequired
+from sm.operations.hints import Hint, Use
+from sm.operations.kernel import SPAWN
 from sm.providers.claude.home import ClaudeHome, read_object, trusted_by
 from sm.providers.claude.permissions import bypasses
 from sm.providers.claude.program_version import asks_per_repository
@@ -62,7 +64,8 @@ def require_ready(environment: Mapping[str, str], argv: Sequence[str], directory
     if bypasses(argv) and not given and not accepts_bypass(state, settings):
         raise BypassNotAccepted("claude has not been allowed to bypass permissions", "sm trust --bypass")
     if login_of(home, settings, environment) is None:
-        raise SetupRequired(NO_LOGIN, f"{LOG_IN}; if claude logs in some other way: sm spawn --skip-checks")
+        hint = Hint(f"{LOG_IN}; if claude logs in some other way: ", Use(SPAWN, "--skip-checks"))
+        raise SetupRequired(NO_LOGIN, hint)
 
 
 def require_installed(program: str, environment: Mapping[str, str]) -> None:

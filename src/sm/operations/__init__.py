@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import Any
 
 
@@ -19,8 +20,27 @@ class PackedFile:
     """
 
 
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class DoorNames:
+    """The names of an operation at the doors of sm, with which hints name it."""
+
+    command: str = ""
+    """The command of `sm` that does it, without `sm`; empty: none."""
+    tool: str = ""
+    """The name of its MCP tool, which takes the target as `session_id`; empty: it has none."""
+    tool_action: str = ""
+    """The `action` of the tool, if several operations share it."""
+    chat: str = ""
+    """Its command in chats, without the slash. The text after the target is its only argument. Empty: it has none."""
+
+    @property
+    def verb(self) -> str:
+        """The words of the command before its arguments."""
+        return " ".join(takewhile(lambda word: word.isalpha() and word.islower(), self.command.split()))
+
+
 @dataclass(frozen=True, slots=True, eq=False)
-class Operation:
+class Operation(DoorNames):
     """Something that callers can do or see. A capability declares its operations, and binds each to its use case."""
 
     name: str
@@ -42,16 +62,10 @@ class Operation:
     """False: a repetition does no more than the first call, so a POST needs no Idempotency-Key."""
     agents: bool = True
     """False: only the operator's socket has its route."""
-    command: str = ""
-    """The command of `sm` that does it, without `sm`; empty: none."""
     button: str = ""
     """The action of its buttons in chats, which stored buttons have; empty: it has no button."""
     done: Callable[[Any], str] | None = None
     """Words the result for a person in a chat; None: `Done.`"""
-    tool: str = ""
-    """The name of its MCP tool, which takes the target as `session_id`; empty: it has none."""
-    chat: str = ""
-    """Its command in chats, without the slash. The text after the target is its only argument. Empty: it has none."""
     key: str = ""
     """Its key in live views, where it is an action on the selected session; empty: it is none."""
     title: str = ""
