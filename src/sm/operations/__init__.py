@@ -3,7 +3,9 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import takewhile
-from typing import Any
+from typing import Annotated, Any
+
+from sm.wire_types.fields import narrowed
 
 
 @dataclass(frozen=True, slots=True)
@@ -11,6 +13,37 @@ class Most:
     """Limits a whole number, in the annotation of an argument: a larger one counts as this."""
 
     value: int
+
+
+@dataclass(frozen=True, slots=True)
+class Needed:
+    """Documents an argument as required. A missing or null text counts as an empty one, which the use case refuses."""
+
+
+@dataclass(frozen=True, slots=True)
+class Within:
+    """Limits a number, in the annotation of an argument: another one is refused."""
+
+    least: float
+    most: float
+
+
+LISTED = 50
+LISTED_MAX = 10_000
+WAIT_MAX_S = 25.0
+"""The longest wait of one request, shorter than a client's timeout. For a longer wait a client repeats the request."""
+NEEDED = Needed()
+Limit = Annotated[int, Most(LISTED_MAX)]
+Seconds = Annotated[float, Within(0, 86_400)]
+LongText = Annotated[str, narrowed("string", maxLength=10_000)]
+
+
+@dataclass(frozen=True, slots=True)
+class NewsWait:
+    """How long to wait."""
+
+    wait_s: Annotated[int, Most(int(WAIT_MAX_S))] = 0
+    """How long to wait for news, in seconds, cut to 25."""
 
 
 class PackedFile:
@@ -27,11 +60,13 @@ class DoorNames:
     command: str = ""
     """The command of `sm` that does it, without `sm`; empty: none."""
     tool: str = ""
-    """The name of its MCP tool, which takes the target as `session_id`; empty: it has none."""
+    """The name of its MCP tool; empty: it has none. That of a capability is made from it, and takes the target as
+    `session_id`."""
     tool_action: str = ""
     """The `action` of the tool, if several operations share it."""
     chat: str = ""
-    """Its command in chats, without the slash. The text after the target is its only argument. Empty: it has none."""
+    """Its command in chats, without the slash; empty: it has none. The text after the target is the only argument of
+    that of a capability."""
 
     @property
     def verb(self) -> str:
@@ -41,7 +76,10 @@ class DoorNames:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Operation(DoorNames):
-    """Something that callers can do or see. A capability declares its operations, and binds each to its use case."""
+    """Something that callers can do or see. A capability binds each of its operations to a use case.
+
+    Those of the kernel are declared in `sm.operations`, and `api.routes` carries them out.
+    """
 
     name: str
     """The operationId in docs/openapi.json in snake case, unique among the operations of its tag."""
@@ -60,6 +98,8 @@ class Operation(DoorNames):
     """The documentation of the target; empty: that of the other routes below the same name, such as `sessions`."""
     takes_key: bool = True
     """False: a repetition does no more than the first call, so a POST needs no Idempotency-Key."""
+    reads_body: bool = True
+    """False: the body of a POST is not read."""
     agents: bool = True
     """False: only the operator's socket has its route."""
     button: str = ""

@@ -1,18 +1,13 @@
-"""The names of the operations of the kernel at the doors of sm, and the hints that many errors have."""
+"""The names of operations of the kernel that have no declaration yet, for hints."""
 
 from sm.operations import DoorNames
 from sm.operations.hints import Hint, Use
 
-ANSWER = DoorNames(command="answer", tool="answer_request", chat="answer")
-APPROVE = DoorNames(command="approve", tool="answer_request", chat="approve")
-ASK = DoorNames(command="ask", tool="ask")
 COMPLETE = DoorNames(command="complete", tool="complete_session")
-DENY = DoorNames(command="deny", tool="answer_request", chat="deny")
 INTERRUPT = DoorNames(command="interrupt", tool="control_session", tool_action="interrupt", chat="interrupt")
 KILL = DoorNames(command="kill", tool="control_session", tool_action="kill", chat="kill")
 LIST_AGENT_TYPES = DoorNames(command="agents", tool="list_agent_types")
 LIST_ALL = DoorNames(command="all", tool="list_workspace_sessions", chat="list all")
-LIST_REQUESTS = DoorNames(command="requests", tool="list_requests", chat="requests")
 NOTE = DoorNames(command="note", tool="report_note")
 PAUSE = DoorNames(command="pause", tool="control_session", tool_action="pause")
 READ_OUTPUT = DoorNames(command="output", tool="read_session_output", chat="output")
@@ -24,5 +19,4 @@ SPAWN = DoorNames(command="spawn", tool="create_session", chat="new")
 WAIT = DoorNames(command="wait", tool="wait_for_sessions")
 WHY = DoorNames(command="why", tool="get_progress")
 
-SEE_REQUESTS = Hint("list requests: ", Use(LIST_REQUESTS))
 SEE_SESSIONS = Hint("list sessions: ", Use(LIST_ALL))

@@ -12,7 +12,7 @@ from sm.core.states import MessageState
 from sm.core.telegram import Outgoing, WatchedText
 from sm.core.timers import Timer
 from sm.errors import NotFound
-from sm.operations.kernel import SEE_REQUESTS
+from sm.operations.requests import SEE_REQUESTS
 from sm.store.connection import Read
 from sm.store.part import Parts, PartWrites, TablePart
 from sm.store.rows import (
