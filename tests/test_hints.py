@@ -14,7 +14,8 @@ from sm.mcp.tools import TOOLS
 from sm.mcp.tools.control import control_session
 from sm.operations import DoorNames, Operation, kernel
 from sm.operations.hints import Argument, Hint, Use, parts_of
-from sm.operations.kernel import KILL, SEND, SPAWN, WAIT
+from sm.operations.kernel import KILL, SPAWN, WAIT
+from sm.operations.messages import SEND
 from sm.operations.requests import APPROVE, DENY, LIST_REQUESTS
 from sm.telegram.commands import COMMANDS as BOT_COMMANDS
 from sm.telegram.replies import in_chat, refusal

@@ -15,11 +15,11 @@ from sm.api.body import Body, EmptyBody
 from sm.api.context import ApiRequest
 from sm.api.fields import Present, choice, count, needed
 from sm.api.query import Moment, Query
-from sm.api.route import Handler, Route
+from sm.api.route import Handler, Route, RouteTable
 from sm.core.capability_parts import capability_parts
 from sm.core.models import RequestKey
 from sm.kernel import OperationCall
-from sm.operations import Most, Needed, Operation, PackedFile, Within
+from sm.operations import Most, Needed, OneOf, Operation, PackedFile, Within
 from sm.wire import PROTOCOL, PROTOCOL_HEADER
 from sm.wire_types.fields import Time
 
@@ -50,7 +50,7 @@ def operation_route(operation: Operation) -> Route:
     return carried_out(operation, handler)
 
 
-class OperationTable(list[Route]):
+class OperationTable(RouteTable):
     """The routes of operations that a module carries out, in order."""
 
     def carries_out(self, operation: Operation) -> Callable[[Handler], Handler]:
@@ -149,6 +149,8 @@ def _of_json(hint: Any) -> Any:
     """The type of a field of a body, with the checks of pydantic in place of those of `operations`."""
     if get_origin(hint) in (Union, UnionType):
         return Union[*map(_of_json, get_args(hint))]
+    if get_origin(hint) is list:
+        return list[*map(_of_json, get_args(hint))]  # type: ignore[misc]  # made of what it has
     if get_origin(hint) is not Annotated:
         return hint
     plain, *checks = get_args(hint)
@@ -161,6 +163,8 @@ def _check(check: Any) -> Any:
             return needed("")
         case Within(least, most):
             return Field(ge=least, le=most)
+        case OneOf(noun, options):
+            return choice(noun, options, blank=True)
         case _:
             return check
 

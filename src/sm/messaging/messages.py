@@ -20,7 +20,8 @@ from sm.core.wording import quote_session, sender_label
 from sm.errors import AnswersQuestion, IllegalState, LimitReached, UsageError
 from sm.messaging.holds import check_runs, hold_reason, is_restored
 from sm.operations.hints import Hint, Use
-from sm.operations.kernel import INTERRUPT, RESTORE, SEND, SHOW_STATUS
+from sm.operations.kernel import INTERRUPT, RESTORE, SHOW_STATUS
+from sm.operations.messages import SEND
 from sm.operations.requests import SEE_REQUESTS
 from sm.policy.access import Action, is_unrestricted, may
 from sm.providers.base import InputMethod

@@ -1,6 +1,6 @@
 """Declarations of operations, from which the doors of sm are made. Standard library alone."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import Annotated, Any
@@ -32,18 +32,37 @@ LISTED = 50
 LISTED_MAX = 10_000
 WAIT_MAX_S = 25.0
 """The longest wait of one request, shorter than a client's timeout. For a longer wait a client repeats the request."""
+
+
+@dataclass(frozen=True, slots=True)
+class OneOf:
+    """Limits a text of a body, in the annotation of an argument, to a closed set. An empty one counts as none."""
+
+    noun: str
+    options: Sequence[str]
+
+
 NEEDED = Needed()
 Limit = Annotated[int, Most(LISTED_MAX)]
+WholeNumber = Annotated[int, Within(-(10**18), 10**18), narrowed("integer")]
 Seconds = Annotated[float, Within(0, 86_400)]
 LongText = Annotated[str, narrowed("string", maxLength=10_000)]
 
 
 @dataclass(frozen=True, slots=True)
 class NewsWait:
-    """How long to wait."""
+    """The time to wait for news."""
 
     wait_s: Annotated[int, Most(int(WAIT_MAX_S))] = 0
     """How long to wait for news, in seconds, cut to 25."""
+
+
+@dataclass(frozen=True, slots=True)
+class SeenByPerson:
+    """Shows one session."""
+
+    seen: bool = False
+    """Present: mark the session as seen, because a person reads this. Only the operator can."""
 
 
 class PackedFile:
@@ -84,7 +103,7 @@ class Operation(DoorNames):
     name: str
     """The operationId in docs/openapi.json in snake case, unique among the operations of its tag."""
     summary: str
-    """One sentence: the first of the documentation of its route."""
+    """The documentation of its route: one sentence, and after a blank line more."""
     method: str
     """GET for an operation that changes nothing, else POST."""
     path: str
