@@ -119,8 +119,8 @@ class Operation(DoorNames):
     """False: a repetition does no more than the first call, so a POST needs no Idempotency-Key."""
     reads_body: bool = True
     """False: the body of a POST is not read."""
-    agents: bool = True
-    """False: only the operator's socket has its route."""
+    agents: bool = False
+    """The sockets of sandboxed agents have its route too, not only the operator's."""
     button: str = ""
     """The action of its buttons in chats, which stored buttons have; empty: it has no button."""
     done: Callable[[Any], str] | None = None

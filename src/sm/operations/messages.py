@@ -91,6 +91,7 @@ SEND = Operation(
     tool="send_message",
     chat="send",
     fields={"text": {"maxLength": 50_000}},
+    agents=True,
 )
 LOG = Operation(
     "messages",
@@ -102,8 +103,9 @@ LOG = Operation(
     command="log SESSION",
     audit="log",
     fields={"session": {"minLength": 1}},
+    agents=True,
 )
-SHOW_MESSAGE = Operation("message", "Show a message.", "GET", "/v1/messages/{id}", MessageView, MessageWait)
+SHOW_MESSAGE = Operation("message", "Show a message.", "GET", "/v1/messages/{id}", MessageView, MessageWait, agents=True)
 INBOX = Operation(
     "inbox",
     "List the messages that wait for the caller.",
@@ -112,6 +114,7 @@ INBOX = Operation(
     list[LetterView],
     InboxLimit,
     command="inbox",
+    agents=True,
 )
 TAKE_INBOX = Operation(
     "take_inbox",
@@ -124,6 +127,7 @@ TAKE_INBOX = Operation(
     Taking,
     command="inbox --take",
     audit="take",
+    agents=True,
 )
 CONFIRM_INBOX = Operation(
     "confirm_inbox",
@@ -135,4 +139,5 @@ CONFIRM_INBOX = Operation(
     audit="confirm",
     takes_key=False,
     fields={"message_ids": {"maxItems": 50}},
+    agents=True,
 )

@@ -54,6 +54,7 @@ LIST_REQUESTS = Operation(
     tool="list_requests",
     chat="requests",
     fields={"session": {"minLength": 1}},
+    agents=True,
 )
 ASK = Operation(
     "ask",
@@ -65,6 +66,7 @@ ASK = Operation(
     command="ask QUESTION",
     tool="ask",
     fields={"question": {"maxLength": 10_000}, "options": {"maxItems": 20}},
+    agents=True,
 )
 SHOW_REQUEST = Operation(
     "request",
@@ -73,6 +75,7 @@ SHOW_REQUEST = Operation(
     "/v1/requests/{ref}",
     RequestView,
     NewsWait,
+    agents=True,
 )
 ANSWER = Operation(
     "answer",
@@ -84,6 +87,7 @@ ANSWER = Operation(
     command="answer REQUEST TEXT",
     tool="answer_request",
     chat="answer",
+    agents=True,
 )
 APPROVE = DoorNames(command="approve", tool="answer_request", chat="approve")
 DENY = DoorNames(command="deny", tool="answer_request", chat="deny")
@@ -95,6 +99,7 @@ TAKE_ANSWER = Operation(
     RequestView,
     takes_key=False,
     reads_body=False,
+    agents=True,
 )
 
 SEE_REQUESTS = Hint("list requests: ", Use(LIST_REQUESTS))
