@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sm.cli import COMMANDS
+from sm.cli.group import COMMANDS
 from sm.errors import NotFound, UsageError
 from sm.mcp.results import with_tools
 from sm.mcp.tools import TOOLS

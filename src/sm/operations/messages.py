@@ -105,7 +105,9 @@ LOG = Operation(
     fields={"session": {"minLength": 1}},
     agents=True,
 )
-SHOW_MESSAGE = Operation("message", "Show a message.", "GET", "/v1/messages/{id}", MessageView, MessageWait, agents=True)
+SHOW_MESSAGE = Operation(
+    "message", "Show a message.", "GET", "/v1/messages/{id}", MessageView, MessageWait, agents=True
+)
 INBOX = Operation(
     "inbox",
     "List the messages that wait for the caller.",

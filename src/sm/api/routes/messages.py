@@ -1,6 +1,5 @@
 """The routes of messages and inboxes."""
 
-from sm.api.answers.sessions import SessionView
 from sm.api.context import ApiRequest
 from sm.api.operation_routes import OperationTable
 from sm.api.query import Query, Recursive, WorkspaceName
@@ -15,6 +14,7 @@ from sm.operations.messages import Arrivals, InboxLimit, MessageFilter, MessageW
 from sm.policy.access import Action
 from sm.services import SessionFilter
 from sm.wire_types.messages import LetterView, LoggedView, MessageView, SentView
+from sm.wire_types.sessions import SessionView
 
 routes = OperationTable()
 

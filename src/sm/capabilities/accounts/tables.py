@@ -4,13 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from sm.capabilities.accounts.model import Account, AccountTimer, Park, ParkKind
-from sm.capabilities.accounts.operations import LIST
 from sm.capabilities.accounts.rules import binding_park, park_reason, paused_with
 from sm.core.labels import short_label
 from sm.core.models import OPERATOR, Session
 from sm.core.timers import TimerKind
 from sm.errors import IllegalState, LimitReached
-from sm.operations.hints import Hint, Use
 from sm.store import Open, Store, Transaction
 from sm.store.connection import Read
 from sm.store.part import PartWrites, TablePart
@@ -58,6 +56,8 @@ class AccountReads:
 class AccountWrites(PartWrites):
     """Adds, parks and unparks accounts in a transaction. `state` decides what follows."""
 
+    _tx: Transaction
+
     @property
     def rows(self) -> AccountRows:
         return PART.rows_of(self._tx.mail.open)
@@ -102,7 +102,7 @@ class AccountWrites(PartWrites):
         )
 
     def wait_refusal(self, session: Session, why: str) -> LimitReached:
-        return LimitReached(f"account {session.account} is {why}", Hint(Use(LIST)))
+        return LimitReached(f"account {session.account} is {why}", "sm accounts")
 
 
 class AccountTables(TablePart[AccountReads, AccountWrites]):

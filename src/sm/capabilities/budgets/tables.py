@@ -13,7 +13,6 @@ from sm.capabilities.budgets.model import (
     binding,
     left_of,
 )
-from sm.capabilities.budgets.operations import CHANGE
 from sm.capabilities.budgets.rules import as_much_again, least_left, minutes_due_s
 from sm.capabilities.budgets.text.sentences import budget_reason
 from sm.core.labels import name_to_type, short_label
@@ -137,6 +136,8 @@ class BudgetReads:
 class BudgetWrites(BudgetReads, PartWrites):
     """Changes and charges budgets in a transaction. `state.charges` decides what follows from a charge."""
 
+    _tx: Transaction
+
     def __init__(self, part: "BudgetTable", transaction: Transaction) -> None:
         tx = transaction
         PartWrites.__init__(self, part, tx)
@@ -221,7 +222,7 @@ class BudgetWrites(BudgetReads, PartWrites):
             raise IllegalState(
                 f"session {short_label(session)} has a budget that binds live sessions, such as "
                 f"{short_label(bound[0])}: it cannot be removed",
-                Hint("end its budget first: ", Use(CHANGE, name_to_type(session), "--set", "none")),
+                f"end its budget first: sm budget {name_to_type(session)} --set none",
             )
 
     def needless_requests(self, session: Session) -> list[Request]:
@@ -256,11 +257,11 @@ class BudgetWrites(BudgetReads, PartWrites):
     def _request_of(self, hold: WorkHold) -> Request | None:
         return self.open_request(self._known()[hold.subject])
 
-    def _raise_hint(self, hold: WorkHold) -> Hint:
+    def _raise_hint(self, hold: WorkHold) -> str:
         """Name the command that adds as much to the budget as it had."""
         budget = self._known()[hold.subject]
         owner, more = self._find(budget.id), as_much_again(budget, self.spent_now(budget))
-        return Hint(Use(CHANGE, DAILY if owner is None else name_to_type(owner), "--add", str(more)))
+        return f"sm budget {DAILY if owner is None else name_to_type(owner)} --add {more}"
 
 
 class BudgetTable(TablePart[BudgetReads, BudgetWrites]):
