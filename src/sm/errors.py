@@ -47,7 +47,10 @@ The hook loads this module, so it imports nothing.
 
 
 class SmError(Exception):
-    """Base class. `hint` is the command to type next."""
+    """Base class. `hint` is the command to type next, in the words of a shell.
+
+    For the doors of the daemon it is a `Hint` of `sm.operations.hints`, if it names an operation.
+    """
 
     code = "error"
     http_status = 500

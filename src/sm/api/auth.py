@@ -26,6 +26,8 @@ from sm.errors import NotPermitted, SmError, TerminalError, Unauthenticated
 from sm.linux.processes import ancestry, environ_value, identify, is_alive
 from sm.linux.sockets import Peer
 from sm.linux.ttys import tty_of
+from sm.operations.hints import Hint, Use
+from sm.operations.kernel import RESTORE
 from sm.terminals.base import Lifecycle
 
 log = logging.getLogger(__name__)
@@ -234,7 +236,7 @@ def ended(session_id: str) -> NotPermitted:
     """The refusal of a process or a terminal that is left of a session."""
     return NotPermitted(
         f"the process of session {session_id} has ended, so nothing that is left of it may act for it",
-        f"to start its agent again, in another terminal: sm restore {session_id}",
+        Hint("to start its agent again, in another terminal: ", Use(RESTORE, session_id)),
     )
 
 

@@ -27,7 +27,7 @@ Present = Annotated[bool, BeforeValidator(lambda value: True), narrowed("string"
 """A parameter of a query that is true when present, with any value."""
 
 
-def _needed(empty: Any) -> GetPydanticSchema:
+def needed(empty: Any) -> GetPydanticSchema:
     """Documents a field as required. A missing or null value becomes `empty`, which the use case refuses."""
     return GetPydanticSchema(
         lambda source, handler: core_schema.no_info_before_validator_function(
@@ -37,8 +37,8 @@ def _needed(empty: Any) -> GetPydanticSchema:
     )
 
 
-NeededText = Annotated[str, _needed("")]
-NeededTexts = Annotated[list[str], _needed([])]
+NeededText = Annotated[str, needed("")]
+NeededTexts = Annotated[list[str], needed([])]
 
 
 def choice(noun: str, options: Sequence[str], *, blank: bool = False) -> GetPydanticSchema:

@@ -1,11 +1,10 @@
-"""Makes routes from the operations of capabilities."""
+"""Makes routes from operations."""
 
 import asyncio
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager
 from enum import Enum
-from functools import cache
 from types import UnionType
 from typing import IO, Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -14,18 +13,20 @@ from pydantic import AfterValidator, Field, create_model
 
 from sm.api.body import Body, EmptyBody
 from sm.api.context import ApiRequest
-from sm.api.fields import choice, count
+from sm.api.fields import Present, choice, count, needed
 from sm.api.query import Moment, Query
-from sm.api.route import Route
+from sm.api.route import Handler, Route, RouteTable
 from sm.core.capability_parts import capability_parts
 from sm.core.models import RequestKey
 from sm.kernel import OperationCall
-from sm.operations import Most, Operation, PackedFile, SessionsResult
+from sm.operations import Most, Needed, OneOf, Operation, PackedFile, SessionsResult, Within
 from sm.wire import PROTOCOL, PROTOCOL_HEADER
 from sm.wire_types.fields import Time
 from sm.wire_types.sessions import PauseView
 
 Model = TypeVar("Model", Body, Query)
+Schemas = Mapping[str, Mapping[str, Any]]
+Act = Callable[[ApiRequest, Any, RequestKey | None], Awaitable[Any]]
 _PIECE_BYTES = 256 * 1024
 _ANSWERS: Mapping[Any, Any] = {PackedFile: web.StreamResponse, SessionsResult: PauseView}
 """The types of answers that only this door makes, by the result of the operation."""
@@ -41,7 +42,46 @@ def capability_routes() -> dict[str, list[Route]]:
 
 
 def operation_route(operation: Operation) -> Route:
-    """The route of an operation."""
+    """The route of an operation of a capability."""
+
+    async def handler(request: ApiRequest, arguments: Any, key: RequestKey | None) -> Any:
+        target = next(iter(request.http.match_info.values()), "")
+        use_case = request.services.use_cases[operation]
+        result = await use_case(OperationCall(request.caller, target, arguments, key, request.wait_until))
+        if operation.result is SessionsResult:
+            return _shown(request, result)
+        return await _sent(request, result) if operation.result is PackedFile else result
+
+    return carried_out(operation, handler)
+
+
+class OperationTable(RouteTable):
+    """The routes of operations that a module carries out, in order."""
+
+    def carries_out(self, operation: Operation) -> Callable[[Handler], Handler]:
+        """Add the route of the operation, which the decorated handler carries out.
+
+        The handler takes an ApiRequest, the arguments and the Idempotency-Key (None without one), as far as the
+        operation has them.
+        """
+
+        def add(handler: Handler) -> Handler:
+            async def act(request: ApiRequest, arguments: Any, key: RequestKey | None) -> Any:
+                given = [] if operation.arguments is None else [arguments]
+                return await handler(request, *given, *([key] if takes_key(operation) else []))
+
+            self.append(carried_out(operation, act))
+            return handler
+
+        return add
+
+
+def takes_key(operation: Operation) -> bool:
+    return operation.method != "GET" and operation.takes_key
+
+
+def carried_out(operation: Operation, act: Act) -> Route:
+    """The route of an operation, which `act` carries out."""
 
     async def handler(
         request: ApiRequest,
@@ -49,15 +89,8 @@ def operation_route(operation: Operation) -> Route:
         query: Query | None = None,
         key: RequestKey | None = None,
     ) -> Any:
-        target = next(iter(request.http.match_info.values()), "")
-        arguments = None
-        if operation.arguments is not None:
-            arguments = operation.arguments(**dict(_values(body or query)))
-        use_case = request.services.use_cases[operation]
-        result = await use_case(OperationCall(request.caller, target, arguments, key, request.wait_until))
-        if operation.result is SessionsResult:
-            return _shown(request, result)
-        return await _sent(request, result) if operation.result is PackedFile else result
+        arguments = operation.arguments and operation.arguments(**dict(_values(body or query)))
+        return await act(request, arguments, key)
 
     is_read, arguments = operation.method == "GET", operation.arguments
     return Route(
@@ -68,9 +101,9 @@ def operation_route(operation: Operation) -> Route:
         handler,
         operation.name,
         operation.summary,
-        None if is_read else EmptyBody if arguments is None else _body(arguments),  # type: ignore[arg-type]  # classes are hashable
-        _query(arguments, operation.fields) if is_read and arguments is not None else None,
-        not is_read and operation.takes_key,
+        _body(operation) if not is_read and operation.reads_body else None,
+        _model(Query, arguments, _of_text, operation.fields) if is_read and arguments is not None else None,
+        takes_key(operation),
         _ANSWERS.get(operation.result, operation.result),
         None,
         operation.target,
@@ -104,29 +137,51 @@ def _values(model: Body | Query | None) -> Iterator[tuple[str, Any]]:
             yield name, getattr(model, name)
 
 
-@cache
-def _body(arguments: type[Any]) -> type[Body]:
+def _body(operation: Operation) -> type[Body]:
     """The model that checks the fields of a body."""
-    return _model(Body, arguments, get_type_hints(arguments, include_extras=True))
+    arguments = operation.arguments
+    if arguments is None:
+        return EmptyBody
+    return _model(Body, arguments, lambda name, hint: _of_json(hint), operation.fields)
 
 
-def _query(arguments: type[Any], schemas: Mapping[str, Mapping[str, Any]]) -> type[Query]:
-    """The model that reads the texts of a query. `schemas`: additions to the JSON schemas of its parameters."""
-    hints = {
-        name: Annotated[_of_text(name, hint), Field(json_schema_extra=dict(schemas.get(name, {})))]
-        for name, hint in get_type_hints(arguments, include_extras=True).items()
-    }
-    return _model(Query, arguments, hints)
-
-
-def _model(base: type[Model], arguments: type[Any], hints: Mapping[str, Any]) -> type[Model]:
-    fields: dict[str, Any] = {
-        field.name: (hints[field.name], ... if field.default is dataclasses.MISSING else field.default)
-        for field in dataclasses.fields(arguments)
-    }
+def _model(
+    base: type[Model], arguments: type[Any], checked: Callable[[str, Any], Any], schemas: Schemas
+) -> type[Model]:
+    hints = get_type_hints(arguments, include_extras=True)
+    fields: dict[str, Any] = {}
+    for field in dataclasses.fields(arguments):
+        hint = checked(field.name, hints[field.name])
+        if added := schemas.get(field.name):
+            hint = Annotated[hint, Field(json_schema_extra=dict(added))]
+        fields[field.name] = (hint, ... if field.default is dataclasses.MISSING else field.default)
     model: type[Model] = create_model(arguments.__name__, __base__=base, __doc__=arguments.__doc__, **fields)
     model.declared = arguments
     return model
+
+
+def _of_json(hint: Any) -> Any:
+    """The type of a field of a body, with the checks of pydantic in place of those of `operations`."""
+    if get_origin(hint) in (Union, UnionType):
+        return Union[*map(_of_json, get_args(hint))]
+    if get_origin(hint) is list:
+        return list[*map(_of_json, get_args(hint))]  # type: ignore[misc]  # made of what it has
+    if get_origin(hint) is not Annotated:
+        return hint
+    plain, *checks = get_args(hint)
+    return Annotated[plain, *map(_check, checks)]
+
+
+def _check(check: Any) -> Any:
+    match check:
+        case Needed():
+            return needed("")
+        case Within(least, most):
+            return Field(ge=least, le=most)
+        case OneOf(noun, options):
+            return choice(noun, options, blank=True)
+        case _:
+            return check
 
 
 def _of_text(name: str, hint: Any) -> Any:
@@ -135,6 +190,8 @@ def _of_text(name: str, hint: Any) -> Any:
         return Union[*(_of_text(name, part) for part in get_args(hint))]
     if hint == Time:
         return Moment
+    if hint is bool:
+        return Present
     if get_origin(hint) is Annotated:
         most = next(part for part in hint.__metadata__ if isinstance(part, Most))
         return Annotated[int, count(most.value)]

@@ -10,13 +10,12 @@ from sm.core.states import EventType
 from sm.core.statuses import Status
 from sm.core.timestamps import epoch_s, iso
 from sm.errors import UsageError
+from sm.operations import LISTED as LISTED
+from sm.operations import LISTED_MAX as LISTED_MAX
+from sm.operations import WAIT_MAX_S as WAIT_MAX_S
 from sm.services import SessionFilter
 from sm.wire_types.fields import narrowed
 
-WAIT_MAX_S = 25.0
-"""The longest wait of one request, shorter than a client's timeout. For a longer wait a client repeats the request."""
-LISTED = 50
-LISTED_MAX = 10_000
 CHECKPOINTS_MAX = 200
 """Checkpoints can be so large that the answer with more of them would be too large for a client."""
 

@@ -13,6 +13,8 @@ from sm.core.text import folded
 from sm.equipment.agreements import Agreements
 from sm.equipment.directories import Contents, DefinitionFiles, Directory, workspace_directories
 from sm.errors import ConfigError, ExternalError, NotPermitted, UnknownAgentType
+from sm.operations.hints import Hint, Use
+from sm.operations.kernel import LIST_AGENT_TYPES, SPAWN
 from sm.paths import InstancePaths
 from sm.providers.base import Definitions, Provider
 
@@ -127,10 +129,16 @@ def check_name(name: str) -> None:
     """Raises UnknownAgentType for an invalid name, before any file is read."""
     if not is_agent_type(name):
         if " " in name:
-            hint = "give the agent type before the prompt: sm spawn AGENT_TYPE PROMPT; list agent types: sm agents"
+            hint = Hint(
+                "give the agent type before the prompt: ",
+                Use(SPAWN, "AGENT_TYPE", "PROMPT"),
+                "; list agent types: ",
+                Use(LIST_AGENT_TYPES),
+            )
         else:
-            hint = (
-                "use letters, digits, dash and underscore, at most 64 characters; list agent types: sm agents"
+            hint = Hint(
+                "use letters, digits, dash and underscore, at most 64 characters; list agent types: ",
+                Use(LIST_AGENT_TYPES),
             )
         raise UnknownAgentType(f"invalid agent type {folded(name, 64)!r}", hint)
 

@@ -7,7 +7,7 @@ from sm.core.models import Session
 from sm.core.states import TrustLevel
 from sm.core.text import QUOTE_MAX, quoted
 from sm.errors import RateLimited, SmError
-from sm.mcp.hints import with_tools
+from sm.operations.hints import Argument, Use, parts_of
 
 LISTED_MAX = 100
 
@@ -44,7 +44,24 @@ def refusal(error: SmError, tools: Collection[str]) -> dict[str, Any]:
         "error": {
             "code": error.code,
             "message": error.message,
-            "hint": with_tools(error.hint, tools),
+            "hint": None if error.hint is None else with_tools(error.hint, tools),
             "retry_after_s": retry_after_s,
         }
     }
+
+
+def with_tools(hint: str, tools: Collection[str]) -> str:
+    """The hint, followed by the tools that do the same as its commands, because some agents have no shell.
+
+    `tools`: the names of the tools that the caller has.
+    """
+    named = []
+    for part in parts_of(hint):
+        if isinstance(part, Use):
+            operation = part.operation
+            if operation.tool in tools:
+                action = f", action {operation.tool_action}" if operation.tool_action else ""
+                named.append(f"tool {operation.tool}{action}")
+        elif isinstance(part, Argument):
+            named.append(f"argument {part.name}")
+    return f"{hint} [{'; '.join(dict.fromkeys(named))}]" if named else hint

@@ -10,6 +10,8 @@ from sm.core.pauses import PAUSED
 from sm.core.states import MessageState, RequestKind
 from sm.core.statuses import Status
 from sm.errors import IllegalState
+from sm.operations.hints import Hint, Use
+from sm.operations.kernel import RESTORE, SHOW_STATUS
 from sm.state.part_holds import held_reason, postponed
 from sm.store import Open, Transaction
 
@@ -59,12 +61,12 @@ def check_runs(tx: Transaction, session: Session) -> None:
     if session.exit is not None:
         raise IllegalState(
             f"session {short_label(session)} has ended ({session.status}): it cannot take messages",
-            f"sm restore {name_to_type(session)}",
+            Hint(Use(RESTORE, name_to_type(session))),
         )
     if is_waiting(session):
         raise IllegalState(
             f"the process of session {short_label(session)} has ended, and the next one has not started",
-            f"sm status {name_to_type(session)}",
+            Hint(Use(SHOW_STATUS, name_to_type(session))),
         )
     if is_restored(session, tx.mail.open):
         raise IllegalState(f"session {short_label(session)} is being restored", "try again in a moment")

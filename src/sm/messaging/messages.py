@@ -19,6 +19,10 @@ from sm.core.timestamps import later
 from sm.core.wording import quote_session, sender_label
 from sm.errors import AnswersQuestion, IllegalState, LimitReached, UsageError
 from sm.messaging.holds import check_runs, hold_reason, is_restored
+from sm.operations.hints import Hint, Use
+from sm.operations.kernel import INTERRUPT, RESTORE, SHOW_STATUS
+from sm.operations.messages import SEND
+from sm.operations.requests import SEE_REQUESTS
 from sm.policy.access import Action, is_unrestricted, may
 from sm.providers.base import InputMethod
 from sm.requests.answers import decide, resolve_options
@@ -109,7 +113,7 @@ class Messages:
             if mode is MessageMode.URGENT:
                 raise UsageError(
                     f"the command {command.text} waits until the session is idle and cannot be urgent",
-                    f"sm interrupt {name_to_type(target)}",
+                    Hint(Use(INTERRUPT, name_to_type(target))),
                 )
             by_parent = command.by_parent and caller.session_id == target.parent_id
             self._manager.find(caller, reference, Action.COMPACT if by_parent else Action.COMMAND)
@@ -167,7 +171,9 @@ class Messages:
         """Put a message of a session into the operator's inbox, where it stays until the operator takes it."""
         sender = self._manager.find(caller, "me", Action.REPORT)
         if use is TextUse.ANSWER:
-            raise IllegalState("the operator has no question that a text can answer", "sm send operator TEXT")
+            raise IllegalState(
+                "the operator has no question that a text can answer", Hint(Use(SEND, "operator", "TEXT"))
+            )
         if ttl_s is not None:
             raise UsageError("a message to the operator does not expire", "leave out --ttl")
         words = _message_text(text)
@@ -213,7 +219,7 @@ class Messages:
             raise IllegalState(
                 f"session {short_label(session)} has ended ({session.status}) and is archived:"
                 " it cannot receive messages",
-                f"sm restore {name_to_type(session)}",
+                Hint(Use(RESTORE, name_to_type(session))),
             )
         if not self._manager.filter_allowed(caller, Action.ARCHIVE, [session], self._manager.tree):
             raise IllegalState(
@@ -234,7 +240,7 @@ class Messages:
         if session.exit is not None:
             raise IllegalState(
                 f"session {short_label(session)} has ended ({session.status}): it cannot receive messages",
-                f"sm restore {name_to_type(session)}",
+                Hint(Use(RESTORE, name_to_type(session))),
             )
         match self._manager.provider(session).input_of(session.agent_type):
             case InputMethod.INBOX:
@@ -249,7 +255,7 @@ class Messages:
         if waiting >= QUEUED_MAX:
             raise LimitReached(
                 f"session {short_label(session)} already has {waiting} waiting messages",
-                f"sm status {name_to_type(session)}",
+                Hint(Use(SHOW_STATUS, name_to_type(session))),
             )
         if mode in (MessageMode.IDLE, MessageMode.COMMAND) and session.status is not Status.IDLE:
             why = f"held until the session is idle: it is {session.status}"
@@ -469,7 +475,7 @@ def _would_answer(session: Session, request: Request) -> AnswersQuestion:
     words = quote_session(session, request.questions[0].question, _QUESTION_MAX)
     return AnswersQuestion(
         f"this answers {request.name} {words}",
-        f"sm send --answer or --message {name_to_type(session)}",
+        Hint(Use(SEND, "--answer", "or", "--message", name_to_type(session))),
         request_id=request.name,
     )
 
@@ -477,7 +483,7 @@ def _would_answer(session: Session, request: Request) -> AnswersQuestion:
 def _answers_nothing(session: Session, request: str | None) -> IllegalState:
     """The refusal of a text that must answer a question. `request`: the only one that it may answer."""
     which = "no question that a text can answer" if request is None else f"no open question {request[:20]}"
-    return IllegalState(f"session {short_label(session)} has {which}", "list requests: sm requests")
+    return IllegalState(f"session {short_label(session)} has {which}", SEE_REQUESTS)
 
 
 async def _earlier_result(tx: Transaction, result: str) -> Message | Request:

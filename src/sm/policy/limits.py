@@ -8,6 +8,8 @@ from sm.core.lifecycle import is_live
 from sm.core.models import BridgeUser, Session, ancestors
 from sm.core.timestamps import epoch_s
 from sm.errors import LimitReached, RateLimited
+from sm.operations.hints import Hint, Use
+from sm.operations.kernel import KILL, WAIT
 
 RATE_WINDOW_S = 60.0
 """The period of the limits per minute."""
@@ -66,7 +68,7 @@ def process_limit_error(workspace: str | None, processes: int, most: int) -> Lim
     where = "outside of workspaces" if workspace is None else f"in workspace {workspace}"
     return LimitReached(
         f"{processes} agent processes already run {where}, at most {most} are allowed",
-        "end one of them: sm kill SESSION; or raise limits.max_per_workspace in config.yaml",
+        Hint("end one of them: ", Use(KILL, "SESSION"), "; or raise limits.max_per_workspace in config.yaml"),
     )
 
 
@@ -85,8 +87,11 @@ def child_limit_error(
     if children >= max_children:
         return LimitReached(
             f"session {short_label(parent)} already has {children} live children, at most {max_children} are allowed",
-            "wait for a child to end: sm wait SESSION... --any --until ended; "
-            "or raise limits.max_children in config.yaml",
+            Hint(
+                "wait for a child to end: ",
+                Use(WAIT, "SESSION...", "--any", "--until", "ended"),
+                "; or raise limits.max_children in config.yaml",
+            ),
         )
     return None
 

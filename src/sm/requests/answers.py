@@ -13,6 +13,8 @@ from sm.core.text import MESSAGE_MAX, REPORT_MAX, validate_text
 from sm.core.timestamps import later
 from sm.core.wording import outcome
 from sm.errors import IllegalState, NotFound, UsageError
+from sm.operations.hints import Hint, Use
+from sm.operations.requests import ANSWER, APPROVE, DENY, LIST_REQUESTS, SEE_REQUESTS
 from sm.policy.access import Action, Principal, is_unrestricted, may
 from sm.requests.dialogs import Dialogs
 from sm.requests.setup import SetupDialogs
@@ -95,7 +97,8 @@ class Requests:
                 )
             if len(open_of(tx.mail.open.requests, session.id, list(RequestKind))) >= OPEN_MAX:
                 raise IllegalState(
-                    f"session {short_label(session)} already has {OPEN_MAX} open requests", "sm requests"
+                    f"session {short_label(session)} already has {OPEN_MAX} open requests",
+                    Hint(Use(LIST_REQUESTS)),
                 )
             expires_at = later(tx.now, EXPIRES_S if expires_s is None else expires_s)
             request = await open_request(
@@ -136,10 +139,10 @@ class Requests:
         """The request with the id `reference`, such as `r57`. Raises NotFound, also for a request that is hidden."""
         number = request_number(reference)
         if number is None:
-            raise NotFound(f"no such request: {reference[:40]}", "list requests: sm requests")
+            raise NotFound(f"no such request: {reference[:40]}", SEE_REQUESTS)
         request = await self._store.mail.request(number)
         if not self._may_see(caller, request):
-            raise NotFound(f"no such request: {request.name}", "list requests: sm requests")
+            raise NotFound(f"no such request: {request.name}", SEE_REQUESTS)
         return request
 
     async def answer(
@@ -164,7 +167,7 @@ class Requests:
                 if reply.shown not in (None, request.digest):
                     raise IllegalState(
                         f"request {request.name} has changed since it was shown",
-                        f"look at it again: sm requests {request.name}",
+                        Hint("look at it again: ", Use(LIST_REQUESTS, request.name)),
                     )
                 request = await self._carry_out(tx, tx.session(session.id), request, reply, caller)
                 tx.remember(request.name)
@@ -196,7 +199,7 @@ class Requests:
             listed = f"{len(fitting) or 'no'} open requests{f': {names}' if names else ''}"
             raise IllegalState(
                 f"session {short_label(session)} has {listed}",
-                f"choose one, such as {fitting[0].name}" if fitting else "list requests: sm requests",
+                f"choose one, such as {fitting[0].name}" if fitting else SEE_REQUESTS,
             )
         return fitting[0].id, session.id, fitting[0].kind
 
@@ -210,7 +213,7 @@ class Requests:
             if reply.approved and not reply.answers:
                 raise UsageError(
                     f"request {request.name} is a question: it needs an answer",
-                    f"sm answer {request.name} TEXT",
+                    Hint(Use(ANSWER, request.name, "TEXT")),
                 )
             answers = resolve_options(request, reply.answers) if reply.answers else ()
             answer = Answer(bool(answers), answers, message)
@@ -218,7 +221,7 @@ class Requests:
         if reply.answers:
             raise UsageError(
                 f"request {request.name} is not a question",
-                f"sm approve {request.name}, or: sm deny {request.name}",
+                Hint(Use(APPROVE, request.name), ", or: ", Use(DENY, request.name)),
             )
         answer = Answer(reply.approved, (), message)
         if request.kind is RequestKind.SETUP:
@@ -245,7 +248,7 @@ class Requests:
     async def confirm_answer(self, caller: Caller, request: Request) -> Request:
         """Record that the asking session has the answer. Idempotent. Raises NotFound for another session's request."""
         if request.session_id != caller.session_id:
-            raise NotFound(f"no such request: {request.name}", "list requests: sm requests")
+            raise NotFound(f"no such request: {request.name}", SEE_REQUESTS)
         async with self._store.transaction() as tx:
             now = await tx.mail.request(request.id)
             if now.unclaimed:
@@ -265,7 +268,7 @@ def resolve_options(request: Request, answers: Sequence[str]) -> tuple[str, ...]
         raise UsageError(
             f"request {request.name} has {count} question{'s' if count != 1 else ''}, "
             f"and {len(answers)} {are} answered",
-            f"sm answer {request.name}{' TEXT' * count}",
+            Hint(Use(ANSWER, request.name, *["TEXT"] * count)),
         )
     result = []
     for question, answer in zip(request.questions, answers, strict=True):
@@ -293,13 +296,17 @@ def _check_numbers(request: Request, question: Question, words: str) -> None:
     if len(numbers) > 1 and not question.multiple:
         raise UsageError(
             f"request {request.name} accepts only one option",
-            f"sm answer {request.name} {numbers[0].strip()}",
+            Hint(Use(ANSWER, request.name, numbers[0].strip())),
         )
     for number in numbers:
         if not 1 <= int(number) <= len(question.options):
             raise UsageError(
                 f"request {request.name} has no option {number.strip()}, only 1 to {len(question.options)}",
-                f"show the options: sm requests {request.name}; a free answer must contain a word",
+                Hint(
+                    "show the options: ",
+                    Use(LIST_REQUESTS, request.name),
+                    "; a free answer must contain a word",
+                ),
             )
 
 

@@ -24,6 +24,8 @@ from sm.core.text import folded
 from sm.core.timestamps import epoch_s, later
 from sm.core.wording import sender_label
 from sm.errors import IllegalState, LimitReached, NotFound, StorageFull, UsageError
+from sm.operations.hints import Hint, Use
+from sm.operations.requests import LIST_REQUESTS, SEE_REQUESTS
 from sm.providers.readers import Dialog, HookReader, ToolEnd
 from sm.requests.auto_answers import real_directory, rule_decision
 from sm.requests.confirmations import Confirmations, answered_by_caller, name_of
@@ -167,7 +169,8 @@ class Dialogs:
             )
         if len(open_of(tx.mail.open.requests, session.id, list(RequestKind))) >= OPEN_MAX:
             raise LimitReached(
-                f"session {short_label(session)} already has {OPEN_MAX} open requests", "sm requests"
+                f"session {short_label(session)} already has {OPEN_MAX} open requests",
+                Hint(Use(LIST_REQUESTS)),
             )
         expires_at = later(tx.now, EXPIRES_S)
         return await open_request(tx, self._manager.notices, session, asked, tx.now, expires_at, decided)
@@ -226,7 +229,8 @@ class Dialogs:
             request = _own_request(await tx.mail.request_of_hook(key), session_id)
             if request is None:
                 raise NotFound(
-                    "no such request: this hook did not open a request", "list requests: sm requests"
+                    "no such request: this hook did not open a request",
+                    SEE_REQUESTS,
                 )
             if request.has_proposed_answer:
                 request = await finish_with_proposed_answer(tx, request, tx.now, confirmed=False)
@@ -427,7 +431,8 @@ class Dialogs:
 def _own_request(request: Request | None, session_id: str) -> Request | None:
     if request is not None and request.session_id != session_id:
         raise NotFound(
-            "no such request: the Idempotency-Key belongs to another session", "list requests: sm requests"
+            "no such request: the Idempotency-Key belongs to another session",
+            SEE_REQUESTS,
         )
     return request
 

@@ -15,6 +15,8 @@ from sm.core.wording import waits_for
 from sm.errors import IllegalState, UsageError
 from sm.messaging.messages import BATCH_MAX, Messages, RenderedMessage
 from sm.messaging.timers import MailTimers
+from sm.operations.hints import Hint, Use
+from sm.operations.kernel import SHOW_STATUS
 from sm.requests.answers import Requests
 from sm.sessions.manager import Manager
 from sm.sessions.waits import WaitingSessions, WaitKind
@@ -350,5 +352,5 @@ def _no_live_child(children: Sequence[Session]) -> IllegalState:
     listed = ", ".join(f"{s.display_name} ({s.status})" for s in reversed(newest))
     return IllegalState(
         f"all children have ended: {listed}{', and more' if len(children) > len(newest) else ''}",
-        f"see the result: sm status {newest[-1].display_name}",
+        Hint("see the result: ", Use(SHOW_STATUS, newest[-1].display_name)),
     )

@@ -13,6 +13,8 @@ from sm.errors import IllegalState, NoServer, NoTerminal, NotFound, UsageError
 from sm.linux import processes
 from sm.linux.files import read_or_empty
 from sm.linux.process_limits import soft_limits
+from sm.operations.hints import Hint, Use
+from sm.operations.kernel import SEE_SESSIONS, SHOW_STATUS, SPAWN
 from sm.policy.access import Action
 from sm.providers.base import Provider
 from sm.sessions.manager import Manager, SessionResult
@@ -112,7 +114,7 @@ class Adoptions:
         if known is not None and known.exit is None:
             raise IllegalState(
                 f"pane {pane.pane_id} is already session {short_label(known)}",
-                f"sm status {name_to_type(known)}",
+                Hint(Use(SHOW_STATUS, name_to_type(known))),
             )
         return pane
 
@@ -132,7 +134,7 @@ class Adoptions:
         if not top:
             raise IllegalState(
                 f"no agent runs in pane {pane.pane_id}",
-                "start the agent in the pane first, or a new one: sm spawn AGENT_TYPE",
+                Hint("start the agent in the pane first, or a new one: ", Use(SPAWN, "AGENT_TYPE")),
             )
         pids = ", ".join(str(process.pid) for process, _ in top)
         raise IllegalState(
@@ -168,5 +170,5 @@ def _refuse_an_adopted(
     if has_session or adopted in starts:
         raise IllegalState(
             f"process {process.pid} in pane {pane.pane_id} already belongs to a session",
-            "list sessions: sm all",
+            SEE_SESSIONS,
         )

@@ -12,6 +12,8 @@ from sm.core.models import Caller, RequestKey, Session, ancestors
 from sm.core.names import friendly_name
 from sm.core.states import NoticeKind, TrustLevel
 from sm.errors import IllegalState, NameTaken, NotPermitted, UsageError
+from sm.operations.hints import Hint, Use
+from sm.operations.kernel import KILL
 from sm.policy.access import Action, is_unrestricted
 from sm.sessions.keepers import PlaceUse, RemovedSession, SessionKeeper
 from sm.sessions.manager import Manager, describe
@@ -54,7 +56,7 @@ class Records:
             if archived and is_live(now.status):
                 raise IllegalState(
                     f"session {short_label(now)} is {now.status}: only ended sessions can be archived",
-                    f"sm kill {name_to_type(now)}",
+                    Hint(Use(KILL, name_to_type(now))),
                 )
             after = await set_archived(tx, now, archived=archived)
             tx.remember(session.id)
@@ -75,7 +77,7 @@ class Records:
             if now.exit is None:
                 raise IllegalState(
                     f"session {short_label(now)} is {now.status} and its process still runs: it cannot be removed",
-                    f"sm kill {name_to_type(now)}",
+                    Hint(Use(KILL, name_to_type(now))),
                 )
             for part in tx.parts:
                 part.check_removal(now)

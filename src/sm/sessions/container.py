@@ -18,6 +18,7 @@ from sm.core.text import folded
 from sm.equipment.grants import Grants
 from sm.errors import InvalidPath, ProgramMissing
 from sm.linux.file_threads import FileThreads
+from sm.operations.hints import Argument, Hint
 from sm.paths import INSIDE_SCRATCH, is_within
 from sm.policy.mounts import system_refusal
 from sm.sandboxes.images import missing_program_hint
@@ -31,7 +32,7 @@ ImageVersion = Callable[[Workspace | None, str], str | None]
 
 _LOCAL_NAMES = ("localhost", "ip6-localhost", "0.0.0.0", "::", "::1")
 _NAME_SHOWN = 64
-_CREATE = "sm workspace create NAME --working-dir"
+_CREATE = Hint("sm workspace create NAME ", Argument("working_dir", "PATH"))
 
 
 def scratch_of(session_id: str) -> str:
@@ -84,8 +85,8 @@ def _visible_hint(settings: SandboxSection, workspace: Workspace | None) -> str:
     if workspace is not None:
         return f"use a directory in {workspace.directory}, or one of sandbox.mounts"
     if settings.vault is not None:
-        return f"use a directory in {settings.vault}, or create a workspace: {_CREATE} PATH"
-    return f"create a workspace for the directory: {_CREATE} PATH"
+        return Hint(f"use a directory in {settings.vault}, or create a workspace: ", _CREATE)
+    return Hint("create a workspace for the directory: ", _CREATE)
 
 
 def _unseen_warning(directory: str) -> str:
@@ -94,7 +95,7 @@ def _unseen_warning(directory: str) -> str:
     is_project = not (system_refusal(directory) or is_within(home, directory))
     return (
         f"the agent does not see {folded(directory, 400)}: without a workspace, its container has no project "
-        f"({_CREATE} {shlex.quote(directory) if is_project else 'PATH'})"
+        f"(sm workspace create NAME --working-dir {shlex.quote(directory) if is_project else 'PATH'})"
     )
 
 

@@ -12,6 +12,8 @@ from sm.core.labels import short_label
 from sm.core.models import Launch, Session
 from sm.errors import IllegalState, StorageFull
 from sm.linux.placed_files import PlacedFile
+from sm.operations.hints import Hint, Use
+from sm.operations.kernel import SPAWN
 from sm.providers.base import Provider
 from sm.providers.readers import TranscriptReader
 from sm.sandboxes.home import ContainerHome, HomeOf
@@ -55,7 +57,7 @@ class ConversationFiles:
             verb = "copied" if copied else "resumed"
             raise IllegalState(
                 f"the conversation of session {short_label(session)} cannot be {verb}: {found.refusal}",
-                "start a new session: sm spawn AGENT_TYPE",
+                Hint("start a new session: ", Use(SPAWN, "AGENT_TYPE")),
             )
         return found
 

@@ -7,6 +7,8 @@ from sm.core.labels import short_label
 from sm.core.models import Launch, Session
 from sm.errors import IllegalState
 from sm.linux.file_threads import FileThreads
+from sm.operations.hints import Hint, Use
+from sm.operations.kernel import SPAWN
 from sm.providers.base import Provider
 from sm.providers.readers import Readers
 from sm.sandboxes.home import ContainerHome
@@ -43,7 +45,7 @@ async def source_of(
     if session.conversation is None:
         raise IllegalState(
             f"session {short_label(session)} has no conversation to resume",
-            "start a new session: sm spawn AGENT_TYPE",
+            Hint("start a new session: ", Use(SPAWN, "AGENT_TYPE")),
         )
     fork, readers = provider.fork_in(launch.argv), provider.readers
     if fork is not None and fork.copy == session.conversation:

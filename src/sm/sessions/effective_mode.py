@@ -9,6 +9,8 @@ from sm.core.models import Caller, Session, Workspace
 from sm.core.sightings import Sighting
 from sm.core.states import CallerKind, TrustLevel
 from sm.errors import FallbackOver, NotPermitted, SandboxUnavailable, UsageError
+from sm.operations.hints import Hint, Use
+from sm.operations.kernel import RESTORE, SPAWN
 from sm.policy.fallback import may_fall_back
 from sm.policy.trust import child_trust, limited_trust, normalize_trust_level
 from sm.sandboxes.base import Sandbox
@@ -96,7 +98,12 @@ class TrustDecisions:
         if not session.fell_back:
             return ()
         name = name_to_type(session)
-        hint = f"to go on without a sandbox: sm restore {name} --trust direct; to begin anew in one: sm spawn"
+        hint = Hint(
+            "to go on without a sandbox: ",
+            Use(RESTORE, name, "--trust", "direct"),
+            "; to begin anew in one: ",
+            Use(SPAWN),
+        )
         try:
             await self._sandbox.require_available(workspace)
         except SandboxUnavailable as error:
@@ -112,7 +119,7 @@ class TrustDecisions:
 
 
 def _or(hint: str | None, other: str) -> str:
-    return other if hint is None else f"{hint}; {other}"
+    return other if hint is None else Hint(hint, "; ", other)
 
 
 def _warning(error: SandboxUnavailable) -> str:

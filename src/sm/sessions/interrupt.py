@@ -15,6 +15,8 @@ from sm.core.text import folded
 from sm.errors import ExternalError, IllegalState, WaitTimeout
 from sm.linux.jobs import RESUMABLE, InputLoss, NoInput, input_loss
 from sm.linux.processes import command_line
+from sm.operations.hints import Hint, Use
+from sm.operations.kernel import INTERRUPT, KILL, RESUME, SHOW_STATUS
 from sm.policy.access import Action
 from sm.providers.base import Provider
 from sm.sessions.manager import Manager
@@ -60,7 +62,7 @@ class Interrupts:
             name = name_to_type(session)
             raise IllegalState(
                 f"session {short_label(session)} cannot be interrupted during its start: {session.status_reason}",
-                f"answer the dialog: sm attach {name}; or end the session: sm kill {name}",
+                Hint(f"answer the dialog: sm attach {name}; or end the session: ", Use(KILL, name)),
             )
         suspended = await _is_suspended(session, self._manager.provider(session))
 
@@ -76,7 +78,7 @@ class Interrupts:
         ):
             raise WaitTimeout(
                 f"the terminal of session {short_label(session)} does not respond; the interrupt is still pending",
-                f"sm status {name_to_type(session)}",
+                Hint(Use(SHOW_STATUS, name_to_type(session))),
             )
         if any(effect.id == effect_id for effect in await self._store.effects_in("dead")):
             raise ExternalError(
@@ -122,7 +124,7 @@ def explain_input_loss(name: str, loss: InputLoss) -> tuple[str, str]:
         case NoInput.BACKGROUND_JOB:
             return loss.kind, f"type fg in its terminal: sm attach {name}"
         case _:
-            return loss.kind, f"continue it: sm interrupt {name}"
+            return loss.kind, Hint("continue it: ", Use(INTERRUPT, name))
 
 
 async def _is_suspended(session: Session, provider: Provider) -> bool:
@@ -159,11 +161,11 @@ def _check_interruptible(session: Session, *, has_turns: bool) -> None:
         )
     if session.paused is not None and (held := held_words(session.paused.held)):
         raise IllegalState(
-            f"session {short_label(session)} is paused: {held}", f"sm resume {name_to_type(session)}"
+            f"session {short_label(session)} is paused: {held}", Hint(Use(RESUME, name_to_type(session)))
         )
     if session.process is None:
         raise IllegalState(
-            f"session {short_label(session)} is still starting", f"sm status {name_to_type(session)}"
+            f"session {short_label(session)} is still starting", Hint(Use(SHOW_STATUS, name_to_type(session)))
         )
     if has_turns and session.status not in INTERRUPTIBLE:
         raise IllegalState(

@@ -10,6 +10,8 @@ from sm.core.lifecycle import is_live
 from sm.core.models import OPERATOR, Caller, RequestKey, Session
 from sm.errors import ExternalError, IllegalState
 from sm.linux.processes import is_alive
+from sm.operations.hints import Hint, Use
+from sm.operations.kernel import KILL, SHOW_STATUS
 from sm.policy.access import Action
 from sm.sessions.leftovers import Leftover, Leftovers, listed
 from sm.sessions.manager import Manager
@@ -90,11 +92,11 @@ class Kills:
                     # The process may be gone: only tmux knows how it ended.
                     raise ExternalError(
                         f"it is not known whether session {names} has ended, because tmux does not respond: {trouble}",
-                        f"sm status {name_to_type(left[0])}",
+                        Hint(Use(SHOW_STATUS, name_to_type(left[0]))),
                     )
                 raise ExternalError(
                     f"session {names} did not end within {_KILLED_WITHIN_S:g} s",
-                    f"sm kill --force {' '.join(map(name_to_type, left))}",
+                    Hint(Use(KILL, "--force", *map(name_to_type, left))),
                 )
             if left_behind := await self._leftovers.of([victim.id for victim in victims]):
                 raise _not_all_ended(victims, left_behind)

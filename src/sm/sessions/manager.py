@@ -12,6 +12,10 @@ from sm.core.states import CallerKind, EventType, NoticeKind
 from sm.core.usage import Usage
 from sm.core.wording import subject
 from sm.errors import InternalError, NotFound, NotPermitted, SmError
+from sm.operations.hints import Hint, Use
+from sm.operations.kernel import COMPLETE, NOTE, SEE_SESSIONS, SHOW_STATUS
+from sm.operations.messages import SEND
+from sm.operations.requests import ASK
 from sm.policy.access import Action, Principal, Relation, may, may_at_all
 from sm.policy.retries import RetryLimits
 from sm.providers.base import Provider
@@ -28,13 +32,13 @@ from sm.store.audit import ALLOWED, REFUSED, Record
 from sm.store.sums import RemovedSums
 
 _HINT_FOR_ITSELF: Mapping[Action, str] = {
-    Action.SEND: "to remember something: sm note TEXT",
-    Action.KILL: "to end your work: sm complete RESULT",
-    Action.READ: "to see your own progress: sm status me",
+    Action.SEND: Hint("to remember something: ", Use(NOTE, "TEXT")),
+    Action.KILL: Hint("to end your work: ", Use(COMPLETE, "RESULT")),
+    Action.READ: Hint("to see your own progress: ", Use(SHOW_STATUS, "me")),
     Action.ANSWER: "your parent or the operator answers them",
 }
 """Actions that a session may not do to itself, each with what it does instead."""
-_TO_OPERATOR = "sm send operator TEXT; to ask the operator: sm ask QUESTION"
+_TO_OPERATOR = Hint(Use(SEND, "operator", "TEXT"), "; to ask the operator: ", Use(ASK, "QUESTION"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +119,7 @@ class Manager:
             if not isinstance(principal, Session):
                 raise NotFound(
                     f"`me` means the calling session, but you are {describe(principal)}",
-                    "list sessions: sm all",
+                    SEE_SESSIONS,
                 )
             target = principal
         elif word == "parent" and isinstance(principal, Session):
@@ -319,7 +323,7 @@ def _related(relation: Relation) -> str | None:
 
 
 def _ask_hint(caller: Caller) -> str | None:
-    return None if caller.session_id is None else "ask for permission: sm ask QUESTION"
+    return None if caller.session_id is None else Hint("ask for permission: ", Use(ASK, "QUESTION"))
 
 
 def _is_routine(relation: Relation, action: Action) -> bool:

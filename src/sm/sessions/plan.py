@@ -32,6 +32,8 @@ from sm.equipment.agreements import Agreements
 from sm.equipment.grants import Granter, Grants
 from sm.errors import IllegalState, NotPermitted, SetupRequired, UsageError
 from sm.linux.file_threads import FileThreads
+from sm.operations.hints import Argument, Hint, Use
+from sm.operations.kernel import SPAWN
 from sm.paths import InstancePaths
 from sm.policy.access import Action, is_unrestricted, may_at_all, paired_user
 from sm.policy.modes import ModeChoice, choose_mode, parse_mode
@@ -249,7 +251,7 @@ class SpawnPlanner:
             except SetupRequired as error:  # a login needs the program too
                 await require_program(session, workspace, launch.argv[0], self._has_program)
                 if caller.kind is not CallerKind.OPERATOR:
-                    error.hint = f"ask the operator: {error.hint}"
+                    error.hint = Hint("ask the operator: ", error.hint or "")
                 raise
         for addition in additions:
             session = await addition.complete(session, provider, launch, self._home_of(session))
@@ -284,7 +286,10 @@ class SpawnPlanner:
         if place is not None and place.deleted_at is not None:
             raise IllegalState(
                 f"workspace {place.slug} is deleted: no session can start in it",
-                f"recreate the workspace: sm workspace create {place.slug} --working-dir PATH",
+                Hint(
+                    f"recreate the workspace: sm workspace create {place.slug} ",
+                    Argument("working_dir", "PATH"),
+                ),
             )
         told = await self._require_place(session, place, is_decided=is_decided)
         launch, token = await self._store.launch(session.id), secrets.token_hex(32)
@@ -704,7 +709,9 @@ def _check_command(caller: Caller, request: SpawnRequest) -> None:
             "omit --as-command: the agent gets the prompt as a text",
         )
     if request.prompt is None:
-        raise UsageError("--as-command needs a prompt", "sm spawn AGENT_TYPE /COMMAND --as-command")
+        raise UsageError(
+            "--as-command needs a prompt", Hint(Use(SPAWN, "AGENT_TYPE", "/COMMAND", "--as-command"))
+        )
 
 
 def _missing_type_warnings(session: Session, types: Catalog) -> tuple[str, ...]:

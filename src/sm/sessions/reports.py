@@ -17,6 +17,8 @@ from sm.core.usage import FollowUpKind
 from sm.core.warnings import Sign, WarningKind
 from sm.core.wording import REMINDERS, subject
 from sm.errors import IllegalState, IllegalTransition, InvalidText, UsageError
+from sm.operations.hints import Hint, Use
+from sm.operations.requests import LIST_REQUESTS
 from sm.policy.access import Action
 from sm.policy.completion import CompletionRules, needs_approval
 from sm.sessions.manager import Manager, SessionResult
@@ -157,7 +159,7 @@ class Reports:
         if open_of(tx.mail.open.requests, session.id, [RequestKind.COMPLETION]):
             raise IllegalState(
                 f"session {short_label(session)} has already proposed its completion",
-                "list open requests: sm requests",
+                Hint("list open requests: ", Use(LIST_REQUESTS)),
             )
         words = text or "done"
         await tx.event(

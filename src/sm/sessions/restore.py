@@ -27,6 +27,9 @@ from sm.errors import (
     WaitTimeout,
 )
 from sm.linux import processes
+from sm.operations.hints import Hint, Use
+from sm.operations.kernel import KILL, READ_OUTPUT, RESUME, SEE_SESSIONS, SPAWN
+from sm.operations.messages import SEND
 from sm.policy.access import Action
 from sm.policy.trust import normalize_trust_level
 from sm.sandboxes.base import Sandbox
@@ -147,7 +150,7 @@ class Restorer:
         if level is not TrustLevel.DIRECT or not session.fell_back:
             raise UsageError(
                 f"session {short_label(session)} runs {session.effective_mode}: a restore does not move it",
-                f"start another one: sm spawn {session.agent_type} --trust {level}",
+                Hint("start another one: ", Use(SPAWN, session.agent_type, "--trust", level)),
             )
         if caller.kind is not CallerKind.OPERATOR:
             raise NotPermitted(
@@ -251,7 +254,7 @@ class Restorer:
             await self._manager.acknowledge_endings(caller, [session_id])
         raise AgentStartFailed(
             f"the agent of session {short_label(session)} ended at its start: {now().status_reason}",
-            f"read its last output: sm output {name_to_type(session)}",
+            Hint("read its last output: ", Use(READ_OUTPUT, name_to_type(session))),
         )
 
     async def _begin_restart(
@@ -275,7 +278,7 @@ class Restorer:
             check_not_paused(starter)
         session = self._store.sessions.get(session_id)
         if session is None:
-            raise NotFound(f"no such session: {session_id}", "list sessions: sm all")
+            raise NotFound(f"no such session: {session_id}", SEE_SESSIONS)
         _check(session)
         await self._wait_for_kill(session)
         pane = panes.get(session_id)
@@ -336,7 +339,7 @@ class Restorer:
         others = (s for s in tx.unfinished_sessions() if s.id != session_id and is_live(s.status))
         name = session.friendly_name
         if name is not None and any(s.friendly_name == name for s in others):
-            raise NameTaken(f"name {name} is already used by a live session", f"sm kill {name}")
+            raise NameTaken(f"name {name} is already used by a live session", Hint(Use(KILL, name)))
         check_may_start(tx, session)
         self._manager.quota.check_restore(tx, caller, session)
         return session
@@ -446,11 +449,13 @@ def _refuse(session: Session) -> None:
         name = name_to_type(session)
         raise IllegalState(
             f"session {short_label(session)} has ended ({session.status}), but its process still runs",
-            f"send more work: sm send {name} TEXT; or end the process: sm kill {name}",
+            Hint("send more work: ", Use(SEND, name, "TEXT"), "; or end the process: ", Use(KILL, name)),
         )
     raise IllegalState(
         f"session {short_label(session)} is {session.status}: only ended sessions can be restored",
-        f"sm {'attach' if session.paused is None else 'resume'} {name_to_type(session)}",
+        f"sm attach {name_to_type(session)}"
+        if session.paused is None
+        else Hint(Use(RESUME, name_to_type(session))),
     )
 
 

@@ -13,6 +13,8 @@ from sm.core.programs import agent_programs, login_commands
 from sm.core.states import TrustLevel
 from sm.errors import IllegalState, NotFound, SandboxUnavailable, SmError, UsageError
 from sm.linux.cgroups import CgroupUsage, cgroup_of
+from sm.operations.hints import Hint, Use
+from sm.operations.kernel import KILL
 from sm.paths import INSIDE_CA_FILE, INSIDE_HOME, InstancePaths
 from sm.policy.access import Action
 from sm.sandboxes.containers import Container, ContainerEventKind, ContainerRecord
@@ -257,7 +259,8 @@ class Sandboxing:
         if sessions and not force:
             ids = " ".join(session.id for session in sessions)
             raise IllegalState(
-                f"sessions run in the container of {_owner(key)}: {ids}", f"sm kill {ids}, or add --force"
+                f"sessions run in the container of {_owner(key)}: {ids}",
+                Hint(Use(KILL, ids), ", or add --force"),
             )
         for session in sessions:
             await self._kills.kill(caller, session.id, None, force=True, tree=False)

@@ -32,6 +32,8 @@ from sm.errors import (
     SmError,
     WaitTimeout,
 )
+from sm.operations.hints import Argument, Hint, Use
+from sm.operations.kernel import SHOW_STATUS, WHY
 from sm.policy.access import Action, paired_user
 from sm.sandboxes.base import Sandbox
 from sm.sessions.manager import Manager, SessionResult
@@ -180,7 +182,10 @@ class Spawner:
         if place is not None and place.deleted_at is not None:
             raise IllegalState(
                 f"workspace {place.slug} is deleted: no session can start in it",
-                f"recreate the workspace: sm workspace create {place.slug} --working-dir PATH",
+                Hint(
+                    f"recreate the workspace: sm workspace create {place.slug} ",
+                    Argument("working_dir", "PATH"),
+                ),
             )
         name, others = session.friendly_name, tx.unfinished_sessions()
         if name is not None and any(is_live(s.status) and s.friendly_name == name for s in others):
@@ -231,7 +236,7 @@ class Spawner:
             session = self._store.sessions[session_id]
             raise WaitTimeout(
                 f"session {short_label(session)} is still starting after {wait_s:g} s; the start continues",
-                f"sm status {name_to_type(session)}",
+                Hint(Use(SHOW_STATUS, name_to_type(session))),
             )
         session = self._store.sessions[session_id]
         error = self._start_errors.pop(session_id, None)
@@ -249,7 +254,7 @@ class Spawner:
             session = sessions[session_id]
             raise WaitTimeout(
                 f"session {short_label(session)} is not ready after {wait_s:g} s; the start continues",
-                f"sm why {name_to_type(session)}",
+                Hint(Use(WHY, name_to_type(session))),
             )
         session = sessions[session_id]
         stuck = session.status is Status.WAITING_INPUT and session.status_source == Source.SCREEN

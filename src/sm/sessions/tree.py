@@ -9,6 +9,7 @@ from sm.core.reference import session_word
 from sm.core.session_index import PREFIX_MIN, SessionIndex, short_name
 from sm.core.text import folded
 from sm.errors import NotFound
+from sm.operations.kernel import SEE_SESSIONS
 from sm.policy.access import Principal, Relation, relation, visible
 
 _WORD_MAX = 200
@@ -81,7 +82,10 @@ class SessionTree:
 
     def _find(self, principal: Principal, reference: str, word: str) -> Session:
         if len(word) > _WORD_MAX:
-            raise NotFound(f"no such session: {folded(reference[:_WORD_MAX], 80)}", "list sessions: sm all")
+            raise NotFound(
+                f"no such session: {folded(reference[:_WORD_MAX], 80)}",
+                SEE_SESSIONS,
+            )
         by_id = self._sessions.get(word)
         if by_id is not None and visible(principal, by_id):
             return by_id
@@ -111,7 +115,7 @@ class SessionTree:
         near = get_close_matches(word, names, n=1)
         raise NotFound(
             f"no such session: {folded(reference, 80)}",
-            f"did you mean {near[0]}?" if near else "list sessions: sm all",
+            f"did you mean {near[0]}?" if near else SEE_SESSIONS,
         )
 
 

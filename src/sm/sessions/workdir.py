@@ -10,11 +10,12 @@ from sm.core.states import TrustLevel
 from sm.core.text import folded, validate_text
 from sm.errors import InvalidPath, NotFound, UsageError
 from sm.linux.file_threads import FileThreads
+from sm.operations.hints import Argument, Hint
 from sm.paths import is_within
 from sm.policy.access import spawn_workspace
 from sm.store import Store
 
-_ADD_PATH = "add --working-dir PATH"
+_ADD_PATH = Hint("add ", Argument("working_dir", "PATH"))
 _PATH_MAX = 4096
 
 

@@ -15,6 +15,8 @@ from sm.core.states import Mode, TrustLevel
 from sm.core.text import folded, validate_text
 from sm.equipment.project_items import ProjectItems, ProjectListing
 from sm.errors import ExternalError, IllegalState, InvalidPath, NameTaken, UsageError
+from sm.operations.hints import Argument, Hint, Use
+from sm.operations.kernel import KILL
 from sm.policy.access import Action, visible, visible_workspace
 from sm.policy.modes import parse_mode
 from sm.policy.trust import normalize_trust_level
@@ -82,7 +84,9 @@ class Workspaces:
         if slug == _RESERVED_SLUG:
             raise UsageError(f"a workspace cannot be named {slug}", "choose another name")
         if given.get("working_dir") is None:
-            raise UsageError(f"no directory given for workspace {slug}", "add --working-dir PATH")
+            raise UsageError(
+                f"no directory given for workspace {slug}", Hint("add ", Argument("working_dir", "PATH"))
+            )
         given = await _resolved(given)
         created = _changed(Workspace(slug, "", self._manager.now()), given)
         async with self._store.transaction(caller, key) as tx:
@@ -140,7 +144,7 @@ class Workspaces:
             if living:
                 raise IllegalState(
                     f"workspace {slug} has {len(living)} sessions whose processes still run",
-                    f"sm kill {' '.join(living[:5])}",
+                    Hint(Use(KILL, *living[:5])),
                 )
             after = replace(now, deleted_at=tx.now)
             tx.put_workspace(after)
@@ -226,7 +230,10 @@ def _refuse_deleted(workspace: Workspace) -> None:
     if workspace.deleted_at is not None:
         raise IllegalState(
             f"workspace {workspace.slug} is deleted",
-            f"recreate the workspace: sm workspace create {workspace.slug} --working-dir PATH",
+            Hint(
+                f"recreate the workspace: sm workspace create {workspace.slug} ",
+                Argument("working_dir", "PATH"),
+            ),
         )
 
 

@@ -9,6 +9,8 @@ from sm.core.models import Session
 from sm.core.pauses import PauseOrder
 from sm.core.text import folded
 from sm.errors import IllegalState
+from sm.operations.hints import Hint, Use
+from sm.operations.kernel import RESUME
 from sm.store import Transaction
 
 
@@ -31,7 +33,7 @@ def check_not_paused(session: Session) -> None:
     if session.paused is not None:
         raise IllegalState(
             f"session {short_label(session)} is paused ({folded(session.paused.reason)}): it cannot start agents",
-            f"sm resume {name_to_type(session)}",
+            Hint(Use(RESUME, name_to_type(session))),
         )
 
 

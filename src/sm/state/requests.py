@@ -19,6 +19,8 @@ from sm.core.wording import (
     request_opened_event,
 )
 from sm.errors import IllegalState
+from sm.operations.hints import Hint, Use
+from sm.operations.requests import LIST_REQUESTS
 from sm.state.messages import send
 from sm.state.notices import Notices, request_occasions, withdraw
 from sm.store import Transaction
@@ -246,4 +248,4 @@ def too_late(request: Request) -> IllegalState:
             message = f"request {name} expired at {request.state_at}"
         case _:
             message = f"request {name} was {request.state} at {request.state_at}: {request.reason or '-'}"
-    return IllegalState(message, f"show the outcome: sm requests {name}")
+    return IllegalState(message, Hint("show the outcome: ", Use(LIST_REQUESTS, name)))

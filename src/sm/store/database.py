@@ -26,6 +26,7 @@ from sm.core.states import EventType
 from sm.core.timeline import STATUS_EVENTS, StatusEvent
 from sm.core.timestamps import iso, later
 from sm.errors import InternalError, NotFound, SmError, StorageFull
+from sm.operations.kernel import SEE_SESSIONS
 from sm.store.backup import write_backup
 from sm.store.batch import Changes, WriteTurn
 from sm.store.change_signal import ChangeSignal
@@ -523,7 +524,7 @@ class Store:
     async def launch(self, session_id: str) -> Launch:
         rows = await self.read("SELECT launch FROM sessions WHERE id = ? AND removed = 0", (session_id,))
         if not rows:
-            raise NotFound(f"no such session: {session_id}", "list sessions: sm all")
+            raise NotFound(f"no such session: {session_id}", SEE_SESSIONS)
         return launch_from_json(rows[0][0])
 
     async def shell_limits(self) -> dict[str, int]:

@@ -9,6 +9,7 @@ from sm.core.messages import Message, Notice
 from sm.core.requests import Request
 from sm.core.states import MessageState
 from sm.errors import NotFound
+from sm.operations.requests import SEE_REQUESTS
 from sm.store.connection import Read
 from sm.store.open_work import Open
 from sm.store.part import PartWrites, TablePart
@@ -45,7 +46,7 @@ class MailLookup:
 
     async def request(self, request_id: int) -> Request:
         """Raises NotFound."""
-        missing = NotFound(f"no such request: r{request_id}", "list requests: sm requests")
+        missing = NotFound(f"no such request: r{request_id}", SEE_REQUESTS)
         return await self._find(REQUESTS, self.open.requests, request_id, missing)
 
     async def told_occasions(

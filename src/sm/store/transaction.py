@@ -20,6 +20,7 @@ from sm.core.statuses import Status
 from sm.core.warnings import Sign, WarningKind
 from sm.core.work_time import track_work
 from sm.errors import IllegalState, InternalError, NotFound
+from sm.operations.kernel import SEE_SESSIONS
 from sm.store.idempotency import IdempotencyKey
 from sm.store.messages import MailWrites
 from sm.store.open_work import Open
@@ -180,7 +181,7 @@ class Transaction(StoreWriter):
         """Raises NotFound."""
         session = self.find(session_id)
         if session is None:
-            raise NotFound(f"no such session: {session_id}", "list sessions: sm all")
+            raise NotFound(f"no such session: {session_id}", SEE_SESSIONS)
         return session
 
     def find(self, session_id: str | None) -> Session | None:

@@ -31,9 +31,8 @@ from sm.telegram.cards import draw, result
 from sm.telegram.command_call import CommandCall
 from sm.telegram.commands import COMMANDS, send_text, unknown_command
 from sm.telegram.forum import Forum
-from sm.telegram.hints import refusal
 from sm.telegram.presses import BUTTONS
-from sm.telegram.replies import BotReply, NewButton, Place, Redrawn, redraw, render
+from sm.telegram.replies import BotReply, NewButton, Place, Redrawn, redraw, refusal, render
 from sm.telegram.updates import IncomingUpdate, UpdateKind
 
 log = logging.getLogger(__name__)

@@ -8,6 +8,8 @@ from typing import Any
 from sm.core.telegram import BotMethod, CardDraft, Need, NewCall, TelegramButton, nonce_digest
 from sm.core.telegram_text import cut, escaped, pages, preformatted
 from sm.core.timestamps import later
+from sm.errors import SmError
+from sm.operations.hints import Use, parts_of
 
 PAGE_MAX = 3800
 """UTF-16 code units of one message, with room for markup and marks."""
@@ -144,3 +146,13 @@ def render(reply: BotReply, place: Place, user_id: int, now: str, need: Need = N
             message.buttons.extend(buttons)
         message.calls.append(NewCall(place.chat_id, BotMethod.SEND_MESSAGE, parameters, need, about=about))
     return message
+
+
+def refusal(error: SmError) -> str:
+    """The words of `sm` for a refusal, with a hint for the chat."""
+    return error.message if error.hint is None else f"{error.message}\nhint: {in_chat(error.hint)}"
+
+
+def in_chat(hint: str) -> str:
+    """`list requests: /requests` for `list requests: sm requests`."""
+    return "".join(part.in_chat() if isinstance(part, Use) else str(part) for part in parts_of(hint))

@@ -23,6 +23,8 @@ from sm.core.timestamps import iso
 from sm.equipment.agent_types import AgentType, Catalog
 from sm.errors import NoTerminal
 from sm.monitor.evidence import Ledger
+from sm.operations.hints import Hint, Use
+from sm.operations.kernel import READ_OUTPUT, RESTORE
 from sm.policy.access import Action
 from sm.wire_types.agents import (
     ActionView,
@@ -144,7 +146,9 @@ async def attach(request: ApiRequest, query: SeenQuery) -> AttachView:
         name = name_to_type(session)
         raise NoTerminal(
             f"the terminal of session {short_label(session)} is closed, because the session has ended",
-            f"show its last output: sm output {name}; or start it again: sm restore {name}",
+            Hint(
+                "show its last output: ", Use(READ_OUTPUT, name), "; or start it again: ", Use(RESTORE, name)
+            ),
         ) from None
     return AttachView(session_id=session.id, argv=list(terminals.attach_command(session.terminal)))
 

@@ -90,7 +90,7 @@ class SpawnBudgets(SpawnPart):
         named = None if request is None else request.additions.get("budget")
         left = reads.left_above(session)
         if named is not None:
-            limits = parse_limits(named, "--budget")
+            limits = parse_limits(named)
             check_left(limits, left, "--budget")
             return SpawnBudget(reads, limits, named=True, soft_percent=settings.soft_percent)
         text = None if agent is None else agent.with_keys(AgentBudget).budget

@@ -14,7 +14,7 @@ from sm.capabilities.budgets.model import (
     left_of,
 )
 from sm.capabilities.budgets.rules import as_much_again, least_left, minutes_due_s
-from sm.capabilities.budgets.text.sentences import budget_reason, raise_hint
+from sm.capabilities.budgets.text.sentences import budget_reason
 from sm.core.labels import name_to_type, short_label
 from sm.core.lifecycle import is_live
 from sm.core.models import Session
@@ -24,6 +24,8 @@ from sm.core.states import RequestKind
 from sm.core.timers import Timer
 from sm.core.timestamps import later
 from sm.errors import IllegalState
+from sm.operations.hints import Hint, Use
+from sm.operations.requests import APPROVE
 from sm.store import Schema, Store, Transaction
 from sm.store.connection import Read
 from sm.store.part import Find, PartWrites, TablePart, WorkHold
@@ -242,22 +244,24 @@ class BudgetWrites(BudgetReads, PartWrites):
         request = self._request_of(hold)
         return IllegalState(
             f"{hold.reason}: no agent can start",
-            self._raise_hint(hold) if request is None else f"sm approve {request.name}",
+            self._raise_hint(hold) if request is None else Hint(Use(APPROVE, request.name)),
         )
 
     def resume_refusal(self, session: Session, hold: WorkHold) -> IllegalState:
         request = self._request_of(hold)
         return IllegalState(
             f"session {short_label(session)} is paused because a budget is spent: raise the budget to let it go on",
-            self._raise_hint(hold) if request is None else f"sm approve {request.name}",
+            self._raise_hint(hold) if request is None else Hint(Use(APPROVE, request.name)),
         )
 
     def _request_of(self, hold: WorkHold) -> Request | None:
         return self.open_request(self._known()[hold.subject])
 
     def _raise_hint(self, hold: WorkHold) -> str:
+        """Name the command that adds as much to the budget as it had."""
         budget = self._known()[hold.subject]
-        return raise_hint(self._find(budget.id), as_much_again(budget, self.spent_now(budget)))
+        owner, more = self._find(budget.id), as_much_again(budget, self.spent_now(budget))
+        return f"sm budget {DAILY if owner is None else name_to_type(owner)} --add {more}"
 
 
 class BudgetTable(TablePart[BudgetReads, BudgetWrites]):

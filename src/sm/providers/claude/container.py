@@ -8,6 +8,8 @@ import json
 from collections.abc import Mapping, Sequence
 
 from sm.errors import SetupRequired
+from sm.operations.hints import Hint, Use
+from sm.operations.kernel import SPAWN
 from sm.providers.claude.home import ClaudeHome
 from sm.providers.claude.readiness import (
     API_KEY,
@@ -55,8 +57,11 @@ def require_login(
     if not has_file and login_setting(settings or {}, environment) is None:
         raise SetupRequired(
             "claude has no login in its container",
-            f"{log_in}; or pass a key with sandbox.pass_env: [{API_KEY}] or claude.env in config.yaml; "
-            "if claude logs in some other way: sm spawn --skip-checks",
+            Hint(
+                f"{log_in}; or pass a key with sandbox.pass_env: [{API_KEY}] or claude.env in config.yaml; "
+                "if claude logs in some other way: ",
+                Use(SPAWN, "--skip-checks"),
+            ),
         )
 
 

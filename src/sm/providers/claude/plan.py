@@ -21,6 +21,8 @@ from sm.core.statuses import Status
 from sm.core.text import folded
 from sm.core.usage import Usage
 from sm.errors import IllegalState, UsageError
+from sm.operations.hints import Hint, Use
+from sm.operations.kernel import SPAWN
 from sm.providers.base import (
     AgentPlan,
     CapabilitySources,
@@ -232,7 +234,7 @@ class ClaudeProvider(Provider):
         if conversation_id(conversation) is None:
             raise IllegalState(
                 f"session {start.session.id} reported an invalid conversation id: {folded(conversation, 80)!r}",
-                "start a new session: sm spawn AGENT_TYPE",
+                Hint("start a new session: ", Use(SPAWN, "AGENT_TYPE")),
             )
         flags, warnings, permission = self._permitted(tuple(flags) or self._claude.default_command, start)
         argv = (*flags, *_model(flags, start.session.model), "--resume", conversation)

@@ -10,6 +10,8 @@ import shutil
 from collections.abc import Callable, Mapping, Sequence
 
 from sm.errors import BypassNotAccepted, DirectoryNotTrusted, ExternalError, ProgramMissing, SetupRequired
+from sm.operations.hints import Hint, Use
+from sm.operations.kernel import SPAWN
 from sm.providers.claude.home import ClaudeHome, read_object, trusted_by
 from sm.providers.claude.permissions import bypasses
 from sm.providers.claude.program_version import asks_per_repository
@@ -63,7 +65,8 @@ def require_ready(
     if bypasses(argv) and not given and not accepts_bypass(state, settings):
         raise BypassNotAccepted("claude has not been allowed to bypass permissions", "sm trust --bypass")
     if login_of(home, settings, environment) is None:
-        raise SetupRequired(NO_LOGIN, f"{LOG_IN}; if claude logs in some other way: sm spawn --skip-checks")
+        hint = Hint(f"{LOG_IN}; if claude logs in some other way: ", Use(SPAWN, "--skip-checks"))
+        raise SetupRequired(NO_LOGIN, hint)
 
 
 def require_installed(program: str, environment: Mapping[str, str]) -> None:

@@ -11,6 +11,7 @@ from sm.errors import SandboxUnavailable
 from sm.linux.files import stat_without_links
 from sm.linux.mount_points import mount_points
 from sm.linux.process_root import ProcessRoot
+from sm.operations.hints import Argument, Hint
 from sm.paths import (
     INSIDE_CLIENT,
     INSIDE_HOME,
@@ -99,7 +100,9 @@ def _of_workspace(workspace: Workspace, paths: InstancePaths, host: Host) -> Ite
     except OSError as error:
         raise SandboxUnavailable(f"{name} cannot be read: {workspace.directory}: {error.strerror}") from None
     host = replace(host, homes=tuple(dict.fromkeys((*host.homes, *homes_of(owner)))))
-    other = f"use another directory: sm workspace set {workspace.slug} --working-dir PATH"
+    other = Hint(
+        f"use another directory: sm workspace set {workspace.slug} ", Argument("working_dir", "PATH")
+    )
     directory = check_directory(MountPath(workspace.directory, name, other), paths, host)
     yield Mount(directory, directory, writable=True)
     if worktree := linked_worktree(directory):

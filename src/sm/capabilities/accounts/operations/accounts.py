@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sm.capabilities.accounts.model import Account, Park, ParkKind
+from sm.capabilities.accounts.operations import LIST
 from sm.capabilities.accounts.rules import paused_with
 from sm.capabilities.accounts.settings import QuotaSettings
 from sm.capabilities.accounts.state import (
@@ -25,6 +26,7 @@ from sm.core.timestamps import epoch_s, iso
 from sm.errors import NotFound
 from sm.kernel import OperationCall
 from sm.monitor import AgentListener
+from sm.operations.hints import Hint, Use
 from sm.policy.access import Action
 from sm.sessions.manager import Manager
 from sm.sessions.session_fields import StatusField
@@ -179,7 +181,7 @@ def _paused_with(tx: Transaction, name: str) -> list[Session]:
 
 def _require_known(account: Account | None, name: str) -> None:
     if account is None:
-        raise NotFound(f"no such account: {name}", "list accounts: sm accounts")
+        raise NotFound(f"no such account: {name}", Hint("list accounts: ", Use(LIST)))
 
 
 def _view(state: AccountState) -> AccountView:

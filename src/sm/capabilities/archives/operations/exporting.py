@@ -13,6 +13,8 @@ from sm.core.lifecycle import is_live
 from sm.core.models import Session
 from sm.errors import ExternalError, IllegalState, NotFound, NotPermitted
 from sm.kernel import OperationCall
+from sm.operations.hints import Hint, Use
+from sm.operations.kernel import SHOW_STATUS
 from sm.policy.access import Action
 from sm.sessions.manager import Manager
 from sm.store import Store
@@ -61,7 +63,7 @@ class Exporting:
             if self._is_due(session.id):
                 raise IllegalState(
                     f"session {short_label(session)} is not archived yet",
-                    "try again later: sm status shows problems",
+                    Hint("try again later: ", Use(SHOW_STATUS), " shows problems"),
                 )
             raise NotFound(
                 f"session {short_label(session)} has no archive",

@@ -1,41 +1,54 @@
 """Reads and checks the amounts that callers give. Raises the errors that they see."""
 
+from collections.abc import Callable
+
 from sm.capabilities.budgets.amounts import amount_text, floor_text
 from sm.capabilities.budgets.model import UNITS, Amounts, InvalidAmounts, parse_amounts, parse_change
-from sm.capabilities.budgets.operations import BudgetChange
+from sm.capabilities.budgets.operations import CHANGE, BudgetChange
 from sm.capabilities.budgets.rules import exceeds, plus
 from sm.core.text import folded
 from sm.errors import IllegalState, UsageError
+from sm.operations.hints import Argument, Hint, Use
 
-_EXAMPLE = "sm budget SESSION --set usd=5,tokens=2M,minutes=90"
+_EXAMPLE = Hint(Use(CHANGE, "SESSION", "--set", "usd=5,tokens=2M,minutes=90"))
 
 
-def parse_limits(text: str, option: str) -> Amounts:
+def parse_limits(text: str) -> Amounts:
     """Parse the limits of a spawn. Raises UsageError."""
     try:
         return parse_amounts(text)
     except InvalidAmounts as error:
         raise UsageError(
-            f"invalid value for {option}: {folded(str(error), 200)}", f"{option} usd=5,tokens=2M,minutes=90"
+            f"invalid value for --budget: {folded(str(error), 200)}",
+            Hint(Argument("budget", "usd=5,tokens=2M,minutes=90")),
         ) from None
 
 
+def at_most(limits: str) -> Hint:
+    """The hint for a spawn whose budget is too large."""
+    return Hint("use at most ", Argument("budget", limits))
+
+
 def check_left(
-    limits: Amounts, left: Amounts, option: str, command: str = "use at most --budget {}", before: float = 0
+    limits: Amounts,
+    left: Amounts,
+    option: str,
+    hint_of: Callable[[str], Hint] = at_most,
+    before: float = 0,
 ) -> None:
     """Raise UsageError if the limits exceed what is left above.
 
-    `command`: for the hint, with `{}` for the largest amount, from which `before` is subtracted.
+    `hint_of`: the hint for the largest amount, from which `before` is subtracted.
     """
     unit = exceeds(limits, left)
     if unit is not None:
         wanted, most = limits.get(unit) or 0, left.get(unit) or 0
         amount = floor_text(unit, most - before)
-        hint = f"raise the budget above first: sm budget SESSION --add {unit}=N"
+        hint = Hint("raise the budget above first: ", Use(CHANGE, "SESSION", "--add", f"{unit}=N"))
         raise UsageError(
             f"{option}: {unit}={amount_text(unit, wanted)} is more than is left in a budget above, "
             f"which has {unit}={floor_text(unit, most)} left",
-            hint if amount == "0" else command.format(f"{unit}={amount}"),
+            hint if amount == "0" else hint_of(f"{unit}={amount}"),
         )
 
 
@@ -44,9 +57,9 @@ def changed_limits(before: Amounts, wanted: BudgetChange, name: str) -> Amounts:
     if (wanted.set is None) == (wanted.add is None):
         raise UsageError("a change of a budget has either limits to set or amounts to add", _EXAMPLE)
     if wanted.add is not None:
-        more = amounts_of(wanted.add, "--add", f"sm budget {name} --add usd=2")
+        more = amounts_of(wanted.add, "--add", Hint(Use(CHANGE, name, "--add", "usd=2")))
         if not before:
-            raise IllegalState(f"session {name} has no budget", f"sm budget {name} --set {more}")
+            raise IllegalState(f"session {name} has no budget", Hint(Use(CHANGE, name, "--set", str(more))))
         return added(before, more, name)
     try:
         given, removed = parse_change(wanted.set or "")
@@ -68,7 +81,7 @@ def added(limits: Amounts, more: Amounts, name: str) -> Amounts:
             known = ", ".join(unit for unit, _ in limits.items())
             raise UsageError(
                 f"the budget has no limit of {unit} to add {amount_text(unit, amount)} to, only {known}",
-                f"set one: sm budget {name} --set {unit}={amount_text(unit, amount)}",
+                Hint("set one: ", Use(CHANGE, name, "--set", f"{unit}={amount_text(unit, amount)}")),
             )
     total = plus(limits, more)
     try:
@@ -78,7 +91,7 @@ def added(limits: Amounts, more: Amounts, name: str) -> Amounts:
     return total
 
 
-def amounts_of(text: str, where: str, hint: str) -> Amounts:
+def amounts_of(text: str, where: str, hint: Hint) -> Amounts:
     try:
         return parse_amounts(text)
     except InvalidAmounts as error:

@@ -1,6 +1,6 @@
 """Shows and changes budgets, and answers requests for more."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from sm.capabilities.budgets.amounts import amount_text
 from sm.capabilities.budgets.model import (
@@ -11,7 +11,7 @@ from sm.capabilities.budgets.model import (
     Spent,
     above,
 )
-from sm.capabilities.budgets.operations import BudgetChange
+from sm.capabilities.budgets.operations import CHANGE, CHANGE_DAY, BudgetChange
 from sm.capabilities.budgets.operations.amounts import added, amounts_of, changed_limits, check_left
 from sm.capabilities.budgets.rules import as_much_again, is_spent, only_lowers, still_spent
 from sm.capabilities.budgets.settings import BudgetSettings
@@ -27,6 +27,8 @@ from sm.core.models import Caller, Session, is_pausing
 from sm.core.requests import Answer, Request
 from sm.errors import IllegalState, NotPermitted, UsageError
 from sm.kernel import OperationCall
+from sm.operations.hints import Hint, Use
+from sm.operations.requests import APPROVE, ASK, LIST_REQUESTS
 from sm.policy.access import Action, is_unrestricted, visible
 from sm.sessions.manager import Manager
 from sm.store import Store, Transaction
@@ -154,7 +156,8 @@ class Budgeting:
                 limits = changed_limits(budget.limits if found else Amounts(), wanted, name_to_type(now))
                 if found is not None and not may_raise and not only_lowers(found.limits, limits):
                     raise NotPermitted(
-                        "a session cannot raise or end its own budget", "ask for more: sm ask QUESTION"
+                        "a session cannot raise or end its own budget",
+                        Hint("ask for more: ", Use(ASK, "QUESTION")),
                     )
                 await self._apply(tx, caller, now, budget, limits, wanted)
                 tx.remember(now.id)
@@ -173,7 +176,8 @@ class Budgeting:
                 limits = changed_limits(budget.limits, wanted, DAILY)
                 if set(dict(limits.items())) != {"usd"}:
                     raise UsageError(
-                        "the daily budget limits usd and nothing else", "sm budget daily --set usd=20"
+                        "the daily budget limits usd and nothing else",
+                        Hint(Use(CHANGE_DAY, "--set", "usd=20")),
                     )
                 await self._budgets.change(tx, budget, limits, str(caller), steps=budget.steps)
                 tx.remember(DAILY)
@@ -195,7 +199,13 @@ class Budgeting:
         spent = tx.part(PART).spent_now(budget)
         option, name = "--set" if wanted.add is None else "--add", name_to_type(session)
         self._check_above(
-            tx, session, budget.limits, limits, spent, option, f"sm budget {name} {option} {{}}"
+            tx,
+            session,
+            budget.limits,
+            limits,
+            spent,
+            option,
+            lambda most: Hint(Use(CHANGE, name, option, most)),
         )
         steps = limits if wanted.add is None else budget.steps
         await self._budgets.change(tx, budget, limits, str(caller), steps=steps)
@@ -208,11 +218,11 @@ class Budgeting:
         limits: Amounts,
         spent: Spent,
         option: str,
-        command: str,
+        hint_of: Callable[[str], Hint],
     ) -> None:
         """Raise UsageError if a raised limit exceeds the spending plus the rest above.
 
-        `option`: what raises it. `command`: for the hint, with `{}` for the largest amount.
+        `option`: what raises it. `hint_of`: the hint for the largest amount.
         """
         left = tx.part(PART).left_above(session)
         for unit, amount in limits.items():
@@ -222,7 +232,7 @@ class Budgeting:
                     Amounts().with_amount(unit, amount),
                     Amounts().with_amount(unit, most + spent.get(unit)),
                     option,
-                    command,
+                    hint_of,
                     before=0 if option == "--set" else known or 0,
                 )
 
@@ -268,14 +278,18 @@ class Budgeting:
         subject, text = str((request.arguments or {}).get("budget")), answer.message
         budget = tx.part(PART).find(subject)
         if budget is None:
-            raise IllegalState(f"the budget of request {request.name} no longer exists", "sm requests")
+            raise IllegalState(
+                f"the budget of request {request.name} no longer exists", Hint(Use(LIST_REQUESTS))
+            )
         if subject == DAILY:  # its request opens at any session
             self._manager.require(caller, Action.MANAGE_DAILY_BUDGET)
         spent = tx.part(PART).spent_now(budget)
         is_named = text is not None and bool(text.strip())
         more = (
             amounts_of(
-                text or "", request.name, f"sm approve {request.name} '{amounts_to_type(request.arguments)}'"
+                text or "",
+                request.name,
+                Hint(Use(APPROVE, request.name, f"'{amounts_to_type(request.arguments)}'")),
             )
             if is_named
             else as_much_again(budget, spent)
@@ -284,10 +298,17 @@ class Budgeting:
         limits = added(budget.limits, more, name)
         short = still_spent(limits, spent)
         if short is not None:
-            raise UsageError(f"{short}: add more", f"sm approve {request.name}")
+            raise UsageError(f"{short}: add more", Hint(Use(APPROVE, request.name)))
         session = tx.find(subject)
         # You may add as much again to budgets below a spent one in any order: the one above binds all the same.
         if session is not None and (is_named or not is_unrestricted(caller)):
-            option = f"sm approve {request.name}"
-            self._check_above(tx, session, budget.limits, limits, spent, option, f"{option} '{{}}'")
+            self._check_above(
+                tx,
+                session,
+                budget.limits,
+                limits,
+                spent,
+                f"sm approve {request.name}",
+                lambda most: Hint(Use(APPROVE, request.name, f"'{most}'")),
+            )
         await self._budgets.change(tx, budget, limits, str(caller), steps=budget.steps)

@@ -4,7 +4,7 @@ from typing import Any
 
 from sm.capabilities.budgets.amounts import amount_text
 from sm.capabilities.budgets.model import DAILY, UNITS, Amounts, Budget, Spent
-from sm.core.labels import name_to_type, short_label
+from sm.core.labels import short_label
 from sm.core.models import Session
 from sm.core.text import folded
 from sm.core.wording import notice_subject
@@ -109,8 +109,3 @@ def _whose(budget: Budget, owner: Session) -> str:
 
 def _command(budget: Budget) -> str:
     return f"sm budget {budget.id}"
-
-
-def raise_hint(owner: Session | None, more: Amounts) -> str:
-    """The command that adds to a budget. `more`: amounts with which it exceeds what was spent."""
-    return f"sm budget {DAILY if owner is None else name_to_type(owner)} --add {more}"

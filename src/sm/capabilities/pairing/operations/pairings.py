@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from sm.capabilities.pairing.model import Pairing, PairRequest, PairState
-from sm.capabilities.pairing.operations import APPROVE, DENY
+from sm.capabilities.pairing.operations import APPROVE, DENY, LIST
 from sm.capabilities.pairing.rules import (
     EXPIRES_S,
     PairDecision,
@@ -20,6 +20,7 @@ from sm.core.states import BridgeLevel, TrustLevel
 from sm.core.text import folded
 from sm.errors import IllegalState, NotFound, UsageError
 from sm.kernel import OperationCall
+from sm.operations.hints import Hint, Use
 from sm.policy.access import Action
 from sm.policy.trust import normalize_trust_level
 from sm.sessions.chat_users import Admission, AdmissionReply, ChatUsers, OwnerQuestion
@@ -157,7 +158,7 @@ class Pairings(Admission):
             in_config = user in self._users.owners
             raise NotFound(
                 f"user {folded(user, 80)} is not paired",
-                "owners are in config.yaml" if in_config else "list paired users: sm pair list",
+                "owners are in config.yaml" if in_config else Hint("list paired users: ", Use(LIST)),
             )
         return found
 
@@ -165,7 +166,9 @@ class Pairings(Admission):
         name = _NAME.fullmatch(reference.lower())
         request = None if name is None else rows.requests.get(int(name[1]))
         if request is None:
-            raise NotFound(f"no such pairing request: {folded(reference, 40)}", "list requests: sm pair list")
+            raise NotFound(
+                f"no such pairing request: {folded(reference, 40)}", Hint("list requests: ", Use(LIST))
+            )
         return request
 
     def _open_request(self, tx: Transaction, reference: str) -> PairRequest:
@@ -173,14 +176,14 @@ class Pairings(Admission):
         if has_expired(request, tx.now):
             raise IllegalState(f"pairing request {request.name} has expired", "the user can ask again")
         if request.state is not PairState.OPEN:
-            raise IllegalState(f"pairing request {request.name} was already {request.state}", "sm pair list")
+            raise IllegalState(f"pairing request {request.name} was already {request.state}", Hint(Use(LIST)))
         return request
 
 
 def _require_paired(tx: Transaction, user: str) -> Pairing:
     pairing = tx.part(PART).rows.pairings.get(user)
     if pairing is None:
-        raise IllegalState(f"user {user} was revoked since", "sm pair list")
+        raise IllegalState(f"user {user} was revoked since", Hint(Use(LIST)))
     return pairing
 
 

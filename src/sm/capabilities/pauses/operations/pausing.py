@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from sm.capabilities.pauses.operations import PauseRequest
+from sm.capabilities.pauses.operations import PAUSE, PauseRequest
 from sm.core.labels import name_to_type, short_label
 from sm.core.lifecycle import is_live
 from sm.core.messages import SM_ITSELF
@@ -15,6 +15,8 @@ from sm.core.timestamps import epoch_s, iso, later
 from sm.errors import IllegalState, NotPermitted, SmError, UsageError
 from sm.kernel import OperationCall
 from sm.operations import SessionsResult
+from sm.operations.hints import Hint, Use
+from sm.operations.kernel import RESTORE
 from sm.policy.access import Action
 from sm.sessions.manager import Manager
 from sm.sessions.tree import SessionTree
@@ -92,7 +94,7 @@ class Pausing:
             if tx.replayed is None:
                 members = [s for s in members if s.paused is not None]
                 if not members:
-                    hint = None if is_live(session.status) else f"sm restore {name_to_type(session)}"
+                    hint = None if is_live(session.status) else Hint(Use(RESTORE, name_to_type(session)))
                     raise IllegalState(f"session {short_label(session)} is not paused", hint)
                 kept = self._of_others(tx, caller, members)
                 for member in members:
@@ -170,7 +172,8 @@ def _end_of(wanted: PauseRequest, now: str) -> str | None:
     if wanted.for_s is not None:
         if not 0 < wanted.for_s <= _LONGEST_S:
             raise UsageError(
-                "the duration of a pause is more than 0 and at most 366 days", "sm pause SESSION --for 30m"
+                "the duration of a pause is more than 0 and at most 366 days",
+                Hint(Use(PAUSE, "SESSION", "--for", "30m")),
             )
         return later(now, wanted.for_s)
     if wanted.until is None:
@@ -184,5 +187,5 @@ def _end_of(wanted: PauseRequest, now: str) -> str | None:
         return iso(end_s)
     except (ValueError, OverflowError):
         raise UsageError(
-            f"invalid time: {folded(wanted.until, 40)}", "sm pause SESSION --until 06:00"
+            f"invalid time: {folded(wanted.until, 40)}", Hint(Use(PAUSE, "SESSION", "--until", "06:00"))
         ) from None

@@ -23,6 +23,8 @@ from sm.core.timers import Timer
 from sm.core.timestamps import later, span
 from sm.core.warnings import WarningKind
 from sm.errors import IllegalState
+from sm.operations.hints import Hint, Use
+from sm.operations.kernel import NOTE
 from sm.state.messages import finish
 from sm.state.notices import Notices, notice_recipient
 from sm.state.requests import NewRequest, finish_request, open_request
@@ -70,7 +72,7 @@ class Exchanges(SessionFollower):
                     raise IllegalState(
                         f"further messages between {short_label(sender)} and {short_label(to)} were denied"
                         f" ({_request_name(exchange)}) until one of them has worked or got a message from a person",
-                        "do a step of your own work first, or report: sm note TEXT",
+                        Hint("do a step of your own work first, or report: ", Use(NOTE, "TEXT")),
                     )
         if rule.do == "notice":
             return message

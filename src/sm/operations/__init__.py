@@ -2,7 +2,10 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from itertools import takewhile
+from typing import Annotated, Any
+
+from sm.wire_types.fields import narrowed
 
 
 @dataclass(frozen=True, slots=True)
@@ -10,6 +13,56 @@ class Most:
     """Limits a whole number, in the annotation of an argument: a larger one counts as this."""
 
     value: int
+
+
+@dataclass(frozen=True, slots=True)
+class Needed:
+    """Documents an argument as required. A missing or null text counts as an empty one, which the use case refuses."""
+
+
+@dataclass(frozen=True, slots=True)
+class Within:
+    """Limits a number, in the annotation of an argument: another one is refused."""
+
+    least: float
+    most: float
+
+
+LISTED = 50
+LISTED_MAX = 10_000
+WAIT_MAX_S = 25.0
+"""The longest wait of one request, shorter than a client's timeout. For a longer wait a client repeats the request."""
+
+
+@dataclass(frozen=True, slots=True)
+class OneOf:
+    """Limits a text of a body, in the annotation of an argument, to a closed set. An empty one counts as none."""
+
+    noun: str
+    options: Sequence[str]
+
+
+NEEDED = Needed()
+Limit = Annotated[int, Most(LISTED_MAX)]
+WholeNumber = Annotated[int, Within(-(10**18), 10**18), narrowed("integer")]
+Seconds = Annotated[float, Within(0, 86_400)]
+LongText = Annotated[str, narrowed("string", maxLength=10_000)]
+
+
+@dataclass(frozen=True, slots=True)
+class NewsWait:
+    """The time to wait for news."""
+
+    wait_s: Annotated[int, Most(int(WAIT_MAX_S))] = 0
+    """How long to wait for news, in seconds, cut to 25."""
+
+
+@dataclass(frozen=True, slots=True)
+class SeenByPerson:
+    """Shows one session."""
+
+    seen: bool = False
+    """Present: mark the session as seen, because a person reads this. Only the operator can."""
 
 
 class PackedFile:
@@ -31,14 +84,38 @@ class SessionsResult:
     """Sentences for people."""
 
 
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class DoorNames:
+    """The names of an operation at the doors of sm, with which hints name it."""
+
+    command: str = ""
+    """The command of `sm` that does it, without `sm`; empty: none."""
+    tool: str = ""
+    """The name of its MCP tool; empty: it has none. That of a capability is made from it, and takes the target as
+    `session_id`."""
+    tool_action: str = ""
+    """The `action` of the tool, if several operations share it. Those of capabilities take `tree` alone."""
+    chat: str = ""
+    """Its command in chats, without the slash; empty: it has none. The text after the target is the only argument of
+    that of a capability."""
+
+    @property
+    def verb(self) -> str:
+        """The words of the command before its arguments."""
+        return " ".join(takewhile(lambda word: word.isalpha() and word.islower(), self.command.split()))
+
+
 @dataclass(frozen=True, slots=True, eq=False)
-class Operation:
-    """Something that callers can do or see. A capability declares its operations, and binds each to its use case."""
+class Operation(DoorNames):
+    """Something that callers can do or see. A capability binds each of its operations to a use case.
+
+    Those of the kernel are declared in `sm.operations`, and `api.routes` carries them out.
+    """
 
     name: str
     """The operationId in docs/openapi.json in snake case, unique among the operations of its tag."""
     summary: str
-    """One sentence: the first of the documentation of its route."""
+    """The documentation of its route: one sentence, and after a blank line more."""
     method: str
     """GET for an operation that changes nothing, else POST."""
     path: str
@@ -52,20 +129,14 @@ class Operation:
     """The documentation of the target; empty: that of the other routes below the same name, such as `sessions`."""
     takes_key: bool = True
     """False: a repetition does no more than the first call, so a POST needs no Idempotency-Key."""
+    reads_body: bool = True
+    """False: the body of a POST is not read."""
     agents: bool = False
     """The sockets of sandboxed agents have its route too, not only the operator's."""
-    command: str = ""
-    """The command of `sm` that does it, without `sm`; empty: none."""
     button: str = ""
     """The action of its buttons in chats, which stored buttons have; empty: it has no button."""
     done: Callable[[Any], str] | None = None
     """Words the result for a person in a chat; None: `Done.`"""
-    tool: str = ""
-    """The name of its MCP tool, which takes the target as `session_id`; empty: it has none."""
-    tool_action: str = ""
-    """The `action` of the tool, if several operations share it. They take `tree` alone."""
-    chat: str = ""
-    """Its command in chats, without the slash. The text after the target is its only argument. Empty: it has none."""
     key: str = ""
     """Its key in live views, where it is an action on the selected session; empty: it is none."""
     title: str = ""

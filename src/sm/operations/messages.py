@@ -1,0 +1,145 @@
+"""The operations of messages and inboxes."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from sm.core.states import SENT_MODES, TextUse
+from sm.operations import (
+    LISTED,
+    NEEDED,
+    Limit,
+    NewsWait,
+    OneOf,
+    Operation,
+    Seconds,
+    SeenByPerson,
+    WholeNumber,
+)
+from sm.wire_types.fields import narrowed
+from sm.wire_types.messages import LetterView, LoggedView, MessageView, SentView
+
+
+@dataclass(frozen=True, slots=True)
+class TextToSend:
+    """A text for a session."""
+
+    to: Annotated[str, NEEDED] = ""
+    """A session, named as in a path."""
+    text: Annotated[str, NEEDED] = ""
+    mode: Annotated[str, OneOf("mode", SENT_MODES)] | None = None
+    """Null: auto."""
+    ttl_s: Seconds | None = None
+    """How long the message may wait, in seconds; null: a day."""
+    wait_s: Seconds | None = None
+    """How long to wait for news, in seconds, at most 25."""
+    answer: Annotated[str, OneOf("answer", tuple(TextUse))] | None = None
+    """For a session with one open question. `message`: leave the question open; `answer`: answer it, or be refused;
+    `ask`: be refused with `answers_question`; null: answer it."""
+    request_id: str | None = None
+    """With `answer`: only this question, such as `r57`."""
+
+
+@dataclass(frozen=True, slots=True)
+class MessageFilter(SeenByPerson):
+    """The messages to list."""
+
+    session: str | None = None
+    """An id, a name or `me`, as in a path."""
+    limit: Limit = LISTED
+
+
+@dataclass(frozen=True, slots=True)
+class MessageWait(NewsWait):
+    """The event to wait for, and how long."""
+
+    settled: bool = False
+    """Present: `wait_s` also waits until the message is `settled`."""
+
+
+@dataclass(frozen=True, slots=True)
+class InboxLimit:
+    """The number of messages to list."""
+
+    limit: Limit = LISTED
+
+
+@dataclass(frozen=True, slots=True)
+class Taking:
+    """The messages to take from an inbox."""
+
+    limit: Annotated[Seconds, narrowed("integer", minimum=0, maximum=86_400)] | None = None
+    """At most 50."""
+    wait_s: Seconds | None = None
+    """How long to wait for news, in seconds, at most 25."""
+
+
+@dataclass(frozen=True, slots=True)
+class Arrivals:
+    """The messages that arrived."""
+
+    message_ids: list[WholeNumber] | None = None
+
+
+SEND = Operation(
+    "send",
+    "Send a text to a session.",
+    "POST",
+    "/v1/messages",
+    SentView,
+    TextToSend,
+    command="send SESSION TEXT",
+    tool="send_message",
+    chat="send",
+    fields={"text": {"maxLength": 50_000}},
+    agents=True,
+)
+LOG = Operation(
+    "messages",
+    "List the messages from and to a session; without one the caller's, for the operator all.",
+    "GET",
+    "/v1/messages",
+    list[LoggedView],
+    MessageFilter,
+    command="log SESSION",
+    audit="log",
+    fields={"session": {"minLength": 1}},
+    agents=True,
+)
+SHOW_MESSAGE = Operation(
+    "message", "Show a message.", "GET", "/v1/messages/{id}", MessageView, MessageWait, agents=True
+)
+INBOX = Operation(
+    "inbox",
+    "List the messages that wait for the caller.",
+    "GET",
+    "/v1/inbox",
+    list[LetterView],
+    InboxLimit,
+    command="inbox",
+    agents=True,
+)
+TAKE_INBOX = Operation(
+    "take_inbox",
+    """Take the messages that wait for the caller; with `wait_s` wait for the first one.
+
+    A taken message is `delivering` until its confirmation. Without one it is offered again after 20 s.""",
+    "POST",
+    "/v1/inbox/take",
+    list[LetterView],
+    Taking,
+    command="inbox --take",
+    audit="take",
+    agents=True,
+)
+CONFIRM_INBOX = Operation(
+    "confirm_inbox",
+    "Confirm that taken messages arrived.",
+    "POST",
+    "/v1/inbox/confirm",
+    list[MessageView],
+    Arrivals,
+    audit="confirm",
+    takes_key=False,
+    fields={"message_ids": {"maxItems": 50}},
+    agents=True,
+)
