@@ -4,6 +4,9 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from sm.capabilities.completion.listeners import TurnReader
+from sm.capabilities.completion.settings import AutoComplete
+from sm.capabilities.completion.state import TurnFollower
 from sm.capabilities.warnings.settings import WarningsSection
 from sm.capabilities.warnings.state.opening import Warnings
 from sm.config import Config
@@ -25,6 +28,12 @@ async def open_manager(
     providers = make_providers(config)
     async with await Store.open(str(directory / "sm.db"), now, steady) as store:
         yield store, Manager(config, store, providers, audit, now)
+
+
+def with_completion(store: Store, manager: Manager, settings: AutoComplete | None = None) -> TurnReader:
+    """The reader of turns, whose decisions the store follows."""
+    store.followers.append(TurnFollower(manager.notices))
+    return TurnReader(settings or AutoComplete(), store)
 
 
 def with_warnings(store: Store, manager: Manager, settings: WarningsSection) -> Warnings:

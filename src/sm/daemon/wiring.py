@@ -39,7 +39,6 @@ from sm.messaging import (
     Messages,
 )
 from sm.monitor import AgentListener, CutOffSessions, Monitor, Observer, Summary, UsageMeter, Watcher
-from sm.monitor.completions import Completions, TurnReader
 from sm.monitor.live_screens import LiveScreens
 from sm.monitor.program_checks import ProgramChecks, RunCheck
 from sm.monitor.retries import Retries
@@ -240,7 +239,6 @@ class DaemonParts:
             manager,
             terminals,
             usage,
-            turns=TurnReader(config, store, program_checks.state),
             transcripts_every_s=lambda: progress.snapshot_interval,
             off=off,
             home_of=home_of,
@@ -249,7 +247,6 @@ class DaemonParts:
             threads=file_threads,
         )
         use_of_terminal = TerminalLooks(terminals, manager).use_of
-        completions = Completions(config, store, manager, reports, use_of_terminal)
         retries = Retries(store, use_of_terminal)
         freezer = Freezer(self.sandboxing.session_processes.cgroup)
         self.pausing = pausing = Pausing(store, manager, AgentSight(freezer, observer))
@@ -297,12 +294,15 @@ class DaemonParts:
             usage=usage,
             observer=observer,
             watcher=watcher,
+            reports=reports,
             requests=requests,
             workspaces=workspaces,
             monitor=monitor,
             keepers=keepers,
             writable=self.sandboxing.writable,
             screen=terminals,
+            use_of_terminal=use_of_terminal,
+            program_state=program_checks.state,
             threads=file_threads,
             paths=paths,
             users=users,
@@ -316,10 +316,6 @@ class DaemonParts:
         self.due_timers = DueTimers(
             store,
             {
-                TimerKind.COMPLETION: completions.complete,
-                TimerKind.UNCLEAR: completions.report_unclear,
-                TimerKind.REMINDER: completions.remind,
-                TimerKind.MISSING_REPORT: completions.warn_of_missing_report,
                 TimerKind.RETRY: retries.send,
                 TimerKind.RETRIED: retries.forget,
                 TimerKind.COMPACTED: retries.forget,

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from sm.core.messages import Message
 from sm.core.models import Session
 from sm.core.requests import Request
+from sm.core.turns import FinishedTurn
 from sm.core.warnings import Sign, WarningKind
 
 if TYPE_CHECKING:
@@ -22,6 +23,10 @@ class SessionFollower:
 
     async def follow_status(self, tx: "Transaction", session: Session) -> None:
         """Follow a change of the session's status or pause."""
+
+    async def follow_turn(self, tx: "Transaction", session: Session, turn: FinishedTurn) -> Session:
+        """Follow a finished turn of a session that is idle. Return the session, which may have another reason."""
+        return session
 
     async def follow_request(self, tx: "Transaction", session: Session, request: Request) -> None:
         """Follow a request of the session that begins to wait for an answer."""
