@@ -26,7 +26,7 @@ from sm.state.requests import NewRequest, finish_request, open_of, open_request
 from sm.state.signs import show_sign
 from sm.state.turns import unfinished_work
 from sm.store import Transaction
-from sm.store.followers import SessionFollower
+from sm.store.transaction import SessionFollower
 
 
 class TurnFollower(SessionFollower):
