@@ -19,8 +19,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from sm.core.turns import Ending, TurnFacts
-from sm.monitor.completion import classify
+from sm.capabilities.completion.model import Ending, TurnFacts
+from sm.capabilities.completion.rules.classifier import classify
 from tests.claude_instance import ClaudeInstance
 from tests.instance import until
 from tests.scripted_api import Request, ScriptedApi, tool

@@ -1,4 +1,4 @@
-"""`python -m bench.training`: trains the model of `monitor/completion/model.py` on the labelled endings of train.jsonl.
+"""`python -m bench.training`: trains the model of `done` on the labelled endings of train.jsonl.
 
 Both parts of the model are logistic regressions with an L2 penalty, found by stochastic gradient descent in a fixed
 order: the same corpus gives the same file. The part for sentences learns that every sentence of a `done` message is
@@ -19,10 +19,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from zlib import crc32
 
-from sm.core.turns import Ending, TurnFacts
-from sm.monitor.completion.features import TROUBLE, Weighed
-from sm.monitor.completion.judgement import JudgedTurn
-from sm.monitor.completion.model import BIAS, SCALE, SENTENCE, WEIGHTS, Model, probability, support
+from sm.capabilities.completion.model import Ending, TurnFacts
+from sm.capabilities.completion.rules.features import TROUBLE, Weighed
+from sm.capabilities.completion.rules.judgement import JudgedTurn
+from sm.capabilities.completion.rules.linear_model import (
+    BIAS,
+    SCALE,
+    SENTENCE,
+    WEIGHTS,
+    Model,
+    probability,
+    support,
+)
 
 FEWEST = 3
 """Texts that a feature must occur in."""

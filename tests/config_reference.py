@@ -12,6 +12,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from sm.capabilities.budgets.settings import BudgetText
+from sm.capabilities.completion.settings import CompletionPatterns
 from sm.config import fields, sandbox, telegram, web
 from sm.config.example import descriptions
 from sm.config.model import Config
@@ -41,7 +42,7 @@ _TYPES = (
     (fields.Tool, "tool"),
     (fields.AllowRules, "list of rules"),
     (fields.DenyRules, "list of rules"),
-    (fields.CompletionPatterns, "list of patterns"),
+    (CompletionPatterns, "list of patterns"),
     (fields.FileName, "plain file name"),
     (fields.AbsolutePath, "absolute path"),
     (fields.Url, "URL"),

@@ -32,7 +32,11 @@ from tests.waits import waiting
 REPOSITORY = Path(__file__).parents[1]
 _GRACE_MIN_S = 10.0
 """Less than `sm kill` waits."""
-_LOADED_LATER = ("sm.monitor.completion", "sm.providers.claude.plan", "sm.providers.command.provider")
+_LOADED_LATER = (
+    "sm.capabilities.completion.rules.turn_end",
+    "sm.providers.claude.plan",
+    "sm.providers.command.provider",
+)
 """The modules that a daemon imports when it needs them first: each daemon of a test would."""
 _COMMANDS_LOAD = (
     "sm.cli.group",

@@ -15,6 +15,7 @@ from sm.capabilities.accounts import tables as accounts
 from sm.capabilities.accounts.model import Account, Park, ParkKind
 from sm.capabilities.budgets.model import Amounts, Budget, Spent
 from sm.capabilities.budgets.tables import PART as BUDGET_PART
+from sm.capabilities.completion.model import CompletionTimer
 from sm.capabilities.pairing.model import Pairing, PairRequest, PairState
 from sm.capabilities.pairing.tables import PART as PAIRING_PART
 from sm.core.messages import Message
@@ -36,7 +37,7 @@ from sm.core.telegram import (
     WatchedText,
 )
 from sm.core.telegram_threads import ForumFacts, ProgressCard, Topic, TopicState
-from sm.core.timers import Timer, TimerKind
+from sm.core.timers import Timer
 from sm.core.turn_ends import ReportedEnd
 from sm.core.turns import TurnWork
 from sm.core.usage import FilePosition, ToolUse, Usage
@@ -163,8 +164,8 @@ FOUND = Request(
     evidence="completion",
 )
 TIMERS = (
-    Timer("aaaa1111", TimerKind.COMPLETION, AT, 10.0, {"text": "döne"}),
-    Timer("claude 1", TimerKind.UNCLEAR, AT),
+    Timer("aaaa1111", CompletionTimer.COMPLETION, AT, 10.0, {"text": "döne"}),
+    Timer("claude 1", CompletionTimer.UNCLEAR, AT),
 )
 
 

@@ -4,6 +4,9 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from sm.capabilities.completion.listeners import TurnReader
+from sm.capabilities.completion.settings import AutoComplete
+from sm.capabilities.completion.state import TurnFollower
 from sm.capabilities.pauses.listeners import OrderedEnds
 from sm.capabilities.pauses.state import Pauses
 from sm.capabilities.warnings.settings import WarningsSection
@@ -35,6 +38,12 @@ def with_pauses(store: Store, manager: Manager) -> Pauses:
     store.followers.append(pauses)
     manager.endings.rules.append(OrderedEnds())
     return pauses
+
+
+def with_completion(store: Store, manager: Manager, settings: AutoComplete | None = None) -> TurnReader:
+    """The reader of turns, whose decisions the store follows."""
+    store.followers.append(TurnFollower(manager.notices))
+    return TurnReader(settings or AutoComplete(), store)
 
 
 def with_warnings(store: Store, manager: Manager, settings: WarningsSection) -> Warnings:

@@ -8,10 +8,12 @@ from sm.config import Config
 from sm.core.capability_parts import capability_parts
 from sm.core.effects import Effect
 from sm.core.models import Caller, RequestKey
+from sm.core.program_states import ProgramStateOf
 from sm.core.timers import Timer
 from sm.linux.file_threads import FileThreads
 from sm.linux.session_cgroups import SessionCgroup
 from sm.monitor import Monitor, Observer, UsageMeter, Watcher
+from sm.monitor.terminal_use import UseOfTerminal
 from sm.operations import Operation
 from sm.paths import InstancePaths
 from sm.providers.base import Provider
@@ -20,6 +22,7 @@ from sm.sessions.chat_users import ChatUsers
 from sm.sessions.keepers import Keepers
 from sm.sessions.manager import Manager
 from sm.sessions.plan import SpawnPlanner
+from sm.sessions.reports import Reports
 from sm.sessions.session_fields import SessionField, StatusField
 from sm.sessions.workspaces import Workspaces
 from sm.sessions.writable_paths import WritablePaths
@@ -69,6 +72,7 @@ class Kernel:
     usage: UsageMeter
     observer: Observer
     watcher: Watcher
+    reports: Reports
     requests: Requests
     users: ChatUsers
     audit: Record
@@ -79,6 +83,8 @@ class Kernel:
     """The directories that sandboxed sessions could ever write."""
     screen: Screen
     """The contents of terminals."""
+    use_of_terminal: UseOfTerminal
+    program_state: ProgramStateOf
     threads: FileThreads
     """For the files of agents, which may be slow."""
     paths: InstancePaths

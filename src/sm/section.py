@@ -1,10 +1,20 @@
-"""The base of every section of config.yaml."""
+"""The base of every section of config.yaml, also for capabilities: `config` imports their settings."""
 
+import re
 from typing import TypeVar
 
 from pydantic import BaseModel, ConfigDict, model_validator
 
 Keys = TypeVar("Keys", bound="Section")
+
+
+def without_nul(value: str) -> str:
+    """The text, which JSON output can contain. Raises ValueError."""
+    if "\0" in value:
+        raise ValueError("must not contain a NUL character")
+    if re.search("[\ud800-\udfff]", value):  # YAML can contain them, but JSON output cannot
+        raise ValueError("must not contain a surrogate character (U+D800 to U+DFFF)")
+    return value
 
 
 class Section(BaseModel):

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from bench.training import Example, examples, judge, table, train, validate
-from sm.monitor.completion.model import BIAS, MESSAGE, QUESTION, SENTENCE, model
+from sm.capabilities.completion.rules.linear_model import BIAS, MESSAGE, QUESTION, SENTENCE, model
 
 ENDINGS = [
     ("Added the flag. All tests pass.", "done"),

@@ -11,7 +11,7 @@ from sm.core import capability_parts as parts
 ASKED = {
     "setup": {"setup"},
     "tables": {"PART"},
-    "settings": {"CONFIG", "AGENT", "COMMAND", "DEFINITION"},
+    "settings": {"CONFIG", "CHILD_AGENTS", "AGENT", "COMMAND", "DEFINITION"},
     "operations": {"OPERATIONS"},
     "text": {"REQUESTS", "MARKS"},
 }

@@ -61,6 +61,27 @@ def lacks_pauses(instance: "Instance") -> None:
     instance.sm("rm", session_id)
 
 
+def lacks_completion() -> None:
+    """An agent that says that it is done stays idle until it reports."""
+    import sqlite3
+    from contextlib import closing
+
+    from sm.capabilities.completion.model import CompletionTimer
+    from tests.sim.stage import BOX, Stage, until
+    from tests.turns import turn
+
+    with Stage("daemon: {ignore_evidence: [screen, title]}\n", BOX) as stage:
+        agent = stage.agent("Plain")
+        turn(agent, "Done. All 26 tests pass.")
+        until(lambda: stage.session(agent.id)["status"] == "idle", "the agent is idle")
+        stage.settle()
+        with closing(sqlite3.connect(stage.state / "sm.db")) as db:
+            kinds = {kind for (kind,) in db.execute("SELECT kind FROM timers WHERE subject = ?", (agent.id,))}
+        assert not kinds & set(CompletionTimer), kinds
+        stage.sm("complete", "all is done", env=stage.as_session(agent.id))
+        assert stage.session(agent.id)["completion_message"] == "all is done"
+
+
 LACKS: Mapping[str, Callable[["Instance"], None]] = {
     "pauses": lacks_pauses,
     "restarts": lacks_restarts,
@@ -114,7 +135,9 @@ def play(name: str) -> None:
         if name in LACKS:
             LACKS[name](instance)
         assert instance.json("ls", "-a") == []
-        print("played")  # noqa: T201 - the answer for the test
+    if name == "completion":
+        lacks_completion()
+    print("played")  # noqa: T201 - the answer for the test
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel, ValidationError
 
+from sm.capabilities.completion.settings import CompletionKeys
 from sm.config import (
     AgentConfig,
     Command,
@@ -467,7 +468,8 @@ default_capabilities: {mcps: [x], skills: all, agents: all}
 def test_documented_config_loads_without_a_warning(path: Path) -> None:
     answer = loaded(path, DOCUMENTED)
     assert answer.warnings == ()
-    assert answer.config.child_agents.auto_complete.completion_patterns == ("done",)
+    completion = answer.config.child_agents.with_keys(CompletionKeys).auto_complete
+    assert completion.completion_patterns == ("done",)
     assert answer.config.commands["Reviewer"].env == {"REVIEW_DEPTH": "2"}
     assert answer.config.commands["Other"].input == "tty"
     assert answer.config.notify.command == ("x",)

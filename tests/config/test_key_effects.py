@@ -45,7 +45,7 @@ sessions:
 """The configuration of seed 003, with every key of the specification."""
 
 COMMAND_LINE = "played/test_settings.py::test_command_line_of_claude_follows_the_configuration"
-COMPLETIONS = "monitor/test_completions.py::"
+COMPLETIONS = "capabilities/completion/test_completions.py::"
 CLEANUP = "played/test_cleanup.py::"
 PARENT = "state/test_notices.py::test_parent_is_told_of_"
 USAGE = "monitor/test_usage.py::test_disabled_tracking_still_reads_the_transcript"

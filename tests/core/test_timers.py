@@ -4,7 +4,8 @@ from datetime import datetime
 
 import pytest
 
-from sm.core.timers import Timer, TimerKind
+from sm.capabilities.completion.model import CompletionTimer
+from sm.core.timers import Timer
 
 AT = "2026-01-27T15:10:00.000Z"
 AT_S = datetime.fromisoformat(AT).timestamp()
@@ -26,4 +27,4 @@ HOUR_S = 3600.0
 def test_timer_waits_until_its_time_and_never_beyond_its_wait(
     within_s: float | None, wall_s: float, left_s: float
 ) -> None:
-    assert Timer("aaaa1111", TimerKind.COMPLETION, AT, within_s).seconds_left(wall_s) == left_s
+    assert Timer("aaaa1111", CompletionTimer.COMPLETION, AT, within_s).seconds_left(wall_s) == left_s

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from sm.core.timers import Timer, TimerKind
+from sm.capabilities.completion.model import CompletionTimer
+from sm.core.timers import Timer
 from sm.core.timestamps import iso
 from sm.daemon.due_timers import DueTimers, TimerHandler
 from sm.errors import StorageFull
@@ -24,7 +25,7 @@ async def store(tmp_path: Path) -> AsyncIterator[Store]:
 
 
 def timer(subject: str, in_s: float, *, within_s: float | None = None) -> Timer:
-    return Timer(subject, TimerKind.COMPLETION, iso(time.time() + in_s), within_s)
+    return Timer(subject, CompletionTimer.COMPLETION, iso(time.time() + in_s), within_s)
 
 
 async def set_timer(store: Store, *timers: Timer) -> None:
@@ -51,7 +52,7 @@ class Recorded:
 async def running(
     store: Store, handler: TimerHandler, wall: Callable[[], float] = time.time
 ) -> AsyncIterator[None]:
-    task = asyncio.create_task(DueTimers(store, {TimerKind.COMPLETION: handler}, wall).run())
+    task = asyncio.create_task(DueTimers(store, {CompletionTimer.COMPLETION: handler}, wall).run())
     try:
         yield
     finally:

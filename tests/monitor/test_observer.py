@@ -20,7 +20,6 @@ from sm.core.statuses import Status
 from sm.core.timestamps import iso
 from sm.linux import processes
 from sm.monitor.agent import USES_MAX
-from sm.monitor.completions import TurnReader
 from sm.monitor.listeners import AgentListener
 from sm.monitor.observer import Observer
 from sm.monitor.usage import UsageMeter
@@ -30,7 +29,7 @@ from sm.sessions.manager import Manager
 from sm.store import Store
 from tests import samples
 from tests.samples import commit
-from tests.session_manager import open_manager
+from tests.session_manager import open_manager, with_completion
 from tests.sim.lives import Life
 from tests.sim.processes import PlayedKernel
 from tests.sim.terminals import PlayedServer
@@ -114,10 +113,10 @@ async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
             manager,
             terminals,
             UsageMeter(store, Config(), now),
-            turns=TurnReader(Config(), store),
             transcripts_every_s=lambda: 60.0,
             clock=lambda: made.now_s,
         )
+        observer.turn_rules.append(with_completion(store, manager))
         observer.register(log)
         made = Bench(observer, log, store, manager, tmp_path, process)
         yield made

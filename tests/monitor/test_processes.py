@@ -17,7 +17,6 @@ from sm.core.states import SignalKind
 from sm.core.statuses import Status
 from sm.daemon.recovery import recover
 from sm.linux import processes
-from sm.monitor.completions import TurnReader
 from sm.monitor.observer import Observer
 from sm.monitor.processes import Watcher
 from sm.monitor.usage import UsageMeter
@@ -31,7 +30,7 @@ from sm.terminals.base import Pane
 from sm.terminals.tmux.terminals import Tmux
 from tests import samples
 from tests.sandboxes.terminal import without_cgroups
-from tests.session_manager import open_manager
+from tests.session_manager import open_manager, with_completion
 from tests.terminals.world import World
 from tests.waits import until_async
 
@@ -71,9 +70,8 @@ async def services(tmp_path: Path) -> AsyncIterator[Services]:
     world = World()
     async with open_manager(tmp_path, now) as (store, manager), world.terminals() as tmux:
         usage = UsageMeter(store, Config(), now)
-        observer = Observer(
-            store, manager, tmux, usage, turns=TurnReader(Config(), store), transcripts_every_s=lambda: 60.0
-        )
+        observer = Observer(store, manager, tmux, usage, transcripts_every_s=lambda: 60.0)
+        observer.turn_rules.append(with_completion(store, manager))
         sandbox = NotingSandbox(InstancePaths(f"{tmp_path}/config.yaml", str(tmp_path)))
         watcher = Watcher(store, manager, tmux, observer, sandbox, WatchedPanes(store))
         yield Services(store, manager, tmux, watcher, sandbox)

@@ -18,12 +18,11 @@ from sm.core.statuses import Status
 from sm.core.timers import Timer, TimerKind
 from sm.core.timestamps import epoch_s, iso
 from sm.errors import NoTerminal
-from sm.monitor.completions import TurnReader
 from sm.monitor.evidence import Verdict
 from sm.monitor.recorder import Recorder
 from sm.monitor.retries import Retries
 from sm.monitor.usage import UsageMeter
-from sm.policy.completion import TerminalUse
+from sm.policy.unfinished import TerminalUse
 from sm.providers.readers import AcceptedInput
 from sm.sessions.manager import Manager
 from sm.state.messages import send
@@ -33,7 +32,7 @@ from sm.state.sessions import move
 from sm.store import Store
 from tests import samples
 from tests.samples import commit
-from tests.session_manager import open_manager
+from tests.session_manager import open_manager, with_completion
 
 NOW_S = 1_800_000_000.0
 PARENT, CHILD = "aaaa1111", "aaaa2222"
@@ -137,7 +136,7 @@ async def world(tmp_path: Path) -> AsyncIterator[World]:
                     "Fix the tests",
                 )
         config = Config()
-        recorder = Recorder(store, manager, UsageMeter(store, config, now), TurnReader(config, store))
+        recorder = Recorder(store, manager, UsageMeter(store, config, now), [with_completion(store, manager)])
         worlds.append(World(store, manager, recorder, Retries(store, use)))
         yield worlds[0]
 

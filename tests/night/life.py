@@ -23,6 +23,7 @@ from sm.capabilities.accounts.settings import QuotaSection
 from sm.capabilities.accounts.state import record_success
 from sm.capabilities.budgets.model import Budget, BudgetTimer, parse_amounts
 from sm.capabilities.budgets.tables import PART
+from sm.capabilities.completion.model import CompletionTimer
 from sm.capabilities.digest import operations
 from sm.capabilities.digest.model import DigestTimer
 from sm.capabilities.digest.screen import digest_lines
@@ -69,7 +70,9 @@ from tests.night.script import (
 from tests.samples import LAUNCH, session
 
 _STEP_S = 30.0
-_KINDS: list[str] = [*Act, *TimerKind, *AccountTimer, *BudgetTimer, *DigestTimer, *PauseTimer, *WarningTimer]
+_KINDS: list[str] = [
+    *Act, *TimerKind, *AccountTimer, *BudgetTimer, *CompletionTimer, *DigestTimer, *PauseTimer, *WarningTimer,
+]  # fmt: skip
 DIGEST_AT = "06:30"
 
 

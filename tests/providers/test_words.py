@@ -22,7 +22,7 @@ ALLOWED: dict[str, tuple[str, set[str]]] = {
             *("docker", "sm.sandboxes.docker"),
         },
     ),
-    "monitor/completion/words/english.py": ("words of final messages", {"docker", "dockeri"}),
+    "capabilities/completion/rules/words/english.py": ("words of final messages", {"docker", "dockeri"}),
     "config/fields.py": ("the kinds of fields of the section, with examples", {"Bash", "claude"}),
     "config/definitions.py": (
         "its messages name a key of the section and give a tool as an example",

@@ -16,6 +16,7 @@ from sm.capabilities.accounts import tables as accounts
 from sm.capabilities.accounts.model import Account, Park, ParkKind
 from sm.capabilities.budgets.model import DAILY, Amounts, Budget, Spent
 from sm.capabilities.budgets.tables import PART
+from sm.capabilities.completion.model import CompletionTimer
 from sm.capabilities.pairing import tables as pairing
 from sm.capabilities.pairing.model import PairState
 from sm.capabilities.warnings.model import SessionWarning
@@ -36,7 +37,7 @@ from sm.core.states import (
 )
 from sm.core.statuses import Status
 from sm.core.telegram import BotMethod, NewCall
-from sm.core.timers import Timer, TimerKind
+from sm.core.timers import Timer
 from sm.core.warnings import WarningKind
 from sm.errors import IllegalState, InternalError, NotFound
 from sm.store import Effect, Open, Store, Transaction, backups
@@ -592,7 +593,7 @@ class Walk:
         self._pairing(tx)
         await self._telegram(tx)
         session_id = self._dice.choice([PARENT.id, CHILD.id])
-        kind = self._dice.choice([TimerKind.COMPLETION, TimerKind.UNCLEAR])
+        kind = self._dice.choice([CompletionTimer.COMPLETION, CompletionTimer.UNCLEAR])
         known = tx.timers.find(session_id, kind)
         if known is None or self._dice.random() < 0.3:
             tx.timers.set(Timer(session_id, kind, AT, data={"n": self._dice.random()}))

@@ -1,12 +1,13 @@
 """Tests of the timers in the database."""
 
-from sm.core.timers import Timer, TimerKind
+from sm.capabilities.completion.model import CompletionTimer
+from sm.core.timers import Timer
 from sm.store import Store
 from tests.samples import AT, LAUNCH, commit, session
 
-QUIET = Timer("aaaa1111", TimerKind.COMPLETION, AT, 10.0, {"text": "all tests päss"})
-IDLE = Timer("aaaa1111", TimerKind.UNCLEAR, AT)
-OTHER = Timer("aaaa2222", TimerKind.COMPLETION, AT)
+QUIET = Timer("aaaa1111", CompletionTimer.COMPLETION, AT, 10.0, {"text": "all tests päss"})
+IDLE = Timer("aaaa1111", CompletionTimer.UNCLEAR, AT)
+OTHER = Timer("aaaa2222", CompletionTimer.COMPLETION, AT)
 
 
 async def set_timers(store: Store, *timers: Timer) -> None:
@@ -52,7 +53,7 @@ async def test_timer_is_not_taken_when_another_one_has_replaced_it(store: Store)
 async def test_only_the_named_kinds_of_the_subject_are_removed(store: Store) -> None:
     await set_timers(store, QUIET, IDLE, OTHER)
     async with store.transaction() as tx:
-        tx.timers.remove("aaaa1111", TimerKind.COMPLETION, TimerKind.REMINDER)
+        tx.timers.remove("aaaa1111", CompletionTimer.COMPLETION, CompletionTimer.REMINDER)
     assert set(store.mail.open.timers) == {IDLE.key, OTHER.key}
 
 

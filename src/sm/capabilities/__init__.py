@@ -4,6 +4,7 @@ CAPABILITIES: tuple[str, ...] = (
     "accounts",
     "archives",
     "budgets",
+    "completion",
     "digest",
     "pairing",
     "pauses",

@@ -6,16 +6,15 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from sm.core.completion_pattern import CompletionPattern
 from sm.core.observation import Source
 from sm.core.programs import is_question
 from sm.core.states import TrustLevel
 from sm.policy.rules import RULES_MAX, parse_rule
 from sm.policy.trust import normalize_trust_level
+from sm.section import without_nul
 
 _AGENT_TYPE = r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}"
 _MODEL = r"[A-Za-z0-9][!-~]{0,199}"
-PATTERNS_MAX = 50
 
 
 def is_agent_type(name: str) -> bool:
@@ -47,14 +46,6 @@ def _matching(pattern: str, mistake: str) -> AfterValidator:
     return AfterValidator(check)
 
 
-def _without_nul(value: str) -> str:
-    if "\0" in value:
-        raise ValueError("must not contain a NUL character")
-    if re.search("[\ud800-\udfff]", value):  # YAML can contain them, but JSON output cannot
-        raise ValueError("must not contain a surrogate character (U+D800 to U+DFFF)")
-    return value
-
-
 TIME_OF_DAY = r"([01][0-9]|2[0-3]):[0-5][0-9]"
 
 
@@ -74,12 +65,12 @@ def _words(value: object) -> object:
 
 
 def _rule(value: str) -> str:
-    parse_rule(_without_nul(value))
+    parse_rule(without_nul(value))
     return value
 
 
 def _allow_rule(value: str) -> str:
-    if is_question(parse_rule(_without_nul(value)).tool):
+    if is_question(parse_rule(without_nul(value)).tool):
         raise ValueError("cannot be allowed by a rule: questions need an answer")
     return value
 
@@ -90,16 +81,10 @@ def _rules(value: tuple[str, ...]) -> tuple[str, ...]:
     return value
 
 
-def _patterns(value: tuple[str, ...]) -> tuple[str, ...]:
-    if len(value) > PATTERNS_MAX:
-        raise ValueError(f"must not contain more than {PATTERNS_MAX} patterns")
-    return value
-
-
 def _absolute(value: str) -> str:
     if not value.startswith("/") or "\0" in value:
         raise ValueError("must be an absolute path")
-    return _without_nul(value)
+    return without_nul(value)
 
 
 def _template(value: str, needed: str) -> str:
@@ -122,14 +107,9 @@ def _template(value: str, needed: str) -> str:
     return value
 
 
-def _completion_pattern(value: str) -> str:
-    CompletionPattern(_without_nul(value))
-    return value
-
-
 _LETTERS = "use letters, digits, dot, dash and underscore, at most 64 characters"
 
-Text = Annotated[str, AfterValidator(_without_nul)]
+Text = Annotated[str, AfterValidator(without_nul)]
 Variable = Annotated[
     str,
     _matching(r"[A-Za-z_][A-Za-z0-9_]*", "is not a valid variable name: use letters, digits and underscore"),
@@ -150,9 +130,6 @@ Tool = Annotated[
 ]
 AllowRules = Annotated[tuple[Annotated[str, AfterValidator(_allow_rule)], ...], AfterValidator(_rules)]
 DenyRules = Annotated[tuple[Annotated[str, AfterValidator(_rule)], ...], AfterValidator(_rules)]
-CompletionPatterns = Annotated[
-    tuple[Annotated[str, AfterValidator(_completion_pattern)], ...], AfterValidator(_patterns)
-]
 Price = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 FileName = Annotated[
     str, _matching(r"(?!\.\.?$)[A-Za-z0-9_.-]{1,64}", f"must be a plain file name: {_LETTERS}")

@@ -12,7 +12,6 @@ from sm.config.fields import (
     NOTHING,
     AbsolutePath,
     AgentType,
-    CompletionPatterns,
     EvidenceSource,
     FileName,
     FriendlyNamePattern,
@@ -131,37 +130,13 @@ class Progress(Section):
     """Seconds between two checks of a transcript for which the system has reported no change."""
 
 
-class AutoComplete(Section):
-    """How sm finds out that an agent with turns, such as claude, has finished its work (docs/lifecycle.md)."""
+class ChildAgentsKeys(Section):
+    """The keys of the kernel in `ChildAgents`."""
 
-    enabled: bool = True
-    """Detect that a session has completed, asks a question or cannot go on. false: only `sm complete` ends a
-    session."""
-    detect_completion_phrases: bool = True
-    """Read the last message of a turn. false: only `sm complete` ends a session, with the reports of idle_timeout and
-    remind_after_s."""
-    completion_patterns: CompletionPatterns = ()
-    """Regular expressions that mean that the work is done, without regard to case. A match outweighs doubt about
-    the message, but neither a failure, unfinished work nor a question. It counts only after a turn that used tools and
-    whose last use of a tool succeeded."""
-    completion_quiet_s: float = Field(default=10, ge=0, le=86_400, allow_inf_nan=False)
-    """Seconds without anything new, after a turn that says that the work is done, until the session is completed."""
-    idle_timeout: int = Field(default=600, ge=1, le=604_800)
-    """Seconds until a session that is idle, and not known to be done, is reported to its parent and to you."""
-    remind_after_s: tuple[Annotated[int, Field(ge=1, le=604_800)], ...] = Field(default=(), max_length=2)
-    """Seconds after which an idle agent that has not reported gets a reminder, at most two. Each one costs a turn.
-    Example: [180, 900]"""
-    require_parent_approval: bool = False
-    """Ask for approval (`sm approve`) when sm detects that a session has completed, also in mode auto."""
-
-
-class ChildAgents(Section):
     mode: Lifecycle = "auto"
     """Completion of a session. auto: the session decides with `sm complete`, or sm detects it (auto_complete). manual:
     sm detects nothing. supervised: its parent decides, with `sm approve` or `sm deny`. A session, an agent type or a
     workspace may have another mode (--lifecycle)."""
-    auto_complete: AutoComplete = AutoComplete()
-    """How sm detects that a session has completed."""
     on_parent_end: Literal["adopt", "abandon", "keep"] = "adopt"
     """Effect on children when their parent's process ends. adopt: they move to the nearest live ancestor, or to
     the operator. abandon: sm interrupts them and marks them as abandoned. keep: they do not change."""
@@ -173,6 +148,19 @@ class ChildAgents(Section):
     """Facts that sm reads from an agent's transcript."""
     allow_args: bool = False
     """Let sessions use `sm spawn --args` and `--env`, not only the operator."""
+
+
+if TYPE_CHECKING:
+
+    class _ChildAgentsKeysOfCapabilities(Section):
+        """The keys of `child_agents` that capabilities add."""
+
+else:
+    _ChildAgentsKeysOfCapabilities = keys_of_capabilities("CHILD_AGENTS")
+
+
+class ChildAgents(_ChildAgentsKeysOfCapabilities, ChildAgentsKeys):
+    pass
 
 
 class Limits(Section):

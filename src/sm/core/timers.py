@@ -11,14 +11,6 @@ from sm.core.timestamps import epoch_s
 class TimerKind(StrEnum):
     """The kinds of the kernel's timers; capabilities have more. They are stored, so they never change."""
 
-    COMPLETION = "completion"
-    """The quiet window after a finished turn is over: the session may be completed."""
-    UNCLEAR = "unclear"
-    """A session has been idle for long, and it is not known whether its work is done."""
-    REMINDER = "reminder"
-    """An idle agent has not reported yet."""
-    MISSING_REPORT = "missing_report"
-    """An idle agent has not reported after its last reminder."""
     RETRY = "retry"
     """A session goes on after a fault of the service."""
     RETRIED = "retried"

@@ -4,7 +4,6 @@ from sm.api.auth import Identity
 from sm.daemon.foundation import Foundation
 from sm.daemon.session_parts import SessionParts
 from sm.monitor import Monitor, Observer, Summary, UsageMeter, Watcher
-from sm.monitor.completions import Completions, TurnReader
 from sm.monitor.retries import Retries
 from sm.monitor.sums import TreeSums
 from sm.monitor.terminal_use import TerminalLooks
@@ -24,9 +23,8 @@ class MonitorParts:
         self.usage = UsageMeter(store, config, base.now, base.home_of, threads=base.file_threads)
         self.observer = _observer(base, self.usage, self.attached)
         self.watcher = Watcher(store, manager, terminals, self.observer, base.sandbox, panes)
-        use_of_terminal = TerminalLooks(terminals, manager).use_of
-        self.completions = Completions(config, store, manager, sessions.reports, use_of_terminal)
-        self.retries = Retries(store, use_of_terminal)
+        self.use_of_terminal = TerminalLooks(terminals, manager).use_of
+        self.retries = Retries(store, self.use_of_terminal)
         self.unread_transcripts = UnreadTranscripts(store, manager, self.observer, base.steady)
         self.sums = TreeSums(config, store, self.usage, base.providers, base.now)
         self.monitor = Monitor(
@@ -51,7 +49,6 @@ def _observer(base: Foundation, usage: UsageMeter, attached: AttachedOperator) -
         base.manager,
         base.terminals,
         usage,
-        turns=TurnReader(base.config, base.store, base.program_checks.state),
         transcripts_every_s=lambda: progress.snapshot_interval,
         off=base.config.daemon.ignore_evidence,
         home_of=base.home_of,

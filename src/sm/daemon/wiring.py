@@ -84,12 +84,15 @@ def _kernel(base: Foundation, sessions: SessionParts, watch: MonitorParts, messa
         usage=watch.usage,
         observer=watch.observer,
         watcher=watch.watcher,
+        reports=sessions.reports,
         requests=messages.requests,
         workspaces=sessions.workspaces,
         monitor=watch.monitor,
         keepers=base.keepers,
         writable=base.sandboxing.writable,
         screen=base.terminals,
+        use_of_terminal=watch.use_of_terminal,
+        program_state=base.program_checks.state,
         threads=base.file_threads,
         paths=base.paths,
         users=sessions.users,
@@ -101,12 +104,8 @@ def _kernel(base: Foundation, sessions: SessionParts, watch: MonitorParts, messa
 
 
 def _due_timers(base: Foundation, sessions: SessionParts, watch: MonitorParts, kernel: Kernel) -> DueTimers:
-    completions, retries = watch.completions, watch.retries
+    retries = watch.retries
     handlers = {
-        TimerKind.COMPLETION: completions.complete,
-        TimerKind.UNCLEAR: completions.report_unclear,
-        TimerKind.REMINDER: completions.remind,
-        TimerKind.MISSING_REPORT: completions.warn_of_missing_report,
         TimerKind.RETRY: retries.send,
         TimerKind.RETRIED: retries.forget,
         TimerKind.COMPACTED: retries.forget,

@@ -25,14 +25,13 @@ from sm.core.turn_ends import ReportedEnd
 from sm.errors import SmError, StorageFull
 from sm.linux.file_threads import FileThreads
 from sm.monitor.agent import Agent
-from sm.monitor.completions import TurnReader
 from sm.monitor.evidence import Ledger
 from sm.monitor.files import FileEvents, changes
 from sm.monitor.first_turns import FirstTurns
 from sm.monitor.last_reads import LastReads
 from sm.monitor.listeners import AgentListener, AgentListeners
 from sm.monitor.permission_modes import PermissionModes, denial_facts
-from sm.monitor.recorder import Recorder, is_unread_end, outdated_s
+from sm.monitor.recorder import Recorder, TurnRule, is_unread_end, outdated_s
 from sm.monitor.sources import Sources
 from sm.monitor.usage import UNREAD_FACT, UsageMeter
 from sm.providers.readers import HookEvent
@@ -65,7 +64,6 @@ class Observer:
         terminals: Terminals,
         usage: UsageMeter,
         *,
-        turns: TurnReader,
         transcripts_every_s: Callable[[], float],
         off: Collection[Source] = (),
         home_of: HomeOf = on_host,
@@ -83,9 +81,10 @@ class Observer:
         self._transcripts_every_s = transcripts_every_s
         self._off = frozenset(off)
         self._clock = self.now = clock
+        self.turn_rules: list[TurnRule] = []
         self._agents: dict[str, Agent] = {}
         self._files = FileEvents()
-        self._recorder = Recorder(store, manager, usage, turns)
+        self._recorder = Recorder(store, manager, usage, self.turn_rules)
         self._sources = Sources(
             store,
             terminals,

@@ -1,6 +1,6 @@
 """Writes a session's status, its reason and its conversation when the evidence changes."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sm.core.faults import Fault, FaultKind
@@ -14,9 +14,8 @@ from sm.core.text import folded, header_of_sm, render_message
 from sm.core.timers import TimerKind
 from sm.core.timestamps import epoch_s, is_later, iso
 from sm.core.turn_ends import ReportedEnd
-from sm.core.turns import FinishedTurn, TurnWork
+from sm.core.turns import FinishedTurn, FollowUp, TurnWork
 from sm.core.wording import compaction_text, retry_text, subject
-from sm.monitor.completions import TurnReader
 from sm.monitor.evidence import Verdict
 from sm.monitor.usage import UsageMeter
 from sm.sessions.manager import Manager
@@ -58,12 +57,20 @@ def is_unread_end(session: Session, observation: Observation, now: str) -> bool:
     return observation.finished and is_later(iso(observation.at), session.turn_ended_at, now)
 
 
+class TurnRule:
+    """Decides what follows the end of a turn that neither failed nor was interrupted. The method does nothing here."""
+
+    async def follow_up(self, session: Session, observation: Observation, work: TurnWork) -> FollowUp | None:
+        """Decide by the final message. `work`: in this turn, as far as its hooks told it. None: nothing follows."""
+        return None
+
+
 class Recorder:
     """Records changes of sessions. Every call returns when the change is on disk."""
 
-    def __init__(self, store: Store, manager: Manager, usage: UsageMeter, turns: TurnReader) -> None:
+    def __init__(self, store: Store, manager: Manager, usage: UsageMeter, rules: Sequence[TurnRule]) -> None:
         self._store = store
-        self._turns = turns
+        self._rules = rules
         self._manager = manager
         self._usage = usage
 
@@ -109,7 +116,7 @@ class Recorder:
         wanted, signal = _STATUSES[observation.activity]
         turn, now = None, self._manager.now()
         if observation.finished and is_later(iso(observation.at), session.turn_ended_at, now):
-            turn = await self._turns.read(session, observation, work)
+            turn = await self._finished_turn(session, observation, work)
         if session.status is not wanted:
             at = iso(observation.at)
             at = at if is_later(at, session.status_at, now) else session.status_at
@@ -129,6 +136,14 @@ class Recorder:
             observation.cleared and is_later(iso(observation.at), session.status_at, now)
         ):
             await self._explain(session, observation.source, reason, iso(observation.at))
+
+    async def _finished_turn(
+        self, session: Session, observation: Observation, work: TurnWork
+    ) -> FinishedTurn:
+        follow_up = None
+        for rule in self._rules:
+            follow_up = follow_up or await rule.follow_up(session, observation, work)
+        return FinishedTurn(iso(observation.at), follow_up)
 
     def _words(self, session: Session, observation: Observation) -> str:
         """The reason in the observation, with the retry or the compaction that follows a failed turn."""
@@ -246,6 +261,6 @@ class Recorder:
             session = tx.session(session_id)
             is_new = is_later(turn.ended_at, session.turn_ended_at, tx.now)
             if session.status is Status.IDLE and is_new:
-                session = await turn_ended(tx, self._manager.notices, session, turn)
+                session = await turn_ended(tx, session, turn)
                 if turn.follow_up is None or not turn.follow_up.is_reported:
                     await self._manager.notices.add_for_idle(tx, session, answer)

@@ -8,9 +8,9 @@ from sm.core.observation import Source
 from sm.core.statuses import Status
 from sm.core.timers import Timer, TimerKind
 from sm.errors import TerminalError
-from sm.monitor.completions import UseOfTerminal
 from sm.monitor.listeners import AgentListener
-from sm.policy.completion import reason_of_person, reason_to_wait
+from sm.monitor.terminal_use import UseOfTerminal
+from sm.policy.unfinished import reason_of_person, reason_to_wait
 from sm.providers.readers import AcceptedInput
 from sm.state import compactions
 from sm.state.part_holds import postponed

@@ -1,11 +1,15 @@
 """Looks whether a person uses the terminal of an agent."""
 
+from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 from sm.core.models import Session
-from sm.policy.completion import TerminalUse
+from sm.policy.unfinished import TerminalUse
 from sm.sessions.manager import Manager
 from sm.terminals.base import Keyboard, Screen
+
+UseOfTerminal = Callable[[Session], Awaitable[TerminalUse]]
+"""Looks at the terminal of a session. Raises TerminalError if the terminal cannot be seen."""
 
 
 class LookedAtTerminals(Screen, Keyboard, Protocol):

@@ -11,6 +11,7 @@ from sm.core.models import Caller, RequestKey, Session, ancestors
 from sm.core.requests import Request
 from sm.core.states import MessageMode, MessageState, NoticeKind, RequestKind
 from sm.core.statuses import Status
+from sm.core.turns import FROM_FINAL_MESSAGE
 from sm.core.wording import waits_for
 from sm.errors import IllegalState, UsageError
 from sm.messaging.messages import BATCH_MAX, Messages, RenderedMessage
@@ -21,7 +22,6 @@ from sm.requests.answers import Requests
 from sm.sessions.manager import Manager
 from sm.sessions.waits import WaitingSessions, WaitKind
 from sm.state.notices import request_occasion
-from sm.state.turns import FROM_COMPLETION
 from sm.store import Store
 
 LongPoll = Callable[[Callable[[], bool], float], Awaitable[bool]]
@@ -340,7 +340,7 @@ class Waits:
 
 def _has_reached(session: Session, until: str) -> bool | None:
     """As `has_reached`. A session that was completed because it was idle after its turn has been idle."""
-    was_idle = session.status is Status.COMPLETED and session.status_source == FROM_COMPLETION
+    was_idle = session.status is Status.COMPLETED and session.status_source == FROM_FINAL_MESSAGE
     return True if was_idle and until == Status.IDLE else has_reached(session.status, until)
 
 

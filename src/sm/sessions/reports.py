@@ -6,27 +6,23 @@ from typing import Any
 from sm.core.labels import short_label
 from sm.core.lifecycle import is_ended, is_live
 from sm.core.lines import RESULT_MAX
-from sm.core.messages import SM_ITSELF
 from sm.core.models import Caller, Checkpoint, RequestKey, Session, Signal
 from sm.core.report_text import normalize_report
 from sm.core.requests import Question
 from sm.core.states import EventType, Mode, RequestKind, SignalKind
 from sm.core.statuses import Status
 from sm.core.text import NOTE_MAX, REPORT_MAX, folded, quoted
-from sm.core.usage import FollowUpKind
-from sm.core.warnings import Sign, WarningKind
-from sm.core.wording import REMINDERS, subject
+from sm.core.turns import FROM_FINAL_MESSAGE
+from sm.core.warnings import WarningKind
+from sm.core.wording import subject
 from sm.errors import IllegalState, IllegalTransition, InvalidText, UsageError
 from sm.operations.hints import Hint, Use
 from sm.operations.requests import LIST_REQUESTS
 from sm.policy.access import Action
-from sm.policy.completion import CompletionRules, needs_approval
 from sm.sessions.manager import Manager, SessionResult
-from sm.state.messages import send
 from sm.state.requests import NewRequest, open_of, open_request
 from sm.state.sessions import move
-from sm.state.signs import end_sign, show_sign
-from sm.state.turns import FROM_COMPLETION
+from sm.state.signs import end_sign
 from sm.store import Store, Transaction
 
 _METADATA_MAX = 50
@@ -69,14 +65,14 @@ class Reports:
         async with self._store.transaction(caller, key) as tx:
             done = tx.session(session.id)
             if tx.replayed is None:
-                if done.status is Status.COMPLETED and done.status_source == FROM_COMPLETION:
+                if done.status is Status.COMPLETED and done.status_source == FROM_FINAL_MESSAGE:
                     done = await self._correct(tx, done, signal)
                 elif is_ended(done.status):
                     raise IllegalTransition(
                         f"session {short_label(session)} has already ended ({done.status})"
                     )
                 elif done.mode is Mode.SUPERVISED and kind is SignalKind.REPORTED_COMPLETED:
-                    done = await self._propose(tx, done, text, signal.emitted_at)
+                    done = await self.propose(tx, done, text, signal.emitted_at)
                 else:
                     done = await self.complete_session(tx, session.id, signal)
                 tx.remember(session.id)
@@ -112,44 +108,7 @@ class Reports:
         await move(tx, self._manager.notices, session.id, again)
         return await self.complete_session(tx, session.id, signal)
 
-    async def end_detected(
-        self, tx: Transaction, session: Session, found: Mapping[str, Any], rules: CompletionRules
-    ) -> None:
-        """End an idle session whose agent says that it is done, or propose that.
-
-        `found`: the `rule`, the `quote` and the `summary` of its final message.
-        """
-        words, reason = found["summary"] or None, f"{found['rule']}: {quoted(found['quote'], 120)}"
-        if needs_approval(session.mode, rules):
-            if not open_of(tx.mail.open.requests, session.id, [RequestKind.COMPLETION]):
-                session = await self._propose(tx, session, words, tx.now, evidence=FROM_COMPLETION)
-                await tx.update(session, status_reason="waiting for the approval of its completion")
-            return
-        signal = Signal(SignalKind.DETECTED_COMPLETED, FROM_COMPLETION, reason, tx.now, message=words)
-        await self.complete_session(tx, session.id, signal)
-
-    async def report_unclear(self, tx: Transaction, session: Session, found: Mapping[str, Any]) -> None:
-        """Report a session that is idle for long, and not known to be done."""
-        text = f"{subject(session)} is idle: completion unclear"
-        await tx.event(EventType.IDLE, session, tx.now, text, {"source": FROM_COMPLETION})
-        await self._manager.notices.add_for_unclear(tx, session, found["summary"])
-
-    async def remind(self, tx: Transaction, session: Session, found: Mapping[str, Any]) -> None:
-        """Send the reminder with the `number` in `found` (from 1)."""
-        number = int(found["number"])
-        session = await tx.update(session, reminders=number)
-        tx.sums.add_follow_up(session.id, FollowUpKind.REMINDER, tx.now)
-        send(tx, session.id, SM_ITSELF, REMINDERS[min(number, len(REMINDERS)) - 1])
-
-    async def warn_of_missing_report(
-        self, tx: Transaction, session: Session, found: Mapping[str, Any]
-    ) -> None:
-        """Warn of an idle agent that has not reported after its last reminder. `found`: the number of `reminders`."""
-        sent = int(found["reminders"])
-        evidence = f"sm has sent {sent} reminder{'' if sent == 1 else 's'}"
-        await show_sign(tx, session, Sign(WarningKind.REPORT_MISSING, sent, evidence, sent))
-
-    async def _propose(
+    async def propose(
         self, tx: Transaction, session: Session, text: str | None, at: str, evidence: str | None = None
     ) -> Session:
         """Ask for approval of a completion. One proposal can be open at a time.

@@ -12,7 +12,7 @@ from sm.core.wording import move_event, subject
 from sm.state import next_process
 from sm.state.messages import pass_on_notices
 from sm.state.notices import Notices, has_ended_alive, notice_recipient
-from sm.state.turns import turn_ended, work_resumed
+from sm.state.turns import end_turns, turn_ended
 from sm.store import Open, Transaction
 
 log = logging.getLogger(__name__)
@@ -39,11 +39,11 @@ async def move(tx: Transaction, notices: Notices, session_id: str, signal: Signa
     after = await next_process.after_move(tx, after)
     for follower in tx.followers:
         await follower.follow_status(tx, after)
-    if decision.after not in (Status.IDLE, Status.WAITING_INPUT):
-        await work_resumed(tx, after)
+    if is_ended(after.status):
+        end_turns(tx, after)
     log.info("changed a session's status", extra={**context, "sm_to": after.status.value})
     if turn is not None:
-        after = await turn_ended(tx, notices, after, turn)
+        after = await turn_ended(tx, after, turn)
     await notices.add_for_move(tx, after, decision)
     if has_ended_alive(after) and not is_ended(decision.before):
         await pass_on_notices(tx, notices, after)

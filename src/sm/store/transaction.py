@@ -17,6 +17,7 @@ from sm.core.requests import Request
 from sm.core.session_index import is_unfinished
 from sm.core.states import EventType
 from sm.core.statuses import Status
+from sm.core.turns import FinishedTurn
 from sm.core.warnings import Sign, WarningKind
 from sm.core.work_time import track_work
 from sm.errors import IllegalState, InternalError, NotFound
@@ -70,6 +71,10 @@ class SessionFollower:
 
     async def follow_status(self, tx: "Transaction", session: Session) -> None:
         """Follow a change of the session's status or pause."""
+
+    async def follow_turn(self, tx: "Transaction", session: Session, turn: FinishedTurn) -> Session:
+        """Follow a finished turn of a session that is idle. Return the session, which may have another reason."""
+        return session
 
     async def follow_request(self, tx: "Transaction", session: Session, request: Request) -> None:
         """Follow a request of the session that begins to wait for an answer."""

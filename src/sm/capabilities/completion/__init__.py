@@ -1,0 +1,1 @@
+"""Completion: sm reads the final message of a turn, and completes, asks, reminds or reports."""
