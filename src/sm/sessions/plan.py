@@ -113,6 +113,29 @@ class RestorePlan:
     """As in `Session`."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Start:
+    """The request of a spawn, with its place, its environment and its agent type."""
+
+    request: SpawnRequest
+    prompt: str | None = field(repr=False)
+    parent: Session | None
+    parent_launch: Launch | None
+    workspace: Workspace | None
+    working_dir: str
+    inherited: Mapping[str, str] = field(repr=False)
+    added: Mapping[str, str] = field(repr=False)
+    """Variables of `--env`, and those that a container has added."""
+    process_limits: Mapping[str, int]
+    types: Catalog
+    kind: AgentType
+    provider: Provider
+    renamed: tuple[str, ...]
+    """A warning about the name."""
+    base: Mapping[str, str] = field(repr=False)
+    """The environment that decides what the session gets: without what a container adds."""
+
+
 class SpawnPlanner:
     """Plans spawns, and makes every check of a spawn that needs no transaction."""
 
@@ -161,6 +184,46 @@ class SpawnPlanner:
 
         Raises UsageError, NotPermitted, SandboxUnavailable, SandboxBusy, SetupRequired.
         """
+        start = await self._start(caller, request, parent)
+        session, token, start, warnings = await self._session(caller, start, runs=runs)
+        request, provider, home = start.request, start.provider, self._home_of(session)
+        grants = Grants() if runs else await self._grants(session, provider, start.base, start.types)
+        additions = [part.plan(session, request, start.kind.agent) for part in self.parts]
+        context = await self._context(session, parent, start.base, provider, start.types, grants)
+        context = replace(context, additions=_lines(addition.briefing for addition in additions))
+        at_most = _at_most(caller, session, parent, start.parent_launch, start.kind)
+        context = await self._limited(context, at_most, parent)
+        plan, launch, first_message = await self._process(session, start, context, grants)
+        session = replace(
+            session,
+            model=plan.model,
+            conversation=plan.conversation,
+            program_version=self._program_version(session, context),
+        )
+        if not (runs or request.skip_checks):
+            await self._require_ready(caller, session, start, launch)
+        for addition in additions:
+            session = await addition.complete(session, provider, launch, home)
+        limits = await session_warnings(provider, launch, home)
+        if session.effective_mode is TrustLevel.SANDBOXED:
+            warnings = (*warnings, *denied_warnings(plan.environment))
+        warnings = (*warnings, *start.types.caller_warnings, *grants.warnings, *plan.warnings, *limits)
+        added_warnings = [w for a in additions for w in (*a.warnings, *a.planned_warnings(session, provider))]
+        is_shell = caller.kind is CallerKind.OPERATOR and not runs
+        return SpawnPlan(
+            session,
+            launch,
+            start.prompt,
+            token,
+            (*start.renamed, *warnings, *added_warnings),
+            first_message,
+            checked_limits(request.process_limits) if is_shell else {},
+            request.no_park,
+            additions,
+        )
+
+    async def _start(self, caller: Caller, request: SpawnRequest, parent: Session | None) -> _Start:
+        """Check the request, and find the place, the environment and the agent type."""
         check_name(request.agent_type)
         self._check_arguments(caller, request)
         _check_command(caller, request)
@@ -176,103 +239,97 @@ class SpawnPlanner:
         process_limits = await self._process_limits(parent_launch, request)
         inherited = self._inherited(parent_launch, request.environment)
         added = self._added(caller, request.env)
-        base = {**inherited, **added}
-        types = await self._types.catalog(workspace, base, wanted=request.agent_type)
+        types = await self._types.catalog(workspace, {**inherited, **added}, wanted=request.agent_type)
         kind = types.pick(request.agent_type)
-        request = replace(request, agent_type=kind.name)
-        request, renamed = self._named(request)
-        provider = self._providers[kind.provider]
+        request, renamed = self._named(replace(request, agent_type=kind.name))
+        return _Start(
+            request,
+            prompt,
+            parent,
+            parent_launch,
+            workspace,
+            working_dir,
+            inherited,
+            added,
+            process_limits,
+            types,
+            kind,
+            self._providers[kind.provider],
+            renamed,
+            {**inherited, **added},
+        )
+
+    async def _session(
+        self, caller: Caller, start: _Start, *, runs: bool
+    ) -> tuple[Session, str, _Start, tuple[str, ...]]:
+        """Decide the trust and the mode of the session. Returns its token, its start, and warnings too."""
+        request, parent, workspace = start.request, start.parent, start.workspace
         trust = await self._trust.decide(caller, parent, workspace, request.trust, runs=runs)
-        mode = self._mode(request, kind, workspace)
+        mode = self._mode(request, start.kind, workspace)
         session, token = self._new(
             caller,
             request.agent_type,
-            provider,
+            start.provider,
             request.name,
             status_reason="requested",
             mode=mode.mode,
             mode_source=mode.source,
             parent=parent,
-            working_dir=working_dir,
+            working_dir=start.working_dir,
             workspace=parent.workspace if parent is not None else workspace.slug if workspace else None,
             trust_level=trust.level,
             effective_mode=trust.mode,
             title=None if request.title is None else normalize_title(request.title),
         )
-        warnings = trust.warnings
-        if session.effective_mode is TrustLevel.SANDBOXED:
-            in_container = parent is not None and parent.effective_mode is TrustLevel.SANDBOXED
-            check_sandboxed(added)
-            if in_container and parent_launch is not None:
-                added = {**parent_launch.added, **added}
-            if parent is None:
-                inherited = {**inherited, **self._environments.passed(request.environment, workspace)}
-            shown = await contained_directory(
-                self._config,
-                session,
-                workspace,
-                request,
-                in_container=in_container,
-                threads=self._threads,
-            )
-            session, warnings = replace(session, working_dir=shown[0]), (*warnings, *shown[1])
-        grants = Grants() if runs else await self._grants(session, provider, base, types)
-        additions = [part.plan(session, request, kind.agent) for part in self.parts]
-        context = await self._context(session, parent, base, provider, types, grants)
-        context = replace(context, additions=_lines(addition.briefing for addition in additions))
-        at_most = _at_most(caller, session, parent, parent_launch, kind)
-        context = await self._limited(context, at_most, parent)
+        if session.effective_mode is not TrustLevel.SANDBOXED:
+            return session, token, start, trust.warnings
+        in_container = parent is not None and parent.effective_mode is TrustLevel.SANDBOXED
+        check_sandboxed(start.added)
+        if in_container and start.parent_launch is not None:
+            start = replace(start, added={**start.parent_launch.added, **start.added})
+        if parent is None:
+            passed = self._environments.passed(request.environment, workspace)
+            start = replace(start, inherited={**start.inherited, **passed})
+        inside, warnings = await contained_directory(
+            self._config, session, workspace, request, in_container=in_container, threads=self._threads
+        )
+        return replace(session, working_dir=inside), token, start, (*trust.warnings, *warnings)
+
+    async def _process(
+        self, session: Session, start: _Start, context: PlanContext, grants: Grants
+    ) -> tuple[AgentPlan, Launch, str | None]:
+        """Plan the process. Returns the first message too: the prompt, if it is no part of the command."""
+        request, provider, prompt = start.request, start.provider, start.prompt
         plan = provider.plan(replace(request, prompt=prompt), context)
         launch = self._launch(
             session,
             plan,
-            inherited,
-            added,
+            start.inherited,
+            start.added,
             provider,
             grants,
             has_prompt=prompt is not None,
-            process_limits=process_limits,
+            process_limits=start.process_limits,
         )
-        is_typed = not request.as_command and await self._is_typed(provider, session, launch, prompt)
-        first_message = prompt if is_typed else None
-        if first_message is not None:
-            plan = provider.plan(replace(request, prompt=None), context)
-            launch = replace(launch, argv=plan.argv, has_prompt=False)
-        session = replace(
-            session,
-            model=plan.model,
-            conversation=plan.conversation,
-            program_version=self._program_version(session, context),
-        )
-        if not (runs or request.skip_checks):
-            try:
-                home, find_project = self._home_of(session), partial(project_of, self.parts)
-                await require_ready(provider, session, launch, home, find_project)
-            except SetupRequired as error:  # a login needs the program too
-                await require_program(session, workspace, launch.argv[0], self._has_program)
-                if caller.kind is not CallerKind.OPERATOR:
-                    error.hint = Hint("ask the operator: ", error.hint or "")
-                raise
-        for addition in additions:
-            session = await addition.complete(session, provider, launch, self._home_of(session))
-        limits = await session_warnings(provider, launch, self._home_of(session))
-        if session.effective_mode is TrustLevel.SANDBOXED:
-            warnings = (*warnings, *denied_warnings(plan.environment))
-        warnings = (*warnings, *types.caller_warnings, *grants.warnings, *plan.warnings, *limits)
-        added_warnings = [w for a in additions for w in (*a.warnings, *a.planned_warnings(session, provider))]
-        warnings = (*renamed, *warnings, *added_warnings)
-        is_shell = caller.kind is CallerKind.OPERATOR and not runs
-        return SpawnPlan(
-            session,
-            launch,
-            prompt,
-            token,
-            warnings,
-            first_message,
-            checked_limits(request.process_limits) if is_shell else {},
-            request.no_park,
-            additions,
-        )
+        if (
+            prompt is None
+            or request.as_command
+            or not await self._is_typed(provider, session, launch, prompt)
+        ):
+            return plan, launch, None
+        plan = provider.plan(replace(request, prompt=None), context)
+        return plan, replace(launch, argv=plan.argv, has_prompt=False), prompt
+
+    async def _require_ready(self, caller: Caller, session: Session, start: _Start, launch: Launch) -> None:
+        """Raise SetupRequired or ProgramMissing if the program cannot start without a person."""
+        try:
+            home, find_project = self._home_of(session), partial(project_of, self.parts)
+            await require_ready(start.provider, session, launch, home, find_project)
+        except SetupRequired as error:  # a login needs the program too
+            await require_program(session, start.workspace, launch.argv[0], self._has_program)
+            if caller.kind is not CallerKind.OPERATOR:
+                error.hint = Hint("ask the operator: ", error.hint or "")
+            raise
 
     async def plan_restore(self, session: Session, *, is_decided: bool = False) -> RestorePlan:
         """Plan a new process that resumes the session's conversation. Writes nothing.
@@ -642,14 +699,12 @@ class SpawnPlanner:
             permission=plan.permission,
         )
 
-    async def _is_typed(
-        self, provider: Provider, session: Session, launch: Launch, prompt: str | None
-    ) -> bool:
+    async def _is_typed(self, provider: Provider, session: Session, launch: Launch, prompt: str) -> bool:
         """True if a prompt is typed as the first message, because no hook can hold the first turn for the tools of sm.
 
         A longer prompt stays an argument, as does one in a file, of which the argument is a sentence of sm.
         """
-        if prompt is None or launch.prompt_file is not None or not launch.has_own_tools:
+        if launch.prompt_file is not None or not launch.has_own_tools:
             return False
         lines = prompt.strip().splitlines()
         if not 1 <= len(lines) <= TYPED_LINES_MAX:
