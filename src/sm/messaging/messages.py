@@ -107,57 +107,87 @@ class Messages:
         if session_word(reference) == CallerKind.OPERATOR and caller.session_id is not None:
             return SentText(await self._send_to_operator(caller, text, mode, ttl_s, key, use))
         target = self._manager.find(caller, reference, Action.SEND)
-        answers = use is TextUse.ANSWER
-        command = None if answers else self._manager.provider(target).input_command(text)
+        command = None
+        if use is not TextUse.ANSWER:
+            command = self._command(caller, reference, target, text, mode)
         if command is not None:
-            if mode is MessageMode.URGENT:
-                raise UsageError(
-                    f"the command {command.text} waits until the session is idle and cannot be urgent",
-                    Hint(Use(INTERRUPT, name_to_type(target))),
-                )
-            by_parent = command.by_parent and caller.session_id == target.parent_id
-            self._manager.find(caller, reference, Action.COMPACT if by_parent else Action.COMMAND)
-            text, mode = command.text, MessageMode.COMMAND
-        if (
-            mode is MessageMode.URGENT
-            and self._manager.provider(target).input_of(target.agent_type) is not InputMethod.INBOX
-        ):
+            text, mode, use = command, MessageMode.COMMAND, TextUse.MESSAGE
+        provider = self._manager.provider(target)
+        if mode is MessageMode.URGENT and provider.input_of(target.agent_type) is not InputMethod.INBOX:
             self._manager.find(caller, reference, Action.INTERRUPT)
         words = _message_text(text)
         if command is None:
             for question in open_of(self._store.mail.open.requests, target.id, [RequestKind.QUESTION]):
                 await self._dialogs.refresh(question.id)
-        done: Message | Request
-        unarchived = False
         async with self._store.transaction(caller, key) as tx:
-            session = tx.session(target.id)
-            if tx.replayed is not None:
-                done = await _earlier_result(tx, tx.replayed.removesuffix(_UNARCHIVED))
-                unarchived = tx.replayed.endswith(_UNARCHIVED)
-            elif (
-                command is None
-                and use is not TextUse.MESSAGE
-                and (asked := self._answered_by(tx, caller, session)) is not None
-                and request in (None, asked.name)
-            ):
-                if use is TextUse.ASK:
-                    raise _would_answer(session, asked)
-                answer = Answer(True, resolve_options(asked, [words]))
-                done = await decide(tx, self._dialogs, session, asked, answer, caller)
-                tx.remember(asked.name)
-            elif answers:
-                raise _answers_nothing(session, request)
+            if tx.replayed is None:
+                done = await self._answer(tx, caller, target.id, words, use, request)
+                sent = done or await self._queue_unarchived(tx, caller, target.id, words, mode, ttl_s)
             else:
-                unarchived = session.archived
-                if unarchived:
-                    session = await self._unarchive(tx, caller, session)
-                done = await self._queue(tx, caller, session, words, mode, ttl_s)
-                tx.remember(f"{done.id}{_UNARCHIVED if unarchived else ''}")
-        if unarchived:
+                earlier = await _earlier_result(tx, tx.replayed.removesuffix(_UNARCHIVED))
+                sent = SentText(earlier, tx.replayed.endswith(_UNARCHIVED))
+        if sent.unarchived:
             self._manager.find(caller, target.id, Action.ARCHIVE)  # for the audit log
-        if isinstance(done, Request):
-            done = await self._dialogs.wait_until_taken(done, caller)
-        return SentText(done, unarchived)
+        if isinstance(sent.done, Request):
+            return SentText(await self._dialogs.wait_until_taken(sent.done, caller))
+        return sent
+
+    def _command(
+        self, caller: Caller, reference: str, target: Session, text: str, mode: MessageMode
+    ) -> str | None:
+        """Read a text that is a command of the agent CLI, which needs a permission of its own. None: it is none."""
+        command = self._manager.provider(target).input_command(text)
+        if command is None:
+            return None
+        if mode is MessageMode.URGENT:
+            raise UsageError(
+                f"the command {command.text} waits until the session is idle and cannot be urgent",
+                Hint(Use(INTERRUPT, name_to_type(target))),
+            )
+        by_parent = command.by_parent and caller.session_id == target.parent_id
+        self._manager.find(caller, reference, Action.COMPACT if by_parent else Action.COMMAND)
+        return command.text
+
+    async def _answer(
+        self,
+        tx: Transaction,
+        caller: Caller,
+        session_id: str,
+        words: str,
+        use: TextUse | None,
+        request: str | None,
+    ) -> SentText | None:
+        """Answer the one open question of the session, if the text is for it."""
+        session = tx.session(session_id)
+        asked = None if use is TextUse.MESSAGE else self._answered_by(tx, caller, session)
+        if asked is None or request not in (None, asked.name):
+            if use is TextUse.ANSWER:
+                raise _answers_nothing(session, request)
+            return None
+        if use is TextUse.ASK:
+            raise _would_answer(session, asked)
+        answer = Answer(True, resolve_options(asked, [words]))
+        done = await decide(tx, self._dialogs, session, asked, answer, caller)
+        tx.remember(asked.name)
+        return SentText(done)
+
+    async def _queue_unarchived(
+        self,
+        tx: Transaction,
+        caller: Caller,
+        session_id: str,
+        words: str,
+        mode: MessageMode,
+        ttl_s: float | None,
+    ) -> SentText:
+        """Queue the message. An archived session whose process lives is shown again."""
+        session = tx.session(session_id)
+        unarchived = session.archived
+        if unarchived:
+            session = await self._unarchive(tx, caller, session)
+        message = await self._queue(tx, caller, session, words, mode, ttl_s)
+        tx.remember(f"{message.id}{_UNARCHIVED if unarchived else ''}")
+        return SentText(message, unarchived)
 
     async def _send_to_operator(
         self,

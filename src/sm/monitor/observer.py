@@ -85,18 +85,8 @@ class Observer:
         self._agents: dict[str, Agent] = {}
         self._files = FileEvents()
         self._recorder = Recorder(store, manager, usage, self.turn_rules)
-        self._sources = Sources(
-            store,
-            terminals,
-            usage,
-            self._files,
-            self._recorder,
-            self._listeners,
-            self._off,
-            home_of,
-            clock,
-            threads,
-        )
+        reads = self._files, self._recorder, self._listeners
+        self._sources = Sources(store, terminals, usage, *reads, self._off, home_of, clock, threads)
         self._last_reads = LastReads(self._sources, self._forget_ended)
         self._sweeping: asyncio.Task[None] | None = None
         self.permission_modes = PermissionModes(store, usage, is_attended)

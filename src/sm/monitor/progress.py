@@ -72,7 +72,6 @@ def report(
     provider without transcripts. `samples`: completed sessions of the agent type, for the estimate.
     `elapsed_work_s`: the seconds of work that is under way.
     """
-    idle = session.status is Status.IDLE
     # An idle, paused or ended agent has no current activity, only a last tool.
     is_active = session.status in (Status.STARTING, Status.RUNNING, Status.WAITING_INPUT)
     is_active = is_active and (session.paused is None or session.paused.state is PauseState.PAUSING)
@@ -89,11 +88,7 @@ def report(
         "status": "working" if session.status is Status.RUNNING else session.status.value,
         "paused": None if session.paused is None else _pause_json(session.paused),
         "elapsed_seconds": elapsed,
-        "tokens_used": None if tokens is None else tokens.used,
-        "tokens": None if tokens is None else asdict(tokens),
-        "tokens_partial": known.is_unread,
-        "subagents": None if tokens is None else {"tokens": asdict(known.subagents)},
-        "tokens_remaining_estimate": None if tokens is None else remaining,
+        **_token_fields(known, tokens, remaining),
         "completion_percentage": percentage,
         "cost_usd": None if known.cost_usd is None else round(known.cost_usd, COST_DIGITS),
         "minutes": round(worked / 60, 1),
@@ -116,6 +111,23 @@ def report(
             for c in checkpoints
         ],
         "last_output": list(last_output),
+        **_status_fields(session, now),
+    }
+
+
+def _token_fields(known: Measurements, tokens: TokenCounts | None, remaining: int | None) -> dict[str, Any]:
+    return {
+        "tokens_used": None if tokens is None else tokens.used,
+        "tokens": None if tokens is None else asdict(tokens),
+        "tokens_partial": known.is_unread,
+        "subagents": None if tokens is None else {"tokens": asdict(known.subagents)},
+        "tokens_remaining_estimate": None if tokens is None else remaining,
+    }
+
+
+def _status_fields(session: Session, now: str) -> dict[str, Any]:
+    idle = session.status is Status.IDLE
+    return {
         "is_idle": idle,
         "idle_seconds": seconds_between(session.status_at, now) if idle else 0,
         "is_waiting_input": session.status is Status.WAITING_INPUT,
