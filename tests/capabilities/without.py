@@ -42,7 +42,7 @@ def lacks_pauses(instance: "Instance") -> None:
         8,
     )
     until(
-        lambda: instance.json("budget", session_id)["budget"]["state"] == "stopped",
+        lambda: instance.get(f"/v1/sessions/{session_id}/budget")["budget"]["state"] == "stopped",
         "its budget is spent",
         900,
     )

@@ -41,7 +41,7 @@ class InterruptEffects:
                 stops = provider.stop_background_keys if effect.payload.get("pause") else ()
                 for key in (*stops, provider.interrupt_key):
                     if (busy := await self.terminals.press(session.terminal, key)) is not None:
-                        return f"the agent may not have been interrupted: {busy.why}"
+                        return f"the agent may not have been interrupted: {busy.reason}"
         except (NoTerminal, NoServer):
             pass  # nothing to interrupt
         except SmError as error:

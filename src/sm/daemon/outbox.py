@@ -350,7 +350,7 @@ class Outbox:
         if launch.typed_prompt is not None and session.exit is None:
             try:
                 busy = await self._terminals.type_line(session.terminal, escape_marks(launch.typed_prompt))
-                return None if busy is None else f"the prompt may not have been typed: {busy.why}"
+                return None if busy is None else f"the prompt may not have been typed: {busy.reason}"
             except (NoTerminal, NoServer):
                 pass  # the watcher reports the end
             except SmError as error:

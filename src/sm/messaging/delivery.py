@@ -318,9 +318,9 @@ class DeliveryWorker:
             if busy is None:
                 why, expected = TYPED_WHOLE, True
             elif done:
-                why = f"only a part of the message was typed: {busy.why}"
+                why = f"only a part of the message was typed: {busy.reason}"
             else:
-                state, why = MessageState.QUEUED, busy.why
+                state, why = MessageState.QUEUED, busy.reason
         await self._record.finish(taken, state, why, expected=expected)
         return state is MessageState.QUEUED
 

@@ -288,7 +288,7 @@ class SetupDialogs:
             return
         if busy is not None:
             raise ExternalError(
-                f"no key was pressed in the terminal of session {short_label(session)}: {busy.why}",
+                f"no key was pressed in the terminal of session {short_label(session)}: {busy.reason}",
                 "sm daemon logs",
             )
 

@@ -150,7 +150,7 @@ class Screen(Protocol):
 class Busy:
     """The answer of a terminal that takes no keys now. No key was sent."""
 
-    why: str
+    reason: str
 
 
 class Keyboard(Protocol):

@@ -73,7 +73,7 @@ class Seen:
 
 
 def after_ordered_end(session: Session, exit: Exit, now: str) -> OrderedEnd:
-    """What follows an end of the process that its pause has ordered: a restart, which counts as none after a crash."""
+    """Decide what follows the end of a process that its pause has ended: a restart that does not count as a crash's."""
     before = session.restarts or Restarts(max=0)
     after = replace(before, total=before.total + 1, next_at=now, exit_code=exit.code, exit_signal=exit.signal)
     then = "" if session.paused is None else "; sm resume starts it again"

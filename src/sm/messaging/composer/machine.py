@@ -89,7 +89,7 @@ class ComposerMachine:
                 return outcome
             message.rest = message.reader.paste_groups(message.text)
             if (busy := (yield from box.paste_next(message))) is not None:
-                return held(busy.why)
+                return held(busy.reason)
             yield from self._enter_when_it_shows()
             yield from do(to.RELEASE_BOX)
             outcome = yield from self._follow(_NOT_CONFIRMED, timing.ARRIVES_WITHIN_S)
@@ -326,7 +326,7 @@ class ComposerMachine:
         if message.rest:
             if now_s >= box.rests_s and (yield from box.is_enterable(message)):
                 if (busy := (yield from box.paste_next(message))) is not None:
-                    yield from do(to.EXPLAIN, busy.why)
+                    yield from do(to.EXPLAIN, busy.reason)
                 message.left_groups = ()
         elif (yield from self._enter(is_drawn=now_s - alone_s >= timing.MIXED_S)):
             wait.enter_s = box.now_s + self._again_after_s()
