@@ -3,13 +3,12 @@
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
 from sm.capabilities.completion.model import CompletionTimer, TurnEnd, TurnFacts, TurnFollowUp
-from sm.capabilities.completion.rules.follow_ups import CompletionRules, after_turn
-from sm.capabilities.completion.rules.patterns import CompletionPattern
+from sm.capabilities.completion.patterns import CompletionPattern
+from sm.capabilities.completion.rules.follow_ups import after_turn, unread
 from sm.capabilities.completion.settings import AutoComplete
 from sm.capabilities.completion.state import (
     end_detected,
@@ -35,24 +34,11 @@ from sm.state.notices import Notices
 from sm.state.part_holds import postponed
 from sm.state.turns import unfinished_work
 from sm.store import Store, Transaction
-from sm.store.transaction import SessionFollower
 
 _AGAIN_S = 5.0
 """How often to look again, in memory, at a session that waits for something."""
 _FREE = "nothing holds its completion any more"
 _CLOSED_TASKS = frozenset({"completed", "cancelled", "deleted"})
-
-
-def rules_of(settings: AutoComplete, followers: Sequence[SessionFollower]) -> CompletionRules:
-    return CompletionRules(
-        enabled=settings.enabled,
-        reads_messages=settings.detect_completion_phrases,
-        quiet_s=settings.completion_quiet_s,
-        idle_timeout_s=settings.idle_timeout,
-        remind_after_s=tuple(map(float, settings.remind_after_s)),
-        warns_of_missing_report=any(f.warns_of(WarningKind.REPORT_MISSING) for f in followers),
-        needs_approval=settings.require_parent_approval,
-    )
 
 
 @lru_cache(maxsize=1)
@@ -94,12 +80,11 @@ class TurnReader(TurnRule):
         facts = self._facts(session.id, work, measured, observation.background)
         patterns = _compiled(self._settings.completion_patterns)
         turn = await asyncio.to_thread(_read_turn_end, text, task, facts, patterns)
-        rules, state = rules_of(self._settings, self._store.followers), self._program_state(session)
-        if state is not None and state.breaks(
-            BACKGROUND
-        ):  # it may work although its words say that it is done
-            rules = replace(rules, reads_messages=False)
-        return after_turn(session.mode, rules, turn, session.reminders)
+        state = self._program_state(session)
+        if state is not None and state.breaks(BACKGROUND):
+            turn = unread(turn)  # it may work although its words say that it is done
+        warns = any(f.warns_of(WarningKind.REPORT_MISSING) for f in self._store.followers)
+        return after_turn(session.mode, self._settings, turn, session.reminders, warns=warns)
 
     def _facts(
         self, session_id: str, work: TurnWork, measured: Mapping[str, Any], background: int
@@ -161,13 +146,10 @@ class Completions:
         return await self._run(timer, warn_of_missing_report)
 
     async def _end(self, tx: Transaction, session: Session, found: Mapping[str, Any]) -> None:
-        await end_detected(tx, self._reports, session, found, self._rules())
+        await end_detected(tx, self._reports, session, found, self._settings)
 
     async def _report_unclear(self, tx: Transaction, session: Session, found: Mapping[str, Any]) -> None:
         await report_unclear(tx, self._notices, session, found)
-
-    def _rules(self) -> CompletionRules:
-        return rules_of(self._settings, self._store.followers)
 
     async def _run(
         self, timer: Timer, act: Callable[[Transaction, Session, Mapping[str, Any]], Awaitable[None]]
@@ -198,7 +180,7 @@ class Completions:
         if session.id in self._waiting:  # a message about the change may be on its way
             self._waiting.discard(session.id)
             await self._explain(session, timer, _FREE)  # else `sm why` names a draft that is no longer there
-            return min(self._rules().quiet_s, _AGAIN_S)
+            return min(self._settings.completion_quiet_s, _AGAIN_S)
         async with self._store.transaction() as tx:
             now = tx.find(session.id)
             if now is None or now.status is not Status.IDLE:

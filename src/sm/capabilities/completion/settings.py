@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
-from sm.capabilities.completion.rules.patterns import CompletionPattern
+from sm.capabilities.completion.patterns import CompletionPattern
 from sm.section import Section, without_nul
 
 PATTERNS_MAX = 50

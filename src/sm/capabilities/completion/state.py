@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from sm.capabilities.completion.model import CompletionTimer, TurnFollowUp
-from sm.capabilities.completion.rules.follow_ups import CompletionRules, needs_approval
+from sm.capabilities.completion.rules.follow_ups import needs_approval
+from sm.capabilities.completion.settings import AutoComplete
 from sm.core.lifecycle import is_live
 from sm.core.messages import SM_ITSELF
 from sm.core.models import Session, Signal
@@ -64,14 +65,14 @@ class TurnFollower(SessionFollower):
 
 
 async def end_detected(
-    tx: Transaction, reports: Reports, session: Session, found: Mapping[str, Any], rules: CompletionRules
+    tx: Transaction, reports: Reports, session: Session, found: Mapping[str, Any], settings: AutoComplete
 ) -> None:
     """End an idle session whose agent says that it is done, or propose that.
 
     `found`: the `rule`, the `quote` and the `summary` of its final message.
     """
     words, reason = found["summary"] or None, f"{found['rule']}: {quoted(found['quote'], 120)}"
-    if needs_approval(session.mode, rules):
+    if needs_approval(session.mode, settings):
         if not open_of(tx.mail.open.requests, session.id, [RequestKind.COMPLETION]):
             session = await reports.propose(tx, session, words, tx.now, evidence=FROM_FINAL_MESSAGE)
             await tx.update(session, status_reason="waiting for the approval of its completion")

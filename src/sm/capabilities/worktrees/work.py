@@ -25,6 +25,7 @@ from sm.capabilities.worktrees.git.submodules import (
     is_available,
     links_between,
     refuse_unpublished,
+    submodules,
 )
 from sm.capabilities.worktrees.rules import repository_of
 from sm.capabilities.worktrees.unsaved_work import has_branch
@@ -361,15 +362,8 @@ def _uncommitted(work: Work, top: str, *, new_files: bool = True) -> list[str]:
     listed = git(top, *_DIFF, "--name-only", "-z", "HEAD", "--")
     if new_files:
         listed += "\0" + git(top, "ls-files", "--others", "--exclude-standard", "-z")
-    inside = (path for path in _submodules(top) if _is_changed_inside(work, f"{top}/{path}"))
+    inside = (path for path in submodules(top) if _is_changed_inside(work, f"{top}/{path}"))
     return list(dict.fromkeys((*filter(None, listed.split("\0")), *inside)))
-
-
-def _submodules(top: str) -> Iterator[str]:
-    for entry in git(top, "ls-files", "--stage", "-z").split("\0"):
-        facts, _, path = entry.partition("\t")
-        if facts.startswith("160000 "):
-            yield path
 
 
 def _is_changed_inside(work: Work, directory: str) -> bool:

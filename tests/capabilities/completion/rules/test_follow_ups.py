@@ -1,7 +1,7 @@
 """Tests of the decisions that follow a finished turn."""
 
-from dataclasses import replace
 from itertools import product
+from typing import Any
 
 import pytest
 
@@ -13,11 +13,16 @@ from sm.capabilities.completion.model import (
     TurnFollowUp,
     Wait,
 )
-from sm.capabilities.completion.rules.follow_ups import CompletionRules, after_turn, needs_approval
+from sm.capabilities.completion.rules.follow_ups import after_turn, needs_approval
+from sm.capabilities.completion.settings import AutoComplete
 from sm.core.states import Mode
 
-RULES = CompletionRules(quiet_s=3.0, idle_timeout_s=60.0, remind_after_s=(180.0, 900.0))
+RULES = AutoComplete(completion_quiet_s=3.0, idle_timeout=60, remind_after_s=(180, 900))
 DETECTING = (Mode.AUTO, Mode.SUPERVISED)
+
+
+def rules_with(**keys: Any) -> AutoComplete:
+    return RULES.model_copy(update=keys)
 
 
 def turn(
@@ -38,7 +43,7 @@ def test_nothing_follows_in_mode_manual(mode: Mode, ending: Ending) -> None:
 
 @pytest.mark.parametrize(("mode", "ending"), list(product(list(Mode), list(Ending))))
 def test_nothing_follows_when_detection_is_disabled(mode: Mode, ending: Ending) -> None:
-    assert after_turn(mode, replace(RULES, enabled=False), turn(ending), 0) is None
+    assert after_turn(mode, rules_with(enabled=False), turn(ending), 0) is None
 
 
 @pytest.mark.parametrize("mode", DETECTING)
@@ -52,7 +57,7 @@ def test_done_turn_waits_for_the_quiet_window_in_place_of_an_idle_notice(mode: M
 @pytest.mark.parametrize("mode", DETECTING)
 @pytest.mark.parametrize("rule", ["work-report", "answer-to-task", "result", "user-pattern"])
 def test_every_rule_of_done_waits_for_the_quiet_window(mode: Mode, rule: str) -> None:
-    rules = replace(RULES, remind_after_s=())
+    rules = rules_with(remind_after_s=())
     assert kinds(after_turn(mode, rules, turn(Ending.DONE, rule=rule), 0)) == [CompletionTimer.COMPLETION]
 
 
@@ -82,12 +87,14 @@ def test_unclear_turn_is_reported_after_the_idle_timeout(ending: Ending) -> None
 
 
 @pytest.mark.parametrize("sent", [2, 3])
-@pytest.mark.parametrize("seconds", [(180.0, 900.0), (180.0,)])
+@pytest.mark.parametrize("seconds", [(180, 900), (180,)])
 def test_warning_follows_the_last_reminder_in_place_of_the_unclear_report(
-    seconds: tuple[float, ...], sent: int
+    seconds: tuple[int, ...], sent: int
 ) -> None:
-    rules = replace(RULES, remind_after_s=seconds)
-    warning = Wait(CompletionTimer.MISSING_REPORT, RULES.quiet_s, {"reminders": sent, "background": 2})
+    rules = rules_with(remind_after_s=seconds)
+    warning = Wait(
+        CompletionTimer.MISSING_REPORT, RULES.completion_quiet_s, {"reminders": sent, "background": 2}
+    )
     assert after_turn(Mode.AUTO, rules, turn(Ending.UNCLEAR, background=2), sent) == TurnFollowUp((warning,))
     failed = after_turn(Mode.AUTO, rules, turn(Ending.FAILED, background=2), sent)
     assert failed is not None
@@ -95,9 +102,9 @@ def test_warning_follows_the_last_reminder_in_place_of_the_unclear_report(
 
 
 def test_unclear_turn_is_reported_after_the_last_reminder_when_the_warning_is_off() -> None:
-    rules = replace(RULES, warns_of_missing_report=False)
-    assert kinds(after_turn(Mode.AUTO, rules, turn(Ending.UNCLEAR), 2)) == [CompletionTimer.UNCLEAR]
-    assert kinds(after_turn(Mode.AUTO, rules, turn(Ending.FAILED), 2)) == []
+    unclear = after_turn(Mode.AUTO, RULES, turn(Ending.UNCLEAR), 2, warns=False)
+    assert kinds(unclear) == [CompletionTimer.UNCLEAR]
+    assert kinds(after_turn(Mode.AUTO, RULES, turn(Ending.FAILED), 2, warns=False)) == []
 
 
 @pytest.mark.parametrize(("sent", "seconds"), [(0, 180.0), (1, 900.0), (2, None), (3, None)])
@@ -111,7 +118,7 @@ def test_each_reminder_is_sent_once_for_a_run(sent: int, seconds: float | None) 
 
 @pytest.mark.parametrize("ending", list(Ending))
 def test_text_decides_nothing_when_messages_are_not_read(ending: Ending) -> None:
-    rules = replace(RULES, reads_messages=False, remind_after_s=())
+    rules = rules_with(detect_completion_phrases=False, remind_after_s=())
     assert kinds(after_turn(Mode.AUTO, rules, turn(ending), 0)) == [CompletionTimer.UNCLEAR]
 
 
@@ -127,4 +134,4 @@ def test_text_decides_nothing_when_messages_are_not_read(ending: Ending) -> None
 def test_detected_completion_needs_approval_in_mode_supervised_or_when_required(
     mode: Mode, required: bool, proposed: bool
 ) -> None:
-    assert needs_approval(mode, replace(RULES, needs_approval=required)) is proposed
+    assert needs_approval(mode, rules_with(require_parent_approval=required)) is proposed

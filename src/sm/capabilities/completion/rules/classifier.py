@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from sm.capabilities.completion.model import Classification, Ending, TurnFacts
+from sm.capabilities.completion.patterns import CompletionPattern
 from sm.capabilities.completion.rules.ending_rules import CERTAIN, RULES
 from sm.capabilities.completion.rules.judgement import JudgedTurn
-from sm.capabilities.completion.rules.patterns import CompletionPattern
 
 _NO_FACTS = TurnFacts()
 

@@ -1,7 +1,5 @@
 """Decides what follows a finished turn: completion, a question, reports, reminders. Pure."""
 
-from dataclasses import dataclass
-
 from sm.capabilities.completion.model import (
     Classification,
     CompletionTimer,
@@ -10,35 +8,26 @@ from sm.capabilities.completion.model import (
     TurnFollowUp,
     Wait,
 )
+from sm.capabilities.completion.settings import AutoComplete
 from sm.core.states import Mode
 from sm.core.text import quoted
 
 _NOT_READ = Classification(Ending.UNCLEAR, "not-read", "")
 
 
-@dataclass(frozen=True, slots=True)
-class CompletionRules:
-    """The settings of `child_agents.auto_complete`."""
+def after_turn(
+    mode: Mode, settings: AutoComplete, turn: TurnEnd, reminders: int, *, warns: bool = True
+) -> TurnFollowUp | None:
+    """Decide what follows `turn` if nothing new happens.
 
-    enabled: bool = True
-    reads_messages: bool = True
-    quiet_s: float = 10.0
-    idle_timeout_s: float = 600.0
-    remind_after_s: tuple[float, ...] = ()
-    warns_of_missing_report: bool = True
-    """`warnings.report_missing` is not off."""
-    needs_approval: bool = False
-
-
-def after_turn(mode: Mode, rules: CompletionRules, turn: TurnEnd, reminders: int) -> TurnFollowUp | None:
-    """Decide what follows `turn` if nothing new happens. `reminders`: the number of those sent to this run."""
-    if mode not in (Mode.AUTO, Mode.SUPERVISED) or not rules.enabled:
+    `reminders`: the number of those sent to this run. `warns`: `warnings.report_missing` is not off.
+    """
+    if mode not in (Mode.AUTO, Mode.SUPERVISED) or not settings.enabled:
         return None
-    if not rules.reads_messages:
-        turn = TurnEnd(_NOT_READ, "", turn.background)
-    said = (
-        turn.classification.settled
-    )  # what is left only delays the completion: it may end without another turn
+    if not settings.detect_completion_phrases:
+        turn = unread(turn)
+    # What is left only delays the completion: it may end without another turn.
+    said = turn.classification.settled
     words = quoted(said.quote, 120) if said.quote else ""
     match said.ending:
         case Ending.DONE:
@@ -48,38 +37,42 @@ def after_turn(mode: Mode, rules: CompletionRules, turn: TurnEnd, reminders: int
                 "summary": turn.summary,
                 "background": turn.background,
             }
-            return TurnFollowUp(
-                waits=(Wait(CompletionTimer.COMPLETION, rules.quiet_s, data),), is_reported=True
-            )
+            quiet = Wait(CompletionTimer.COMPLETION, settings.completion_quiet_s, data)
+            return TurnFollowUp(waits=(quiet,), is_reported=True)
         case Ending.QUESTION:
             return TurnFollowUp(question=said.quote or turn.summary, is_reported=True)
         case Ending.FAILED | Ending.BLOCKED:
-            waits = _reminder(rules, reminders, turn)
+            waits = _reminder(settings, reminders, turn, warns=warns)
             return TurnFollowUp(waits=waits, reason=f"{said.ending}: {words or said.rule}")
         case Ending.PROGRESS | Ending.UNCLEAR:
-            waits = _reminder(rules, reminders, turn)
+            waits = _reminder(settings, reminders, turn, warns=warns)
             if any(wait.kind == CompletionTimer.MISSING_REPORT for wait in waits):
                 return TurnFollowUp(waits=waits)  # it reports the same
             unclear = Wait(
                 CompletionTimer.UNCLEAR,
-                rules.idle_timeout_s,
+                settings.idle_timeout,
                 {"background": turn.background, "summary": turn.summary},
             )
             return TurnFollowUp(waits=(unclear, *waits))
 
 
-def _reminder(rules: CompletionRules, sent: int, turn: TurnEnd) -> tuple[Wait, ...]:
+def unread(turn: TurnEnd) -> TurnEnd:
+    """The turn as if nobody had read its final message."""
+    return TurnEnd(_NOT_READ, "", turn.background)
+
+
+def _reminder(settings: AutoComplete, sent: int, turn: TurnEnd, *, warns: bool) -> tuple[Wait, ...]:
     """The wait for the next reminder, and after the last one for the warning."""
-    after_s = rules.remind_after_s
+    after_s = settings.remind_after_s
     if sent < len(after_s):
         found = {"number": sent + 1, "background": turn.background}
-        return (Wait(CompletionTimer.REMINDER, after_s[sent], found),)
-    if not after_s or not rules.warns_of_missing_report:
+        return (Wait(CompletionTimer.REMINDER, float(after_s[sent]), found),)
+    if not after_s or not warns:
         return ()
     data = {"reminders": sent, "background": turn.background}
-    return (Wait(CompletionTimer.MISSING_REPORT, rules.quiet_s, data),)
+    return (Wait(CompletionTimer.MISSING_REPORT, settings.completion_quiet_s, data),)
 
 
-def needs_approval(mode: Mode, rules: CompletionRules) -> bool:
+def needs_approval(mode: Mode, settings: AutoComplete) -> bool:
     """Return whether sm only proposes a detected completion, and the parent decides."""
-    return mode is Mode.SUPERVISED or rules.needs_approval
+    return mode is Mode.SUPERVISED or settings.require_parent_approval

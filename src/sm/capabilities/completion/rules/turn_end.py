@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 
 from sm.capabilities.completion.model import TurnEnd, TurnFacts
+from sm.capabilities.completion.patterns import CompletionPattern
 from sm.capabilities.completion.rules.classifier import classify
 from sm.capabilities.completion.rules.message_summary import summary
-from sm.capabilities.completion.rules.patterns import CompletionPattern
 from sm.core.task_text import task_of
 from sm.core.turns import cut_message
 

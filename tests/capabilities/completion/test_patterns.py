@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sm.capabilities.completion.rules.patterns import TEXT_MAX, CompletionPattern
+from sm.capabilities.completion.patterns import TEXT_MAX, CompletionPattern
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,8 @@
-"""Runs everything that `sm` does with git, on the work of a session: `python -m tests.cli.git_operations DIR [UID]`.
+"""Runs everything that `sm` does with git, on the work of a session.
 
-A program of its own, so that a test can run it as another user. The daemon is a fake that knows one direct session and
-says that no sandboxed session could write anything: the attacks must fail without its help. Prints one JSON line for
-each operation, with its error or null.
+`python -m tests.capabilities.worktrees.git_operations DIR [UID]` is a program of its own, so that a test can run it as
+another user. The daemon is a fake that knows one direct session and says that no sandboxed session could write
+anything: the attacks must fail without its help. Prints one JSON line for each operation, with its error or null.
 """
 
 import json

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.git_tricks import TRICKS, Arena
+from tests.capabilities.worktrees.git_tricks import TRICKS, Arena
 from tests.fork_server import fork_server
 
 pytestmark = pytest.mark.processes
@@ -43,7 +43,7 @@ def operate(arena: Arena, user: str) -> dict[str, str | None]:
     if uid:
         subprocess.run(["chown", "-RhP", f"{_UID}:{_UID}", str(arena.root)], check=True)
     done = fork_server().run(
-        "tests.cli.git_operations",
+        "tests.capabilities.worktrees.git_operations",
         ["git_operations", str(arena.root), *uid],
         {"PATH": os.environ["PATH"], "HOME": str(arena.home), "PAGER": "cat"},
         cwd=Path("/"),
