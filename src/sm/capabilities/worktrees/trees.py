@@ -33,6 +33,8 @@ from sm.errors import (
     UsageError,
 )
 from sm.linux.repositories import has_commit
+from sm.operations.hints import Argument, Hint, Use
+from sm.operations.kernel import SPAWN
 from sm.paths import is_within
 
 
@@ -92,7 +94,10 @@ def make(client: Client, directory: str, name: str) -> Worktree:
     if is_sandboxed(client, {common, main, top}):
         raise NotPermitted(
             f"a sandboxed session may have changed the programs that git runs in {folded(main, 200)}",
-            "create a worktree yourself, then: sm spawn AGENT_TYPE --working-dir PATH",
+            Hint(
+                "create a worktree yourself, then: ",
+                Use(SPAWN, "AGENT_TYPE", Argument("working_dir", "PATH")),
+            ),
         )
     if not has_commit(repository):
         raise UsageError(

@@ -36,6 +36,8 @@ from sm.core.statuses import ENDED
 from sm.core.text import folded
 from sm.errors import ExternalError, IllegalState, NotPermitted
 from sm.linux.repositories import UnreadableRepository, has_commit, repository_at
+from sm.operations.hints import Hint, Use
+from sm.operations.kernel import SPAWN
 
 _SHOWN_MAX = 5
 _DIFF = ("diff", "--no-ext-diff", "--no-textconv")
@@ -132,7 +134,7 @@ def work_of(client: Client, reference: str, seen: Mapping[str, object] | None = 
     except ExternalError as error:
         raise IllegalState(
             f"{label(session)} does not work in a git repository: {error.message}",
-            "start agents whose work you want to merge with: sm spawn --worktree",
+            Hint("start agents whose work you want to merge with: ", Use(SPAWN, "--worktree")),
         ) from None
     branch = worktree and str(worktree["branch"])
     if branch is None:
