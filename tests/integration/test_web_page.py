@@ -200,6 +200,16 @@ def test_workspaces_switch_while_the_network_is_off(stage: Stage, visitor: Visit
         tab.context.set_offline(False)
         tab.is_in_phase("live")
         assert tab.find(".lost").count() == 0
+        tab.find('.chip:has-text("shop")').click()
+        tab.until(lambda: tab.order() == [inside], "the workspace")
+        tab.context.set_offline(True)
+        tab.is_in_phase("lost")
+        tab.press("0")
+        tab.until(
+            lambda: {inside, outside} <= set(tab.order()), "all sessions, also without the server's order"
+        )
+        tab.context.set_offline(False)
+        tab.is_in_phase("live")
     stage.sm("kill", inside, outside, "--force")
 
 
@@ -344,7 +354,7 @@ def test_request_that_changes_under_the_finger_is_not_decided(stage: Stage, visi
         route, frame = frames[-1]
         words = {"digest": "0" * 64, "text": "Bash rm -rf /"}
         needs = [need | words if need["key"] == dialog.name else need for need in frame["needs"]]
-        changed = {"snapshot": False, "rows": {}, "gone": [], "layouts": {}, "needs": needs}
+        changed = {"snapshot": False, "rows": {}, "gone": [], "needs": needs}
         route.send(json.dumps(frame | changed))
         entry = tab.find(f'[data-need="{dialog.name}"]')
         tab.until(lambda: "rm -rf /" in entry.inner_text(), "the other request")
