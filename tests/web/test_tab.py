@@ -177,7 +177,7 @@ async def test_tab_shows_archived_sessions_only_if_it_asks_for_them(hub: Hub) ->
     plain.read()
     assert plain.frames == before, "nothing that the tab shows has changed"
     assert [chip["count"] for chip in both.state["chips"]] == [2, 1]
-    tell(hub, update([rows[0] | {"archived": True}]))
+    tell(hub, update([{**rows[0], "archived": True}]))
     plain.read()
     both.read()
     assert (plain.state["gone"], ids(plain), ids(both)) == (["a"], ["b"], ["a", "c", "b"])

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from sm.client.http import DaemonAway
-from sm.client.live import UpdateData
+from sm.client.live import Json
 from sm.core.backoff import Backoff
 from sm.errors import SmError
 
@@ -42,7 +42,7 @@ class Outage:
     reason: str
 
 
-FeedNews = UpdateData | Mail | MailFailure | Outage
+FeedNews = Json | Mail | MailFailure | Outage
 
 
 class FeedSource(Protocol):

@@ -3,20 +3,37 @@
 import time
 from collections import deque
 from collections.abc import Iterable, Mapping
+from typing import Protocol
 
-from sm.board import NeedKind
+from sm.board import NeedKind, RowChange
 from sm.feed import Feed, FeedNews, FeedSource, Situation
 from sm.web.frames import Fields, chip_fields, need_fields, row_fields
 from sm.web.offers import board_offers
-from sm.web.tab import Tab
 
 _SETTLED_MAX = 20
+
+
+class HubTab(Protocol):
+    """A tab that gets the news."""
+
+    @property
+    def shows_archive(self) -> bool:
+        """True if it shows archived sessions too."""
+
+    def take(self, change: RowChange) -> None:
+        """Note rows that have changed."""
+
+    def begin_again(self) -> None:
+        """Show all rows anew."""
+
+    def wake(self) -> None:
+        """Make a frame soon."""
 
 
 class Hub:
     def __init__(self, source: FeedSource) -> None:
         self._feed = Feed(source, lambda news: self.take([news], time.monotonic()))
-        self._tabs: set[Tab] = set()
+        self._tabs: set[HubTab] = set()
         self.situation = Situation(self._feed.ask)
         self.rows: dict[str, Fields] = {}
         """The fields of each row, as a page gets them. Equal fields are the same object.
@@ -38,13 +55,13 @@ class Hub:
         await self._feed.run()
 
     @property
-    def tabs(self) -> frozenset[Tab]:
+    def tabs(self) -> frozenset[HubTab]:
         return frozenset(self._tabs)
 
-    def add(self, tab: Tab) -> None:
+    def add(self, tab: HubTab) -> None:
         self._tabs.add(tab)
 
-    def remove(self, tab: Tab) -> None:
+    def remove(self, tab: HubTab) -> None:
         self._tabs.discard(tab)
         self.follow_archive()
 

@@ -134,6 +134,8 @@ class BudgetReads:
 class BudgetWrites(BudgetReads, PartWrites):
     """Changes and charges budgets in a transaction. `state.charges` decides what follows from a charge."""
 
+    _tx: Transaction
+
     def __init__(self, part: "BudgetTable", transaction: Transaction) -> None:
         tx = transaction
         PartWrites.__init__(self, part, tx)
@@ -280,7 +282,7 @@ class BudgetTable(TablePart[BudgetReads, BudgetWrites]):
         return BudgetWrites(self, transaction)
 
     def hold(self, session: Session, find: Find, rows: Mapping[str, Budget]) -> WorkHold | None:
-        """WorkHold a session below a spent budget. The order to report what it has passes."""
+        """Hold a session below a spent budget. The order to report what it has passes."""
         if not any(budget.stops for budget in rows.values()):
             return None
         bound = binding(session, find, rows)

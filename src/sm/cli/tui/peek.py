@@ -8,7 +8,7 @@ from rich.style import Style
 from rich.text import Text
 
 from sm.client.http import session_path
-from sm.client.live import ScreenRowData
+from sm.client.live import Json
 from sm.core.lines import agent_line
 from sm.core.quotation import visible
 from sm.errors import SmError
@@ -56,7 +56,7 @@ async def _saved_output(source: FeedSource, session_id: str) -> Sequence[Text | 
     return [agent_line(text) for text in answer["lines"]] or ["the terminal is empty"]
 
 
-def screen_row(row: ScreenRowData) -> Text:
+def screen_row(row: Json) -> Text:
     """A row of the screen with its styles. Invisible characters become code points."""
     text = Text(no_wrap=True)
     for words, style in row["runs"]:
