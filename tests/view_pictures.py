@@ -163,7 +163,7 @@ async def draw_top(found: Scene) -> dict[str, str]:
     """The pictures of `sm top` by their names."""
     pictures = dict[str, str]()
     async with top(found.stage, (COLUMNS, LINES)) as view:
-        await view.shows("Needs you: 2", found.permission.name, found.question.name)
+        await view.shows("Needs you: 3", found.permission.name, found.question.name)
         await view.select_request(found.permission.name)
         await view.shows("readSession")
         view.app._notice = ("", 0.0)

@@ -115,9 +115,9 @@ class Browser:
         return rows
 
     @property
-    def layouts(self) -> dict[str, list[list[Any]]]:
-        layouts: dict[str, list[list[Any]]] = self.board.get("layouts", {})
-        return layouts
+    def layout(self) -> list[list[Any]]:
+        layout: list[list[Any]] = self.board.get("layout", [])
+        return layout
 
     async def until(self, condition: Callable[[], object]) -> None:
         """Take frames until the condition holds."""
@@ -144,17 +144,11 @@ def merge(state: dict[str, Any], frame: Mapping[str, Any]) -> None:
         return
     if frame.get("snapshot"):
         state.clear()
-    rows, layouts = state.setdefault("rows", {}), state.setdefault("layouts", {})
-    for session_id, fields in frame["rows"].items():
-        rows[session_id] = {**rows.get(session_id, {}), **fields}
+    rows = state.setdefault("rows", {})
+    rows |= frame["rows"]
     for session_id in frame.get("gone", ()):
         rows.pop(session_id, None)
-    for slug, lines in frame.get("layouts", {}).items():
-        if lines is None:
-            layouts.pop(slug, None)
-        else:
-            layouts[slug] = lines
-    state.update({key: value for key, value in frame.items() if key not in ("rows", "layouts")})
+    state.update({key: value for key, value in frame.items() if key != "rows"})
 
 
 async def logged_in(http: aiohttp.ClientSession, origin: str, code: str) -> dict[str, Any]:

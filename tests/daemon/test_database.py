@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from sm.core.effects import EffectKind
+from sm.core.effects import EffectKind, EffectState
 from sm.core.messages import Message
 from sm.core.states import MessageMode, MessageState
+from sm.core.telegram import BotMethod, NewCall
 from sm.daemon.database import open_database, restore_backup
 from sm.daemon.lock import instance_lock
 from sm.errors import DatabaseRefused, IllegalState, NotFound
@@ -181,9 +182,12 @@ async def test_restored_database_repeats_no_message_and_no_effect_with_an_unknow
                 tx.mail.add_message(queued, "a text")
             for kind in (EffectKind.TYPE, EffectKind.KILL, EffectKind.WEBHOOK):
                 await tx.effect(kind, "aaaa1111", {}, AT)
+            await tx.telegram.queue(NewCall(1001, BotMethod.SEND_MESSAGE, {"text": "hello"}))
         await store.backup("2026-01-27", keep=7)
     restore_backup(paths, None)
     async with await open_database(paths, new=False) as store:
+        # The bot sends it with the mark "(again)".
+        assert [call.state for call in store.mail.open.outgoing.values()] == [EffectState.TAKEN]
         states = {m.session_id: m.state for m in store.mail.open.messages.values()}
         assert states == {"aaaa1111": MessageState.DELIVERING, None: MessageState.QUEUED}
         assert [e.kind for e in await store.effects_in("pending")] == [EffectKind.KILL]

@@ -1,65 +1,112 @@
-"""The threads that read what `sm top` shows."""
+"""What live views read, and when: in the event loop of the view, from a scripted daemon or one that hangs."""
 
+import asyncio
 import socket
 import threading
+from collections.abc import AsyncGenerator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from sm.cli.tui.source import ThreadedSource
 from sm.client.http import Client, DaemonAway
-from sm.feed import Feed
+from sm.feed import Feed, FeedNews, FeedSource, Mail, Outage
 from sm.feed import feed as feed_module
-from tests.waits import until
+from sm.web.daemon_link import DaemonLink
+from tests.board.samples import row_data, update
+from tests.waits import until, until_async
 
 
-def test_feed_ends_while_the_daemon_does_not_answer(tmp_path: Path) -> None:
+def news_of(source: FeedSource) -> tuple[Feed, list[FeedNews], "asyncio.Task[None]"]:
+    """A feed that runs, its news, and its task."""
+    news = list[FeedNews]()
+    feed = Feed(source, news.append)
+    return feed, news, asyncio.create_task(feed.run())
+
+
+@pytest.mark.parametrize("is_web", [False, True])
+async def test_feed_ends_while_the_daemon_does_not_answer(tmp_path: Path, is_web: bool) -> None:
     path = str(tmp_path / "sm.sock")
     before = {*threading.enumerate()}
+    loop, link = asyncio.get_running_loop(), DaemonLink(path)
     with socket.socket(socket.AF_UNIX) as hung:
         hung.bind(path)
         hung.listen(8)
-        feed = Feed(Client(path), lambda: None)
-        feed.start()
-        callers = [hung.accept()[0] for _ in range(2)]
-        feed.end()
-        left = {*threading.enumerate()} - before
-        assert [thread.name for thread in left] == ["feed: requests"]
-        feed.end()
+        hung.setblocking(False)
+        _, news, running = news_of(link if is_web else ThreadedSource(Client(path)))
+        callers = [(await loop.sock_accept(hung))[0] for _ in range(2)]
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
         for caller in callers:
             caller.close()
-        until(lambda: not left & {*threading.enumerate()}, "the end of the thread")
+    await link.close()
+    until(lambda: {*threading.enumerate()} <= before, "the end of the threads")
+    assert news == []
 
 
-class ScriptedClient(Client):
-    """Answers for a daemon without sessions."""
+class ScriptedSource:
+    """Answers for a daemon. `updates`: those of each stream of rows, which then is silent."""
 
-    def __init__(self, workspaces: list[str]) -> None:
-        super().__init__("/nonexistent")
-        self.workspaces = workspaces
+    def __init__(self, *updates: list[Any]) -> None:
+        self.workspaces = list[str]()
+        self.queries = list[Mapping[str, str]]()
+        self.updates = list(updates)
 
-    def get(self, path: str, *_: Any, **__: Any) -> Any:
+    async def get(self, path: str, query: Mapping[str, str] | None = None) -> Any:
         if path == "/v1/workspaces":
             return [{"slug": slug} for slug in self.workspaces]
-        if path in ("/v1/requests", "/v1/messages"):
-            return []
-        if path == "/v1/status":
-            return {}
-        raise DaemonAway("no rows")
+        return {} if path == "/v1/status" else []
+
+    async def events(self, path: str, query: Mapping[str, str]) -> AsyncGenerator[Any]:
+        self.queries.append(query)
+        for each in self.updates.pop(0):
+            if isinstance(each, Exception):
+                raise each
+            yield each
+        await asyncio.Event().wait()
 
 
-def test_feed_reads_the_workspaces_again_from_time_to_time(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_feed_reads_the_workspaces_again_from_time_to_time(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("_FULL_EVERY_S", "_MAIL_EVERY_S", "_PAUSE_S"):
         monkeypatch.setattr(feed_module, name, 0.001)
-    client, told = ScriptedClient([]), list[tuple[str, ...]]()
-    feed = Feed(client, lambda: None)
-    feed.start()
+    source = ScriptedSource([])
+    _, news, running = news_of(source)
 
-    def knows(*slugs: str) -> bool:
-        told.extend(tuple(news.workspaces) for news in feed.take() if isinstance(news, feed_module.Mail))
-        return bool(told) and told[-1] == slugs
+    async def knows(*slugs: str) -> bool:
+        return bool(news) and isinstance(news[-1], Mail) and tuple(news[-1].workspaces) == slugs
 
-    until(lambda: knows(), "the first answer")
-    client.workspaces = ["shop"]
-    until(lambda: knows("shop"), "the new workspace")
-    feed.end()
+    await until_async(knows, "the first answer")
+    source.workspaces = ["shop"]
+    await until_async(lambda: knows("shop"), "the new workspace")
+    running.cancel()
+
+
+async def test_feed_goes_on_after_the_last_revision_and_tells_of_the_outage() -> None:
+    first = update([row_data("a")], snapshot=True)
+    source = ScriptedSource([first, DaemonAway("gone")], [update([row_data("b")])])
+    _, news, running = news_of(source)
+
+    async def has_read() -> bool:
+        return len([each for each in news if not isinstance(each, Mail)]) == 3
+
+    await until_async(has_read, "both updates and the outage")
+    running.cancel()
+    assert source.queries == [{}, {"since": first["revision"]}]
+    assert Outage("gone") in news
+
+
+async def test_feed_reads_all_rows_again_when_archived_ones_are_wanted_too() -> None:
+    source = ScriptedSource([update([row_data("a")], snapshot=True)], [])
+    feed, news, running = news_of(source)
+
+    async def has(count: int) -> bool:
+        return len(source.queries) == count and len([each for each in news if isinstance(each, dict)]) == 1
+
+    await until_async(lambda: has(1), "the first stream")
+    feed.show_archived(False)
+    feed.show_archived(True)
+    await until_async(lambda: has(2), "the second stream")
+    running.cancel()
+    assert source.queries[1] == {"archived": "1"}
+    assert not [each for each in news if isinstance(each, Outage)]

@@ -14,9 +14,10 @@ import aiohttp
 
 from sm.board import Board, NeedKind, board_row
 from sm.board.needs_list import NeedsList
+from sm.cli.tui.source import ThreadedSource
 from sm.client import live
 from sm.client.http import Client, new_key, session_path
-from sm.feed import Feed, Situation
+from sm.feed import Feed, FeedNews, Situation
 from sm.web.frames import row_fields
 from tests.instance import Instance
 from tests.integration.hook_caller import HookCaller
@@ -163,20 +164,22 @@ class TopView:
     """The model of `sm top`, without the drawing."""
 
     def __init__(self, instance: Instance) -> None:
-        self._feed = Feed(Client(str(instance.socket)), lambda: None)
-        self.situation = Situation(self._feed.ask)
+        feed = Feed(ThreadedSource(Client(str(instance.socket))), self._take)
+        self.situation = Situation(feed.ask)
         self.board = Board(self.situation.table)
         self.needs = NeedsList()
         self.told: Counter[str] = Counter()
         """How often each entry was announced."""
-        self._feed.start()
+        self._following = asyncio.create_task(feed.run())
 
-    def end(self) -> None:
-        self._feed.end()
+    async def end(self) -> None:
+        self._following.cancel()
+        await asyncio.gather(self._following, return_exceptions=True)
 
     async def until(self, condition: Callable[[], object]) -> None:
         async def look() -> bool:
-            self._take()
+            if self._following.done():
+                self._following.result()
             return bool(condition())
 
         await until_async(look, "the view has it")
@@ -194,11 +197,10 @@ class TopView:
         lines = {line.row.id: line.row.data for line in self.board.lines if not line.gone}
         return sorted(i for i in ids if not shown.get(i) == lines.get(i) == rows.get(i))
 
-    def _take(self) -> None:
+    def _take(self, news: FeedNews) -> None:
         clock_s = time.monotonic()
-        for news in self._feed.take():
-            if (change := self.situation.take(news, clock_s)) is not None:
-                self.board.take(change)
+        if (change := self.situation.take(news, clock_s)) is not None:
+            self.board.take(change)
         self.board.refresh(clock_s, rests=True)
         if self.situation.mail is not None:
             self.situation.find_needs(clock_s)
@@ -242,7 +244,7 @@ class WebView:
         return {need["key"] for need in self._tab.board["needs"] if need["kind"] == "request"}
 
     def wrong(self, rows: Rows, ids: Collection[str]) -> list[str]:
-        lines = {line[0] for line in self._tab.layouts[""]}
+        lines = {line[0] for line in self._tab.layout}
         found = []
         for session_id in ids:
             row = rows.get(session_id)

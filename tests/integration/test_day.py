@@ -158,7 +158,7 @@ async def test_every_view_is_right_all_day_and_announces_each_request_once(
     pids = {"daemon": instance.daemon_pid, "sm web": server.process.pid}
     compared, memory = 0, dict[int, dict[str, float]]()
     async with contextlib.AsyncExitStack() as stack:
-        stack.callback(top.end)
+        stack.push_async_callback(top.end)
         http = await stack.enter_async_context(aiohttp.ClientSession())
         token = (await logged_in(http, server.origin, server.code))["token"]
         tabs = [await stack.enter_async_context(web_view(http, server.origin, token)) for _ in range(2)]

@@ -200,7 +200,46 @@ def test_workspaces_switch_while_the_network_is_off(stage: Stage, visitor: Visit
         tab.context.set_offline(False)
         tab.is_in_phase("live")
         assert tab.find(".lost").count() == 0
+        tab.find('.chip:has-text("shop")').click()
+        tab.until(lambda: tab.order() == [inside], "the workspace")
+        tab.context.set_offline(True)
+        tab.is_in_phase("lost")
+        tab.press("0")
+        tab.until(
+            lambda: {inside, outside} <= set(tab.order()), "all sessions, also without the server's order"
+        )
+        tab.context.set_offline(False)
+        tab.is_in_phase("live")
     stage.sm("kill", inside, outside, "--force")
+
+
+def test_sessions_below_one_are_listed_in_every_order_and_workspace(stage: Stage, visitor: Visitor) -> None:
+    spawn = ("Sh", "exec sleep 1000", "--workspace", "shop", "--name")
+    lead = stage.spawn(*spawn, "lead")["session_id"]
+    inner = stage.spawn(*spawn, "inner", "--parent", lead)["session_id"]
+    innermost = stage.spawn(*spawn, "innermost", "--parent", inner)["session_id"]
+    with visitor.tab(place=f"#/s/{lead}/children") as tab:
+        names = tab.find(".panel li a")
+        below = ["sh-inner", "sh-innermost"]
+
+        def shown() -> list[str]:
+            return [name.split()[-1] for name in names.all_inner_texts()]
+
+        tab.until(lambda: shown() == below, "the sessions below it")
+        tab.find(".tools select").select_option("age")
+        tab.find('.chip:has-text("zoo")').click()
+        tab.until(lambda: tab.order() == [], "another workspace")
+        assert sorted(shown()) == below
+        tab.find('.session [data-act="kill"]').click()
+        tab.until(
+            lambda: tab.find('[data-act="kill-tree"]').inner_text() == "Kill it and the 2 below",
+            "the question",
+        )
+        tab.press("Escape")
+        tab.find('.chip:has-text("All")').click()
+        tab.find(".tools select").select_option("tree")
+        tab.until(lambda: lead in tab.order(), "all sessions")
+    stage.sm("kill", innermost, inner, lead, "--force")
 
 
 def test_timeline_gives_the_numbers_of_a_span_with_keys_and_with_the_pointer(
@@ -344,7 +383,7 @@ def test_request_that_changes_under_the_finger_is_not_decided(stage: Stage, visi
         route, frame = frames[-1]
         words = {"digest": "0" * 64, "text": "Bash rm -rf /"}
         needs = [need | words if need["key"] == dialog.name else need for need in frame["needs"]]
-        changed = {"snapshot": False, "rows": {}, "gone": [], "layouts": {}, "needs": needs}
+        changed = {"snapshot": False, "rows": {}, "gone": [], "needs": needs}
         route.send(json.dumps(frame | changed))
         entry = tab.find(f'[data-need="{dialog.name}"]')
         tab.until(lambda: "rm -rf /" in entry.inner_text(), "the other request")

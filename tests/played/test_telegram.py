@@ -75,7 +75,7 @@ def test_update_is_handled_once_when_the_daemon_is_killed_on_its_way(
     api.repeat_updates()
     instance.start_daemon()
     api.wait_for_message(1001, WELCOME)
-    until(lambda: not rows(instance, "SELECT 1 FROM telegram_outgoing"), "nothing waits")
+    until(lambda: not rows(instance, "SELECT 1 FROM outbox WHERE kind = 'telegram'"), "nothing waits")
     assert shown(api) in ([WELCOME], [WELCOME + AGAIN], [WELCOME, WELCOME + AGAIN])
     assert len(rows(instance, "SELECT 1 FROM telegram_updates")) == 1
     assert len(rows(instance, "SELECT 1 FROM telegram_chats")) == 1

@@ -46,7 +46,7 @@ def next_message(api: TelegramApi, person: Person, before: int) -> SentMessage:
 
 def waiting(home: Instance, method: str) -> list[tuple[object, ...]]:
     """The calls of a method that wait."""
-    return rows(home, f"SELECT 1 FROM telegram_outgoing WHERE method = '{method}'")  # noqa: S608 - constant names
+    return rows(home, f"SELECT 1 FROM outbox WHERE kind = 'telegram' AND payload ->> '$.method' = '{method}'")  # noqa: S608 - constant names
 
 
 def audit(instance: Instance) -> list[tuple[str, str, str, str]]:
@@ -130,7 +130,7 @@ def test_request_for_pairing_is_answered_once_when_the_daemon_is_killed_on_its_w
     home.start_daemon()
     api.wait_for_message(6, "request p1")
     api.wait_for_message(1001, "asks for access, request p1")
-    until(lambda: not rows(home, "SELECT 1 FROM telegram_outgoing"), "nothing waits")
+    until(lambda: not rows(home, "SELECT 1 FROM outbox WHERE kind = 'telegram'"), "nothing waits")
     assert len(api.messages(6)) == 1
     assert len(api.messages(1001, "asks for access")) == 1
 
@@ -308,7 +308,7 @@ def test_outcome_of_a_text_is_told_once_when_the_daemon_is_killed_on_its_way(
     home.start_daemon()
     home.sm("kill", id)
     api.wait_for_message(1001, "message 1 to session")
-    until(lambda: not rows(home, "SELECT 1 FROM telegram_outgoing"), "nothing waits")
+    until(lambda: not rows(home, "SELECT 1 FROM outbox WHERE kind = 'telegram'"), "nothing waits")
     assert len(api.messages(1001, "message 1 to session")) == 1
     assert not rows(home, "SELECT 1 FROM telegram_texts")
 
@@ -455,7 +455,7 @@ def test_session_is_restored_and_gets_its_text_once_when_the_daemon_is_killed_on
     home.sm("kill", id)
     api.wait_for_message(1001, "was killed")
     offered = reply_to(api, ann, f"/send {id} rise")
-    until(lambda: not rows(home, "SELECT 1 FROM telegram_outgoing"), "nothing waits")
+    until(lambda: not rows(home, "SELECT 1 FROM outbox WHERE kind = 'telegram'"), "nothing waits")
     home.kill_daemon()
     ann.presses(offered.button("Restore and send"))
     home.start_crashing_daemon(point).wait()
@@ -514,7 +514,7 @@ def test_outcome_from_elsewhere_reaches_every_card_before_reports_that_wait(
     api.heal()
     for card in cards:
         api.wait_for(lambda: outcome in card.text and card.keyboard is None, "the outcome")  # noqa: B023
-    until(lambda: not rows(home, "SELECT 1 FROM telegram_outgoing"), "nothing waits")
+    until(lambda: not rows(home, "SELECT 1 FROM outbox WHERE kind = 'telegram'"), "nothing waits")
     made = [call.method for call in api.calls[begun:] if call.status == 200]
     assert made[:2] == ["editMessageText"] * 2
     assert "sendMessage" in made[2:]
@@ -649,7 +649,7 @@ def test_ending_is_reported_once_when_the_daemon_is_killed_on_its_way(
     home.start_crashing_daemon(point).wait()
     home.start_daemon()
     api.wait_for_message(1001, f"Session {id} ended with an error")
-    until(lambda: not rows(home, "SELECT 1 FROM telegram_outgoing"), "nothing waits")
+    until(lambda: not rows(home, "SELECT 1 FROM outbox WHERE kind = 'telegram'"), "nothing waits")
     assert len(api.messages(1001, id)) == 1
 
 

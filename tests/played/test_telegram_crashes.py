@@ -40,7 +40,7 @@ class Crashes:
     def told(self, words: str, chat: int = 1001) -> SentMessage:
         """The first message with these words. It is the only one, but for a repetition that says so."""
         message = self.api.wait_for_message(chat, words)
-        until(lambda: not rows(self.home, "SELECT 1 FROM telegram_outgoing"), "nothing waits")
+        until(lambda: not rows(self.home, "SELECT 1 FROM outbox WHERE kind = 'telegram'"), "nothing waits")
         texts = [each.text for each in self.api.messages(chat, words)]
         assert [text for text in texts[1:] if not text.endswith(AGAIN)] == []
         assert len(texts) <= 2

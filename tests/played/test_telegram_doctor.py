@@ -20,7 +20,7 @@ def test_doctor_names_missing_rights_in_groups_and_a_wrong_clock(monkeypatch: py
         start(home, api)
 
         def said() -> list[str]:
-            return [line for line in home.run("doctor").stdout.splitlines() if "telegram" in line]
+            return [line for line in home.run("doctor").stdout.splitlines() if " telegram: " in line]
 
         # The bot tells the group about its missing right, and the time of that message may be known already.
         assert [line for line in said() if "clock" not in line] == [

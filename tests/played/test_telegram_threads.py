@@ -86,7 +86,7 @@ def done(api: TelegramApi, method: str) -> list[Call]:
 
 
 def idle(instance: Instance) -> None:
-    until(lambda: not rows(instance, "SELECT 1 FROM telegram_outgoing"), "nothing waits")
+    until(lambda: not rows(instance, "SELECT 1 FROM outbox WHERE kind = 'telegram'"), "nothing waits")
 
 
 # Topics

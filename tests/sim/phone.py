@@ -127,7 +127,9 @@ class Phone:
             await asyncio.sleep(_LOOK_S)
 
     def _wrong(self) -> list[str]:
-        left = self._rows("SELECT method, state FROM telegram_outgoing")
+        left = self._rows(
+            "SELECT json_extract(payload, '$.method'), state FROM outbox WHERE kind = 'telegram'"
+        )
         if self._api.world.updates or left:
             return [f"not settled: {len(self._api.world.updates)} updates, calls to Telegram: {left[:5]}"]
         return [*self._reports(), *self._requests(), *self._answers()]

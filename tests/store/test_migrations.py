@@ -7,11 +7,13 @@ import sqlite3
 import subprocess
 import sys
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from sm.capabilities.budgets.tables import PART
+from sm.core.effects import EffectState
 from sm.errors import DatabaseRefused
 from sm.store import Schema, Store, backups
 from sm.store.migrations import MIGRATIONS
@@ -184,8 +186,50 @@ async def test_budgets_of_an_older_database_stay(path: str, version: int) -> Non
         assert PART.rows_of(store.mail.open) == {golden.BUDGET.id: golden.BUDGET}
 
 
-async def test_database_of_version_14_still_opens(path: str) -> None:
-    shutil.copy(DATA / "v14.db", path)
+@pytest.mark.parametrize("version", [14, 15])
+async def test_database_with_its_budgets_still_opens(path: str, version: int) -> None:
+    shutil.copy(DATA / f"v{version}.db", path)
     async with await Store.open(path) as store:
         assert PART.rows_of(store.mail.open) == {golden.BUDGET.id: golden.BUDGET}
-    assert backups(path) == []
+    assert (backups(path) == []) is (version == max(MIGRATIONS))
+
+
+async def test_calls_to_telegram_become_effects_in_their_order_with_numbers_that_are_new(path: str) -> None:
+    shutil.copy(DATA / "v14.db", path)
+    with closing(sqlite3.connect(path)) as db:
+        db.execute(
+            "INSERT INTO outbox (id, kind, session_id, payload, state, created_at)"
+            " VALUES (40, 'kill', 'aaaa1111', '{\"force\":true}', 'pending', '2026-01-27')"
+        )
+        db.execute(
+            "INSERT INTO outbox SELECT 41, kind, session_id, payload, 'done', NULL, created_at FROM outbox"
+        )
+        db.execute("DELETE FROM outbox WHERE id = 41")
+        for state in ("sending", "of a newer version", "queued"):
+            db.execute(
+                "INSERT INTO telegram_outgoing (chat_id, method, parameters, need, created_at, state, lost_answers)"
+                " VALUES (NULL, 'answer_callback_query', '{\"text\":\"Ä \\\"x\\\"\"}', 0, '', ?, 1)",
+                (state,),
+            )
+        db.commit()
+    async with await Store.open(path) as store:
+        (effect,) = store.mail.open.effects.values()
+        assert (effect.id, effect.kind, effect.session_id, effect.payload) == (
+            40,
+            "kill",
+            "aaaa1111",
+            {"force": True},
+        )
+        assert await store.effects_in("pending") == [effect]
+        first, *others = store.mail.open.outgoing.values()
+        assert first == replace(golden.OUTGOING, id=42)
+        assert [(call.id, call.chat_id, call.parameters, call.lost_answers) for call in others] == [
+            (number, None, {"text": 'Ä "x"'}, 1) for number in (43, 44, 45)
+        ]
+        assert [call.state for call in others] == [EffectState.TAKEN, EffectState.TAKEN, EffectState.PENDING]
+        async with store.transaction() as tx:
+            await tx.telegram.queue(golden.CALL)
+        assert max(store.mail.open.outgoing) == 45, "it replaces the waiting one with its subject"
+        async with store.transaction() as tx:
+            await tx.telegram.queue(replace(golden.CALL, subject=None))
+        assert max(store.mail.open.outgoing) == 46

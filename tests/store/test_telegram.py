@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from sm.core.effects import EffectState
 from sm.core.telegram import (
     QUEUE_MAX,
     BotMethod,
     CardDraft,
     Need,
     NewCall,
-    OutgoingState,
     TelegramButton,
     TelegramChange,
     TelegramChat,
@@ -129,7 +129,7 @@ async def test_call_that_began_is_known_after_a_restart(path: str) -> None:
         async with store.transaction() as tx:
             tx.telegram.begin(store.mail.open.outgoing[1])
     async with await Store.open(path) as store:
-        assert store.mail.open.outgoing[1].state is OutgoingState.SENDING
+        assert store.mail.open.outgoing[1].state is EffectState.TAKEN
 
 
 async def test_dropped_calls_are_counted_and_keep_no_text(store: Store) -> None:

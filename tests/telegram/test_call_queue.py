@@ -4,7 +4,8 @@ import asyncio
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager, suppress
 
-from sm.core.telegram import BotMethod, NewCall, Outgoing, OutgoingState, TelegramChange
+from sm.core.effects import EffectState
+from sm.core.telegram import BotMethod, NewCall, Outgoing, TelegramChange
 from sm.services.telegram_calls import CallQueue
 from sm.store import Store
 
@@ -24,21 +25,21 @@ async def waiting(queue: CallQueue, *, may_call: bool = True) -> AsyncIterator[N
         await task
 
 
-async def states(store: Store, queue: CallQueue, *texts: str) -> list[OutgoingState]:
+async def states(store: Store, queue: CallQueue, *texts: str) -> list[EffectState]:
     """The committed states of the calls, after one transaction that adds them all."""
     async with store.transaction() as tx:
         for text in texts:
             new = NewCall(1001, BotMethod.SEND_MESSAGE, {"text": text})
             await queue.add(tx, TelegramChange([new]))
     async with store.transaction() as tx:
-        rows = await tx.read("SELECT state FROM telegram_outgoing ORDER BY id", ())
-    return [OutgoingState(row[0]) for row in rows]
+        rows = await tx.read("SELECT state FROM outbox ORDER BY id", ())
+    return [EffectState(row[0]) for row in rows]
 
 
 async def test_call_is_begun_by_the_transaction_that_adds_it_when_the_sender_waits(store: Store) -> None:
     queue = CallQueue(store)
     async with waiting(queue):
-        assert await states(store, queue, "one", "two") == [OutgoingState.SENDING, OutgoingState.QUEUED]
+        assert await states(store, queue, "one", "two") == [EffectState.TAKEN, EffectState.PENDING]
         assert queue.begun == queue.calls[min(queue.calls)]
 
 
@@ -46,11 +47,11 @@ async def test_call_waits_when_the_sender_works(store: Store) -> None:
     queue = CallQueue(store)
     async with waiting(queue):
         pass
-    assert await states(store, queue, "one") == [OutgoingState.QUEUED]
+    assert await states(store, queue, "one") == [EffectState.PENDING]
     assert queue.begun is None
 
 
 async def test_call_waits_when_no_call_may_be_made_now(store: Store) -> None:
     queue = CallQueue(store)
     async with waiting(queue, may_call=False):
-        assert await states(store, queue, "one") == [OutgoingState.QUEUED]
+        assert await states(store, queue, "one") == [EffectState.PENDING]

@@ -4,12 +4,13 @@ from dataclasses import replace
 
 import pytest
 
+from sm.core.effects import EffectState
 from sm.core.models import Checkpoint, Session
 from sm.core.pause_states import Held
 from sm.core.pauses import Pause
 from sm.core.states import TrustLevel
 from sm.core.statuses import Status
-from sm.core.telegram import BotMethod, Need, NewCall, OutgoingState, TelegramChange
+from sm.core.telegram import BotMethod, Need, NewCall, TelegramChange
 from sm.core.telegram_threads import ProgressCard
 from sm.monitor.monitor import Glance
 from sm.telegram.progress_card import card_change, elapsed, is_due, progress_text
@@ -125,7 +126,7 @@ def test_card_is_edited_only_when_its_text_differs() -> None:
     assert card_change(CARD, "old", None, ended=False) == TelegramChange()
     changed = TelegramChange([edit(Need.PROGRESS)], cards=[replace(CARD, shown="new")])
     assert card_change(CARD, "new", None, ended=False) == changed
-    assert card_change(CARD, "new", OutgoingState.QUEUED, ended=False) == changed
+    assert card_change(CARD, "new", EffectState.PENDING, ended=False) == changed
 
 
 def test_last_edit_is_more_needed_and_ends_the_card() -> None:
@@ -136,14 +137,14 @@ def test_last_edit_is_more_needed_and_ends_the_card() -> None:
 
 
 def test_card_that_waits_gets_the_new_text_in_its_first_message() -> None:
-    change = card_change(UNSENT, "new", OutgoingState.QUEUED, ended=False)
+    change = card_change(UNSENT, "new", EffectState.PENDING, ended=False)
     (call,) = change.calls
     assert (call.method, call.replaces, call.parameters["text"]) == (BotMethod.SEND_MESSAGE, True, "new")
     assert change.cards == [replace(UNSENT, shown="new")]
 
 
 def test_card_that_is_being_sent_waits_for_its_message() -> None:
-    assert card_change(UNSENT, "new", OutgoingState.SENDING, ended=True) == TelegramChange()
+    assert card_change(UNSENT, "new", EffectState.TAKEN, ended=True) == TelegramChange()
 
 
 def test_card_whose_message_was_left_out_is_forgotten() -> None:

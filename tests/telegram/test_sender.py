@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from sm.core.effects import EffectState
 from sm.core.telegram import BotMethod, Need, NewCall, TelegramCounts
 from sm.services import TelegramLink
 from sm.store import Store
@@ -171,7 +172,7 @@ async def test_calls_wait_while_nothing_listens_and_are_sent_without_a_mark(
         await queue(store, text("hello"))
         [number] = store.mail.open.outgoing
         async with sending(store, nobody):
-            for state in ("sending", "queued"):
+            for state in EffectState.TAKEN, EffectState.PENDING:
                 assert await store.wait_until(
                     lambda: store.mail.open.outgoing[number].state == state,  # noqa: B023 - awaited
                     60,
@@ -207,7 +208,7 @@ async def test_flooded_chat_stays_closed_after_a_restart(
         async with sending(store, client):
             await reached(api, lambda: api.sent("sendMessage"))
             assert await store.wait_until(
-                lambda: all(c.state == "queued" for c in store.mail.open.outgoing.values()), 30
+                lambda: all(c.state == "pending" for c in store.mail.open.outgoing.values()), 30
             )
     async with await Store.open(path) as store, sending(store, client):
         await until_empty(store)
@@ -250,7 +251,10 @@ async def test_call_that_the_library_does_not_know_is_dropped(
 ) -> None:
     await queue(store, text("x", no_such_parameter=1), text("fine"))
     async with store.transaction() as tx:
-        tx.write("UPDATE telegram_outgoing SET method = 'of_a_newer_version' WHERE id = 99", ())
+        tx.write(
+            "UPDATE outbox SET payload = json_set(payload, '$.method', 'of_a_newer_version') WHERE id = 99",
+            (),
+        )
     async with sending(store, client):
         await until_empty(store)
     assert shown(api) == ["fine"]
@@ -288,7 +292,7 @@ async def test_refused_token_ends_the_calls_until_the_next_start(
         async with sending(store, client) as link:
             await reached(api, lambda: api.sent("sendMessage"))
             assert await store.wait_until(
-                lambda: all(c.state == "queued" for c in store.mail.open.outgoing.values()), 30
+                lambda: all(c.state == "pending" for c in store.mail.open.outgoing.values()), 30
             )
             assert link.trouble() == (
                 "telegram is off until the daemon restarts: telegram refuses the token of the bot (401)"

@@ -110,7 +110,7 @@ async def test_row_says_making_before_the_call(
         await say(store, "one")
         await asyncio.to_thread(api.wait_for, lambda: api.sent("createForumTopic"), "the call")
         assert (await topic_of(store)).state is TopicState.MAKING
-        assert [call.state for call in store.mail.open.outgoing.values()] == ["queued"]
+        assert [call.state for call in store.mail.open.outgoing.values()] == ["pending"]
 
 
 async def test_topic_whose_answer_was_lost_is_made_once_more(

@@ -8,9 +8,9 @@ from typing import Any
 
 import orjson
 
-from sm.client.http import Client
 from sm.client.live import Json
 from sm.feed import FeedNews, Mail
+from sm.web.daemon_link import DaemonLink
 from sm.web.hub import Hub
 from sm.web.logins import WebLogin, WebScope
 from sm.web.tab import Tab
@@ -24,11 +24,11 @@ def login(scope: WebScope = WebScope.ALL, name: str = "phone") -> WebLogin:
 
 @contextlib.asynccontextmanager
 async def board_hub(tmp_path: Path) -> AsyncIterator[Hub]:
-    hub = Hub(Client(str(tmp_path / "sm.sock")))
+    link = DaemonLink(str(tmp_path / "sm.sock"))
     try:
-        yield hub
+        yield Hub(link)
     finally:
-        await hub.close()
+        await link.close()
 
 
 def tell(hub: Hub, *news: FeedNews) -> None:

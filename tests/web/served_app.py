@@ -10,7 +10,6 @@ from pathlib import Path
 import aiohttp
 from aiohttp import web
 
-from sm.client.http import Client
 from sm.web.app import SERVICES, web_app
 from sm.web.connections import STRANGERS_MAX, WebSite
 from sm.web.hosts import HostRules
@@ -45,10 +44,9 @@ async def served_app(
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         port = listener.getsockname()[1]
-        client = Client(str(home / "sm.sock"))
         scheme = "https" if certificate else "http"
         rules = HostRules(port, ("sm.example.net",), is_secure=certificate is not None)
-        async with web_app(client, store, rules) as app:
+        async with web_app(str(home / "sm.sock"), store, rules) as app:
             runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.5)
             await runner.setup()
             site = WebSite(

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 
 from sm.board import Board, Sort
@@ -24,11 +25,11 @@ async def hub(tmp_path: Path) -> AsyncIterator[Hub]:
         yield hub
 
 
-def ids(page: Page, slug: str = "") -> list[str]:
-    return [line[0] for line in page.state["layouts"][slug]]
+def ids(page: Page) -> list[str]:
+    return [line[0] for line in page.state["layout"]]
 
 
-async def test_tab_sends_a_snapshot_and_then_only_changed_fields(hub: Hub) -> None:
+async def test_tab_sends_a_snapshot_and_then_only_changed_rows(hub: Hub) -> None:
     board_of(hub, [row_data("a"), row_data("b")])
     page = Page(hub)
     page.read()
@@ -37,7 +38,8 @@ async def test_tab_sends_a_snapshot_and_then_only_changed_fields(hub: Hub) -> No
     assert list(page.tab.frames(0.0)) == []
     tell(hub, update([row_data("a", note="reads")]))
     (frame,) = page.tab.frames(0.0)
-    assert b'"rows":{"a":{"task":"reads"}}' in frame
+    assert orjson.loads(frame)["rows"] == {"a": hub.rows["a"]}
+    assert hub.rows["a"]["task"] == "reads"
     tell(hub, update([row_data("a", note="reads", last_activity_at="2026-01-27T15:11:00.000Z")]))
     assert list(page.tab.frames(0.0)) == [], "nothing that a page shows has changed"
 
@@ -63,7 +65,7 @@ async def test_page_that_merges_frames_has_the_state_of_the_daemon(hub: Hub) -> 
                 page.read()
     for page in pages:
         page.read()
-        assert page.state["rows"] == hub.live.fields
+        assert page.state["rows"] == hub.rows
         assert page.state["rows"].keys() == known.keys()
         assert sorted(ids(page)) == sorted(known)
 
@@ -117,7 +119,7 @@ async def test_large_board_comes_in_parts(hub: Hub) -> None:
     assert max(map(len, parts)) < 600_000
     assert [b'"more":true' in part for part in parts] == [True] * 4 + [False]
     assert [b'"snapshot":true' in part for part in parts] == [True] + [False] * 4
-    assert [b'"layouts"' in part for part in parts] == [False] * 4 + [True]
+    assert [b'"layout"' in part for part in parts] == [False] * 4 + [True]
 
 
 async def test_rows_keep_their_places_until_the_tab_rests(hub: Hub) -> None:
@@ -130,31 +132,57 @@ async def test_rows_keep_their_places_until_the_tab_rests(hub: Hub) -> None:
     page.read()
     assert ids(page) == ["a", "b"]
     assert page.state["gone"] == ["a"]
-    assert page.state["waiting"] == {"": 1}
+    assert page.state["waiting"] == 1
     page.tab.rest(rests=True)
     page.read()
     assert ids(page) == ["b", "c"]
-    assert page.state["waiting"] == {}
+    assert page.state["waiting"] == 0
 
 
-async def test_each_workspace_has_its_layout_at_once(hub: Hub) -> None:
+async def test_tab_places_the_rows_of_the_chosen_workspace(hub: Hub) -> None:
     rows = [row_data("a", workspace="shop"), row_data("b"), row_data("c", workspace="old")]
     board_of(hub, rows, request(session_id="a"), workspaces=("shop", "empty"))
     page = Page(hub)
-    page.read()
-    assert {slug: ids(page, slug) for slug in page.state["layouts"]} == {
-        "": ["a", "b", "c"],
-        "empty": [],
-        "shop": ["a"],
-    }
+    for slug, placed in (("", ["a", "b", "c"]), ("empty", []), ("shop", ["a"])):
+        page.tab.show(ViewFrame(t="view", workspace=slug))
+        page.read()
+        assert (page.state["workspace"], ids(page)) == (slug, placed)
+    assert page.state["rows"].keys() == {"a", "b", "c"}
     assert [(chip["title"], chip["key"], chip["count"], chip["needs"]) for chip in page.state["chips"]] == [
         ("All", "0", 3, 1),
         ("empty", "1", 0, 0),
         ("shop", "2", 1, 1),
     ]
-    tell(hub, Mail(workspaces=("shop",)))
+    tell(hub, Mail(workspaces=("empty",)))
     page.read()
-    assert page.state["layouts"].keys() == {"", "shop"}
+    assert (page.state["workspace"], ids(page)) == ("", ["a", "b", "c"]), "the workspace was deleted"
+
+
+async def test_tab_shows_archived_sessions_only_if_it_asks_for_them(hub: Hub) -> None:
+    rows = [row_data("a"), row_data("b", parent_session_id="c", workspace="shop")]
+    board_of(hub, rows, workspaces=("shop",))
+    plain, both = Page(hub), Page(hub)
+    plain.read()
+    both.tab.show(ViewFrame(t="view", archived=True))
+    assert both.read()["loading"]
+    hidden = row_data("c", archived=True, workspace="shop", status="completed")
+    tell(hub, update([*rows, hidden], snapshot=True))
+    both.read()
+    assert (both.state["loading"], ids(both), both.state["rows"].keys()) == (
+        False,
+        ["a", "c", "b"],
+        {"a", "b", "c"},
+    )
+    before = plain.frames
+    plain.read()
+    assert plain.frames == before, "nothing that the tab shows has changed"
+    assert [chip["count"] for chip in both.state["chips"]] == [2, 1]
+    tell(hub, update([{**rows[0], "archived": True}]))
+    plain.read()
+    both.read()
+    assert (plain.state["gone"], ids(plain), ids(both)) == (["a"], ["b"], ["a", "c", "b"])
+    both.tab.show(ViewFrame(t="view"))
+    assert both.read()["rows"].keys() == {"b"}
 
 
 async def test_view_belongs_to_its_tab(hub: Hub) -> None:
@@ -166,7 +194,7 @@ async def test_view_belongs_to_its_tab(hub: Hub) -> None:
     two.read()
     assert ids(one) == ["b", "a"]
     assert one.state["filter_problems"] == ["cost: needs an amount in dollars, such as >1"]
-    assert two.state["layouts"][""] == [["a", "", 1, 0, 1]]
+    assert two.state["layout"] == [["a", "", 1, 0, 1]]
     one.tab.show(ViewFrame(t="view", filter="zebra"))
     one.read()
     assert ids(one) == ["a"]
@@ -249,7 +277,7 @@ async def test_both_views_show_the_same_rows_in_the_same_order_with_the_same_wor
         top = Board(hub.situation.table)
         top.sort_by(view.sort, 0.0)
         assert [(line.row.id, line.branch) for line in top.lines] == [
-            (line[0], line[1]) for line in page.state["layouts"][""]
+            (line[0], line[1]) for line in page.state["layout"]
         ]
         for line in top.lines:
             cells = session_cells(line, 200, now_s, state="", fresh=True)

@@ -25,11 +25,13 @@ class Board:
     The order is taken anew only when the list rests, or when the person asks for another one: until then a changed row
     keeps its place, a removed one stays as a line that is `gone`, and a new one is only counted in `waiting`.
 
-    Boards may share a `table`: its owner then calls `take` of each board with each change.
+    Boards may share a `table`: its owner then calls `take` of each board with each change. `archived`: show archived
+    sessions too, if the table has them.
     """
 
-    def __init__(self, table: SessionTable | None = None) -> None:
+    def __init__(self, table: SessionTable | None = None, *, archived: bool = True) -> None:
         self.table = table or SessionTable()
+        self._archived = archived
         self.lines: Sequence[Line] = ()
         self.selected: str | None = None
         """The id of the selected session."""
@@ -43,7 +45,7 @@ class Board:
         self._folded: set[str] = set()
         self._index: dict[str, int] = {}
         self._changed: set[str] = set()
-        self._is_moved = bool(self.table.rows)
+        self._is_moved = bool(self.rows)
         """The order, or the set of the shown rows, may be another one."""
         self._arranged_at_s = 0.0
         self._known_audience: tuple[Mapping[str, BoardRow], str | None, Sequence[str]] = ({}, None, ())
@@ -52,8 +54,8 @@ class Board:
 
     @property
     def rows(self) -> Mapping[str, BoardRow]:
-        """Every row, oldest first."""
-        return self.table.rows
+        """Every row that the view may show, oldest first."""
+        return self.table.rows if self._archived else self.table.unarchived
 
     @property
     def revision(self) -> str | None:
@@ -68,7 +70,7 @@ class Board:
     def take(self, change: RowChange) -> None:
         """Note rows that the table has changed."""
         self._changed |= change.ids
-        rows = self.table.rows
+        rows = self.rows
         for session_id in change.ids:
             before, row = change.before.get(session_id), rows.get(session_id)
             if before is None or row is None or self._moves(before, row):

@@ -23,12 +23,16 @@ class RowChange:
     """The rows that are new, changed or removed."""
     before: Mapping[str, BoardRow]
     """All rows as they were before."""
+    snapshot: bool = False
+    """It has all rows."""
 
 
 class SessionTable:
     def __init__(self) -> None:
         self.rows: Mapping[str, BoardRow] = {}
         """Every row, oldest first."""
+        self.unarchived: Mapping[str, BoardRow] = {}
+        """The rows of sessions that are not archived."""
         self.revision: str | None = None
         self.daemon_s = 0.0
         """The daemon's time at the last update, in seconds since the epoch."""
@@ -59,8 +63,12 @@ class SessionTable:
                 if rows.pop(session_id, None) is not None:
                     ids.add(session_id)
         self.rows = rows
+        is_mixed = any(row.data["archived"] for row in rows.values())
+        self.unarchived = (
+            {i: row for i, row in rows.items() if not row.data["archived"]} if is_mixed else rows
+        )
         self.revision = update["revision"] or self.revision
-        return RowChange(ids, before)
+        return RowChange(ids, before, parts[0]["snapshot"])
 
     def lose(self, clock_s: float) -> None:
         """Note that the daemon is gone. The rows stay as they were."""

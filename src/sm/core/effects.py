@@ -35,11 +35,23 @@ class EffectKind(StrEnum):
     """Run the operator's program with a notification."""
     WEBHOOK = "webhook"
     """Post a notification to one of the operator's URLs."""
+    TELEGRAM = "telegram"
+    """Make a call of the Bot API. The bot chooses the order of its calls, and is the only one that makes them."""
+
+
+class EffectState(StrEnum):
+    """The values are stored in the database, so they never change."""
+
+    PENDING = "pending"
+    TAKEN = "taken"
+    """An effect that cannot be repeated began. After a crash nobody knows whether it was carried out."""
+    DONE = "done"
+    DEAD = "dead"
 
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """A row of the outbox."""
+    """A row of the outbox, except a call to Telegram, which is an `Outgoing`."""
 
     id: int
     kind: str

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 from typing import Any
 
+from sm.core.effects import EffectState
 from sm.core.telegram_threads import TOPIC, ForumFacts, ProgressCard, Topic
 
 _NUMBER_MAX = 2**52
@@ -31,12 +32,6 @@ class Need(IntEnum):
     PROGRESS = 3
 
 
-class OutgoingState(StrEnum):
-    QUEUED = "queued"
-    SENDING = "sending"
-    """The call began. After a crash nobody knows whether Telegram carried it out."""
-
-
 class BotMethod(StrEnum):
     """The methods of the Bot API that the daemon queues, named as the library names them."""
 
@@ -59,7 +54,7 @@ SENDS_ONCE = frozenset({BotMethod.SEND_MESSAGE, BotMethod.SEND_DOCUMENT})
 
 @dataclass(frozen=True, slots=True)
 class Outgoing:
-    """A call of the Bot API that waits for its turn."""
+    """A row of the outbox: a call of the Bot API that waits for its turn, or that has begun."""
 
     id: int
     chat_id: int | None
@@ -70,7 +65,7 @@ class Outgoing:
     """The parameters of the method, without `chat_id`."""
     need: int
     created_at: str
-    state: OutgoingState = OutgoingState.QUEUED
+    state: EffectState = EffectState.PENDING
     lost_answers: int = 0
     """How many attempts ended without an answer, so that Telegram may have carried them out."""
     subject: str | None = None

@@ -3,6 +3,8 @@
 Almost every effect is idempotent and may be repeated after a crash: a start finds the terminal that carries its
 session's id, a kill finds the process gone. An effect that cannot be repeated (typing, running the operator's program)
 is marked as taken before it runs. A taken effect that a crash interrupted becomes a dead letter.
+
+Calls to Telegram are rows of the outbox too. `telegram.sender` carries them out, because their order follows the need.
 """
 
 import asyncio

@@ -1,15 +1,12 @@
-"""Reads what a live view shows from the daemon, in threads of its own, and reconnects when the daemon is gone."""
+"""Reads what a live view shows from the daemon, in the event loop of the view, and reconnects after an outage."""
 
-import os
-import queue
-import threading
-import time
-from collections.abc import Callable, Mapping, Sequence
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import aclosing, suppress
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol
 
-from sm.client import live
-from sm.client.http import Client, DaemonAway
+from sm.client.http import DaemonAway
 from sm.client.live import Json
 from sm.core.backoff import Backoff
 from sm.errors import SmError
@@ -17,10 +14,8 @@ from sm.errors import SmError
 _MAIL_EVERY_S = 5.0
 _FULL_EVERY_S = 30.0
 _PAUSE_S = 0.25
-_QUEUED_MAX = 64
-_END_WITHIN_S = 1.0
-_MESSAGES = 100
-_REQUESTS = 1000
+_MESSAGES = "100"
+_REQUESTS = "1000"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,131 +45,102 @@ class Outage:
 FeedNews = Json | Mail | MailFailure | Outage
 
 
-class Feed:
-    """Calls `on_news` in one of its threads whenever `take` has something new.
+class FeedSource(Protocol):
+    """Reads from the daemon. Both calls raise its refusals as the errors of errors.py, and end when cancelled."""
 
-    The queue is short: while the view is suspended, the daemon keeps the newest state of each row for it.
-    `archived`: follow archived sessions too. `only_rows`: read nothing besides the rows.
+    async def get(self, path: str, query: Mapping[str, str] | None = None) -> Any:
+        """The decoded answer. Raises DaemonAway without a daemon."""
+        ...
+
+    def events(self, path: str, query: Mapping[str, str]) -> AsyncGenerator[Any]:
+        """Yield the decoded data of server-sent events. Raises DaemonAway when the stream breaks."""
+        ...
+
+
+class Feed:
+    """Calls `on_news` with each piece of news. A view that does not take it gets newer states later: nothing is queued.
+
+    `archived`: follow archived sessions too.
     """
 
     def __init__(
-        self,
-        client: Client,
-        on_news: Callable[[], object],
-        *,
-        archived: bool = False,
-        only_rows: bool = False,
+        self, source: FeedSource, on_news: Callable[[FeedNews], object], *, archived: bool = False
     ) -> None:
-        self._client = client
+        self._source = source
         self._on_news = on_news
-        self._news: queue.Queue[FeedNews] = queue.Queue(_QUEUED_MAX)
-        self._asked = threading.Event()
-        self._ended = threading.Event()
+        self._asked = asyncio.Event()
         self._archived = archived
-        self._pipe = threading.Lock()
-        """Held to change the pipe."""
-        self._spent_fds = list[int]()
-        """Write ends of earlier pipes, which only the thread that may use them closes."""
-        # The stream ends when the read end of this pipe is closed: it may be silent for a long time.
-        self._end, self._reader_fd = os.pipe()
-        self._follower = threading.Thread(target=self._follow, name="feed: rows", daemon=True)
-        self._threads = [self._follower]
-        if not only_rows:
-            self._threads.append(threading.Thread(target=self._poll, name="feed: requests", daemon=True))
+        self._stream: asyncio.Timeout | None = None
+        """Expires to end the stream of rows."""
 
-    def start(self) -> None:
-        for thread in self._threads:
-            thread.start()
-
-    def end(self) -> None:
-        """End the threads. One that waits for a daemon that hangs ends later, without news. Idempotent."""
-        if self._ended.is_set():
-            return
-        self._ended.set()
-        self._asked.set()
-        with self._pipe:
-            os.close(self._end)
-        until_s = time.monotonic() + _END_WITHIN_S
-        while any(thread.is_alive() for thread in self._threads) and time.monotonic() < until_s:
-            self.take()  # a thread may wait for room in the queue
-            for thread in self._threads:
-                thread.join(0.01)
-        self.take()
-        if not self._follower.is_alive():  # it waits for the pipe
-            os.close(self._reader_fd)
+    async def run(self) -> None:
+        """Read until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._follow())
+            group.create_task(self._poll())
 
     def show_archived(self, archived: bool) -> None:
         """Read all rows again, with or without those of archived sessions."""
-        with self._pipe:
-            if self._ended.is_set():
-                return
+        if archived != self._archived:
             self._archived = archived
-            os.close(self._end)
-            self._spent_fds.append(self._reader_fd)
-            self._end, self._reader_fd = os.pipe()
+            if self._stream is not None:
+                with suppress(RuntimeError):  # the stream has ended
+                    self._stream.reschedule(0.0)
 
     def ask(self) -> None:
         """Read requests and messages again now."""
         self._asked.set()
 
-    def take(self) -> list[FeedNews]:
-        news = list[FeedNews]()
+    async def _follow(self) -> None:
+        backoff, revision, archived = Backoff(0.1, 2.0), "", self._archived
         while True:
+            if archived != self._archived:
+                archived, revision = self._archived, ""  # that was of other rows
+            query = {"archived": "1"} if archived else {}
+            query |= {"since": revision} if revision else {}
             try:
-                news.append(self._news.get_nowait())
-            except queue.Empty:
-                return news
-
-    def _put(self, news: FeedNews) -> None:
-        self._news.put(news)
-        if not self._ended.is_set():
-            self._on_news()
-
-    def _follow(self) -> None:
-        revision: str | None = None
-        backoff = Backoff(0.1, 2.0)
-        while not self._ended.is_set():
-            with self._pipe:
-                archived, reader_fd = self._archived, self._reader_fd
-                while self._spent_fds:
-                    os.close(self._spent_fds.pop())
-                    revision = None  # of other rows
-            try:
-                for update in live.updates(
-                    self._client, since=revision, archived=archived, reader_fd=reader_fd
+                async with (
+                    asyncio.timeout(None) as self._stream,
+                    aclosing(self._source.events("/v1/live", query)) as updates,
                 ):
-                    backoff.reset()
-                    if update["snapshot"]:
-                        revision = None  # half a snapshot is no base for later changes
-                    revision = update["revision"] or revision
-                    self._put(update)
-                    if self._ended.is_set():
-                        return
-            except BrokenPipeError:
-                continue
-            except (SmError, OSError) as error:
-                self._put(Outage(error.message if isinstance(error, SmError) else str(error)))
-            self._ended.wait(backoff.next_s())
+                    async for update in updates:
+                        backoff.reset()
+                        if update["snapshot"]:
+                            revision = ""  # half a snapshot is no base for later changes
+                        revision = update["revision"] or revision
+                        self._on_news(update)
+                self._on_news(Outage("the daemon closed the event stream"))
+            except TimeoutError:
+                continue  # other rows are wanted
+            except SmError as error:
+                self._on_news(Outage(error.message))
+            await asyncio.sleep(backoff.next_s())
 
-    def _poll(self) -> None:
-        get, mail, full_s = self._client.get, Mail(), -_FULL_EVERY_S
-        while not self._ended.is_set():
-            begin_s = time.monotonic()
+    async def _poll(self) -> None:
+        loop = asyncio.get_running_loop()
+        mail, full_s = Mail(), -_FULL_EVERY_S
+        while True:
+            begin_s = loop.time()
             is_asked = self._asked.is_set()
             self._asked.clear()
             try:
                 # The rows tell when requests change, so these are read rarely without that.
                 if is_asked or begin_s - full_s >= _FULL_EVERY_S:
-                    requests = get("/v1/requests", {"limit": _REQUESTS})
-                    workspaces = [workspace["slug"] for workspace in get("/v1/workspaces")]
-                    mail, full_s = replace(mail, requests=requests, workspaces=workspaces), begin_s
-                messages = get("/v1/messages", {"limit": _MESSAGES})
-                mail = replace(mail, messages=messages, overview=get("/v1/status"))
+                    mail, full_s = await self._full(mail), begin_s
+                messages = await self._source.get("/v1/messages", {"limit": _MESSAGES})
+                mail = replace(mail, messages=messages, overview=await self._source.get("/v1/status"))
             except SmError as error:
                 full_s = -_FULL_EVERY_S
                 if not isinstance(error, DaemonAway):  # else the stream tells
-                    self._put(MailFailure(error.message))
+                    self._on_news(MailFailure(error.message))
             else:
-                self._put(mail)
-            self._ended.wait(_PAUSE_S)  # many rows may change at the same time
-            self._asked.wait(_MAIL_EVERY_S)
+                self._on_news(mail)
+            await asyncio.sleep(_PAUSE_S)  # many rows may change at the same time
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_MAIL_EVERY_S):
+                    await self._asked.wait()
+
+    async def _full(self, mail: Mail) -> Mail:
+        requests = await self._source.get("/v1/requests", {"limit": _REQUESTS})
+        workspaces = [workspace["slug"] for workspace in await self._source.get("/v1/workspaces")]
+        return replace(mail, requests=requests, workspaces=workspaces)

@@ -61,6 +61,6 @@ class Situation:
         if mail is None:
             return
         now_s = self.table.now_s(clock_s)
-        self.found = needs(self.table.rows, mail.requests, mail.messages, mail.overview, now_s)
+        self.found = needs(self.table.unarchived, mail.requests, mail.messages, mail.overview, now_s)
         if self.table.lost_for_s(clock_s) is None:
             self.quiet.update(self.found, now_s)

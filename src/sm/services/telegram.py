@@ -4,6 +4,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from sm.core.effects import EffectState
 from sm.core.models import Caller, RequestKey
 from sm.core.telegram import (
     BotMethod,
@@ -12,7 +13,6 @@ from sm.core.telegram import (
     Need,
     NewCall,
     Outgoing,
-    OutgoingState,
     TelegramButton,
     TelegramChange,
     TelegramChat,
@@ -194,7 +194,7 @@ class Telegram:
         """The calls that wait, by id."""
         return self.queue.calls
 
-    def waits_with(self, subject: str) -> OutgoingState | None:
+    def waits_with(self, subject: str) -> EffectState | None:
         """The state of the waiting call with this subject; None: no call waits."""
         return next((call.state for call in self.outgoing.values() if call.subject == subject), None)
 

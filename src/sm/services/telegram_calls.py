@@ -4,11 +4,11 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from sm.core.effects import EffectState
 from sm.core.telegram import (
     QUEUE_MAX,
     NewCall,
     Outgoing,
-    OutgoingState,
     TelegramChange,
     TelegramChat,
     topic_of,
@@ -43,7 +43,7 @@ class CallQueue:
         """Write a change in a transaction. A sender without work need not begin the first call in another one."""
         await tx.telegram.apply(change)
         calls = tx.mail.open.outgoing.values()
-        if self._choose is None or any(call.state is OutgoingState.SENDING for call in calls):
+        if self._choose is None or any(call.state is EffectState.TAKEN for call in calls):
             return
         if (due := self._choose(calls)) is not None:
             tx.telegram.begin(due)
@@ -64,7 +64,7 @@ class CallQueue:
     @property
     def begun(self) -> Outgoing | None:
         """The call that was begun while the sender waited, or before the end of the daemon."""
-        return next((call for call in self.calls.values() if call.state is OutgoingState.SENDING), None)
+        return next((call for call in self.calls.values() if call.state is EffectState.TAKEN), None)
 
     async def begin(self, call: Outgoing) -> Outgoing | None:
         """Record that the call begins. None: it was removed meanwhile."""

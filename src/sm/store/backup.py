@@ -24,11 +24,11 @@ log = logging.getLogger(__name__)
 
 _BUSY_S = 5.0
 # As after a crash of the daemon, the outcome of these deliveries and effects is unknown: they were perhaps carried out
-# after the backup. The daemon carries out neither again, and tells the senders.
+# after the backup. The daemon carries out neither again, and tells the senders. The bot marks its messages "(again)".
 _UNKNOWN_OUTCOMES = (
     "UPDATE messages SET state = 'delivering', via = 'terminal' WHERE state = 'queued' AND session_id IS NOT NULL",
     "UPDATE outbox SET state = 'taken' WHERE state = 'pending'"
-    " AND kind IN ('type', 'interrupt', 'notify_command', 'webhook')",
+    " AND kind IN ('type', 'interrupt', 'notify_command', 'webhook', 'telegram')",
 )
 
 

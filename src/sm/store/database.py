@@ -541,8 +541,10 @@ class Store:
         return rows[0][0] if rows else None
 
     async def effects_in(self, state: str) -> list[Effect]:
-        """Rows of the outbox in `state`, in order. New rows arrive in `effects`."""
-        rows = await self.read(f"{OUTBOX.select} WHERE state = ? ORDER BY id", (state,))
+        """Rows of the outbox in `state`, in order, except calls to Telegram. New rows arrive in `effects`."""
+        rows = await self.read(
+            f"{OUTBOX.select} WHERE state = ? AND kind <> 'telegram' ORDER BY id", (state,)
+        )
         return [OUTBOX.load(row) for row in rows]
 
     async def last_failure(self, kind: EffectKind) -> tuple[str, str] | None:

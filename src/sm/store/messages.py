@@ -17,16 +17,18 @@ from sm.store.rows import (
     MESSAGES,
     NOTICES,
     OUTBOX,
-    OUTGOING,
     REQUESTS,
     TELEGRAM_TEXTS,
     TIMERS,
     RowTable,
     encode_json,
+    outgoing,
 )
 from sm.store.writes import StoreWriter
 
 T = TypeVar("T")
+_OPEN_EFFECTS = "state IN ('pending', 'taken')"
+_CALLS = f"SELECT id, payload, state, created_at FROM outbox WHERE {_OPEN_EFFECTS} AND kind = 'telegram' ORDER BY id"  # noqa: S608 - constant
 
 
 class MailLookup:
@@ -278,9 +280,9 @@ class MailReads(MailLookup):
                 )
             ),
             _by_id(await self._all(NOTICES, "state = 'pending' ORDER BY id")),
-            _by_id(await self._all(OUTBOX, "state IN ('pending', 'taken') ORDER BY id")),
+            _by_id(await self._all(OUTBOX, f"{_OPEN_EFFECTS} AND kind <> 'telegram' ORDER BY id")),
             {timer.key: timer for timer in await self._all(TIMERS, "1 ORDER BY due_at")},
-            _by_id(await self._all(OUTGOING, "1 ORDER BY id")),
+            _by_id(map(outgoing, await self._read(_CALLS, ()))),
             _by_id(await self._all(TELEGRAM_TEXTS, "1 ORDER BY id")),
             {part: rows for part in parts if (rows := await part.load(self._read))},
         )

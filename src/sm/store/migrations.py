@@ -102,7 +102,34 @@ _V14: tuple[str, ...] = (
         SELECT 'budgets', 1 WHERE EXISTS (SELECT 1 FROM sqlite_schema WHERE name = 'budgets')""",
 )
 
-MIGRATIONS: dict[int, tuple[str, ...]] = {10: TABLES, 11: _V11, 12: _V12, 13: _V13, 14: _V14}
+_V15: tuple[str, ...] = (
+    # A call to Telegram is an effect without a session.
+    """CREATE TABLE new_outbox (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        kind TEXT NOT NULL,
+        session_id TEXT REFERENCES sessions (id),
+        payload TEXT NOT NULL,
+        state TEXT NOT NULL DEFAULT 'pending',
+        reason TEXT,
+        created_at TEXT NOT NULL
+    )""",
+    """INSERT INTO new_outbox (id, kind, session_id, payload, state, reason, created_at)
+        SELECT id, kind, session_id, payload, state, reason, created_at FROM outbox""",
+    # No number is used twice, because events name effects.
+    "DELETE FROM sqlite_sequence WHERE name = 'new_outbox'",
+    "INSERT INTO sqlite_sequence (name, seq) SELECT 'new_outbox', seq FROM sqlite_sequence WHERE name = 'outbox'",
+    "DROP TABLE outbox",
+    "ALTER TABLE new_outbox RENAME TO outbox",
+    "CREATE INDEX outbox_by_state ON outbox (state, id)",
+    """INSERT INTO outbox (kind, payload, state, created_at)
+        SELECT 'telegram', json_object('chat_id', chat_id, 'method', method, 'parameters', json(parameters),
+            'need', need, 'lost_answers', lost_answers, 'subject', subject, 'about', about),
+            iif(state = 'queued', 'pending', 'taken'), created_at
+        FROM telegram_outgoing ORDER BY id""",
+    "DROP TABLE telegram_outgoing",
+)
+
+MIGRATIONS: dict[int, tuple[str, ...]] = {10: TABLES, 11: _V11, 12: _V12, 13: _V13, 14: _V14, 15: _V15}
 """The statements that make each version (`PRAGMA user_version`) from the one before, and the first from nothing."""
 _OLDEST, _NEWEST = min(MIGRATIONS), max(MIGRATIONS)
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, fields
 from typing import Any, Generic, TypeVar
 
-from sm.core.effects import Effect
+from sm.core.effects import Effect, EffectState
 from sm.core.messages import SM_ITSELF, Message, Notice
 from sm.core.models import (
     Capabilities,
@@ -40,7 +40,6 @@ from sm.core.telegram import (
     CardDraft,
     DroppedCall,
     Outgoing,
-    OutgoingState,
     TelegramButton,
     TelegramChat,
     WatchedText,
@@ -127,11 +126,6 @@ def encoded_mapping(value: Mapping[str, Any] | None) -> str | None:
 def _trust(text: str) -> TrustLevel:
     # An unknown level must not read as the most trusted one.
     return TrustLevel.DIRECT if text == TrustLevel.DIRECT else TrustLevel.SANDBOXED
-
-
-def _outgoing_state(text: str) -> OutgoingState:
-    # Nobody knows whether Telegram carried out a call in a state of a newer version.
-    return OutgoingState(text) if text in set(OutgoingState) else OutgoingState.SENDING
 
 
 def _topic_state(text: str) -> TopicState:
@@ -275,12 +269,20 @@ CHECKPOINTS = RowTable(
 TIMERS = RowTable("timers", Timer, encode={"data": encoded_mapping}, decode={"data": decode_json})
 OUTBOX = RowTable("outbox", Effect, encode={"payload": encoded_mapping}, decode={"payload": decode_json})
 
-OUTGOING = RowTable(
-    "telegram_outgoing",
-    Outgoing,
-    encode={"parameters": encoded_mapping},
-    decode={"parameters": decode_json, "state": _outgoing_state},
-)
+_IN_PAYLOAD = ("chat_id", "method", "parameters", "need", "lost_answers", "subject", "about")
+
+
+def outgoing_payload(call: Outgoing) -> str:
+    return encode_json({name: getattr(call, name) for name in _IN_PAYLOAD})
+
+
+def outgoing(row: sqlite3.Row) -> Outgoing:
+    """The call to Telegram in a row of the outbox."""
+    payload = decode_json(row["payload"])
+    known = {name: payload[name] for name in _IN_PAYLOAD if name in payload}
+    return Outgoing(id=row["id"], state=EffectState(row["state"]), created_at=row["created_at"], **known)
+
+
 TELEGRAM_CHATS = RowTable("telegram_chats", TelegramChat)
 DROPPED_CALLS = RowTable("telegram_dropped", DroppedCall)
 TELEGRAM_BUTTONS = RowTable("telegram_buttons", TelegramButton)

@@ -1,16 +1,16 @@
-"""Telegram in the database: updates that were handled, calls that wait, chats. `Open.outgoing` has the calls."""
+"""Telegram in the database: updates that were handled, calls in the outbox, chats. `Open.outgoing` has the calls."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, replace
 from typing import Any
 
+from sm.core.effects import EffectKind, EffectState
 from sm.core.telegram import (
     QUEUE_MAX,
     CardDraft,
     DroppedCall,
     NewCall,
     Outgoing,
-    OutgoingState,
     TelegramButton,
     TelegramChange,
     TelegramChat,
@@ -24,12 +24,12 @@ from sm.store.connection import Read
 from sm.store.messages import MailWrites
 from sm.store.rows import (
     DROPPED_CALLS,
-    OUTGOING,
+    OUTBOX,
     TELEGRAM_BUTTONS,
     TELEGRAM_CHATS,
     TELEGRAM_DRAFTS,
-    encode_json,
     insertion,
+    outgoing_payload,
 )
 from sm.store.telegram_preferences import PreferenceWrites
 from sm.store.telegram_texts import TextWrites
@@ -140,7 +140,7 @@ class TelegramWrites(Writes):
         for call in list(self._open.values()):
             if (
                 call.subject in change.withdrawn
-                and call.state is OutgoingState.QUEUED
+                and call.state is EffectState.PENDING
                 and not call.lost_answers
             ):
                 self._remove(call)
@@ -178,13 +178,10 @@ class TelegramWrites(Writes):
         self.put_chat(replace(known, migrated_to=new))
         self.put_chat(await self.chat(new) or TelegramChat(new, "supergroup", known.title))
         self.threads.migrate_chat(old, new)
-        self._tx.write("UPDATE telegram_outgoing SET chat_id = ? WHERE chat_id = ?", (new, old))
         self._preferences.move(old, new)
-        moved = {
-            number: replace(call, chat_id=new) if call.chat_id == old else call
-            for number, call in self._open.items()
-        }
-        self._set_open(moved)
+        for call in list(self._open.values()):
+            if call.chat_id == old:
+                self._replace(call, replace(call, chat_id=new))
 
     # Calls
 
@@ -205,7 +202,7 @@ class TelegramWrites(Writes):
             for name, value in new.parameters.items()
         }
         chat_id = await self._current(new.chat_id)
-        waiting = [call for call in self._open.values() if call.state is OutgoingState.QUEUED]
+        waiting = [call for call in self._open.values() if call.state is EffectState.PENDING]
         if new.subject is not None:
             for call in waiting:
                 if (call.subject, call.chat_id, call.method) == (new.subject, chat_id, new.method):
@@ -223,7 +220,7 @@ class TelegramWrites(Writes):
             self._count_left_out(least.chat_id)
             self._remove(least)
         call = Outgoing(
-            self._mail.new_id(OUTGOING.name),
+            self._mail.new_id(OUTBOX.name),
             chat_id,
             new.method,
             parameters,
@@ -232,7 +229,8 @@ class TelegramWrites(Writes):
             subject=new.subject,
             about=new.about,
         )
-        self._tx.insert_row(OUTGOING.name, OUTGOING.row(call))
+        row = {"id": call.id, "kind": EffectKind.TELEGRAM, "payload": outgoing_payload(call)}
+        self._tx.insert_row(OUTBOX.name, row | {"state": call.state, "created_at": call.created_at})
         self._set_open({**self._open, call.id: call})
 
     async def _current(self, chat_id: int | None) -> int | None:
@@ -242,12 +240,12 @@ class TelegramWrites(Writes):
 
     def begin(self, call: Outgoing) -> Outgoing:
         """Record that the call begins. After a crash it is known that nobody knows its outcome."""
-        return self._replace(call, replace(call, state=OutgoingState.SENDING))
+        return self._replace(call, replace(call, state=EffectState.TAKEN))
 
     def again(self, call: Outgoing, **changes: Any) -> None:
         """Let the call wait again, unless it was removed meanwhile."""
         if (current := self._open.get(call.id)) is not None:
-            self._replace(current, replace(current, state=OutgoingState.QUEUED, **changes))
+            self._replace(current, replace(current, state=EffectState.PENDING, **changes))
 
     def finish(self, call: Outgoing, message_id: int | None, thread_id: int | None) -> None:
         """Remove a call that Telegram carried out, and keep the message of its object."""
@@ -306,14 +304,14 @@ class TelegramWrites(Writes):
 
     def _replace(self, call: Outgoing, after: Outgoing) -> Outgoing:
         self._tx.write(
-            "UPDATE telegram_outgoing SET state = ?, parameters = ?, need = ?, lost_answers = ? WHERE id = ?",
-            (after.state, encode_json(dict(after.parameters)), after.need, after.lost_answers, call.id),
+            "UPDATE outbox SET state = ?, payload = ? WHERE id = ?",
+            (after.state, outgoing_payload(after), call.id),
         )
         self._set_open({**self._open, call.id: after})
         return after
 
     def _remove(self, call: Outgoing) -> None:
-        self._tx.write("DELETE FROM telegram_outgoing WHERE id = ?", (call.id,))
+        self._tx.write("DELETE FROM outbox WHERE id = ?", (call.id,))
         self._set_open({number: other for number, other in self._open.items() if number != call.id})
 
 

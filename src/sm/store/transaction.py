@@ -8,7 +8,7 @@ from typing import Any, TypeVar, cast
 
 import aiosqlite
 
-from sm.core.effects import Effect, EffectKind
+from sm.core.effects import Effect, EffectKind, EffectState
 from sm.core.lifecycle import Decision, is_ended, is_live
 from sm.core.messages import Message
 from sm.core.models import Caller, Checkpoint, Event, Launch, RequestKey, Session, Workspace
@@ -361,13 +361,13 @@ class Transaction(StoreWriter):
 
     async def take(self, effect: Effect) -> None:
         """Mark the effect as started: the daemon never repeats it."""
-        self.write("UPDATE outbox SET state = 'taken' WHERE id = ?", (effect.id,))
+        self.write("UPDATE outbox SET state = ? WHERE id = ?", (EffectState.TAKEN, effect.id))
 
     async def finish(self, effect: Effect, *, dead: str | None = None) -> None:
         """Mark the effect as done, or as failed for the reason `dead` (`sm status` counts those)."""
         self.write(
             "UPDATE outbox SET state = ?, reason = ?, payload = '{}' WHERE id = ?",
-            ("dead" if dead else "done", dead, effect.id),
+            (EffectState.DEAD if dead else EffectState.DONE, dead, effect.id),
         )
         remaining = {key: other for key, other in self.open.effects.items() if key != effect.id}
         self.open = replace(self.open, effects=remaining)

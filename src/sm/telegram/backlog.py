@@ -2,7 +2,8 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from sm.core.telegram import BotMethod, Need, NewCall, Outgoing, OutgoingState, session_object
+from sm.core.effects import EffectState
+from sm.core.telegram import BotMethod, Need, NewCall, Outgoing, session_object
 from sm.core.telegram_text import plain_parameters, utf16_length, visible
 from sm.core.text import folded
 
@@ -26,7 +27,7 @@ def _is_report(call: Outgoing) -> bool:
     """An event of a session. Not a card, which somebody may have to answer, nor a message that later ones edit."""
     return (
         call.method == BotMethod.SEND_MESSAGE
-        and call.state is OutgoingState.QUEUED
+        and call.state is EffectState.PENDING
         and call.need >= Need.ENDING
         and call.subject is None
         and (call.about or "").startswith(session_object(""))

@@ -5,12 +5,13 @@ from dataclasses import replace
 from typing import Any
 
 from sm.core.dollars import dollars
+from sm.core.effects import EffectState
 from sm.core.labels import label
 from sm.core.lifecycle import is_ended
 from sm.core.models import Checkpoint, Session
 from sm.core.states import TrustLevel
 from sm.core.statuses import Status
-from sm.core.telegram import BotMethod, Need, NewCall, OutgoingState, TelegramChange, is_group
+from sm.core.telegram import BotMethod, Need, NewCall, TelegramChange, is_group
 from sm.core.telegram_text import escaped
 from sm.core.telegram_threads import ProgressCard, progress_subject
 from sm.core.text import folded
@@ -100,14 +101,14 @@ def is_due(session: Session, chat_id: int, since_s: float, *, is_news: bool) -> 
     return since_s >= (GROUP_EVERY_S if is_group(chat_id) else PRIVATE_EVERY_S)
 
 
-def card_change(card: ProgressCard, text: str, state: OutgoingState | None, *, ended: bool) -> TelegramChange:
+def card_change(card: ProgressCard, text: str, state: EffectState | None, *, ended: bool) -> TelegramChange:
     """The change that shows the text in the card. `state`: that of the waiting call of the card; None: none waits."""
     subject, need = progress_subject(card.session_id), Need.ENDING if ended else Need.PROGRESS
     if card.message_id is None and state is None:  # the message was left out, because too many calls waited
         return TelegramChange(lost_cards=[card])
     if card.message_id is not None and ended and text == card.shown:
         return TelegramChange(cards=[replace(card, is_live=False)])
-    if text == card.shown or (card.message_id is None and state is OutgoingState.SENDING):
+    if text == card.shown or (card.message_id is None and state is EffectState.TAKEN):
         return TelegramChange()
     parameters: dict[str, Any] = {"text": text, "parse_mode": "HTML"}
     if card.message_id is None:

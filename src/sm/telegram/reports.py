@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from sm.config import TelegramSection
+from sm.core.effects import EffectState
 from sm.core.models import Event, Session
 from sm.core.requests import Request
 from sm.core.states import CallerKind, EventType, TrustLevel
@@ -18,7 +19,6 @@ from sm.core.telegram import (
     BotMethod,
     Need,
     NewCall,
-    OutgoingState,
     TelegramButton,
     TelegramChange,
     request_object,
@@ -223,9 +223,9 @@ class EventReports:
             needless = () if request.open else [*waiting, *(f"file {subject}" for subject in waiting)]
             await telegram.apply(TelegramChange(replaced, spent=[about], withdrawn=needless))
             # The message of a call that has begun gets its id when the call ends. If the call fails, it waits again.
-            begun = [s for s in waiting if telegram.waits_with(s) is OutgoingState.SENDING]
+            begun = [s for s in waiting if telegram.waits_with(s) is EffectState.TAKEN]
             if not begun or not await self._services.store.wait_until(
-                lambda: all(telegram.waits_with(s) is not OutgoingState.SENDING for s in begun),  # noqa: B023
+                lambda: all(telegram.waits_with(s) is not EffectState.TAKEN for s in begun),  # noqa: B023
                 _SENDING_WITHIN_S,
             ):
                 break

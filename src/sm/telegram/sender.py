@@ -1,7 +1,7 @@
 """Makes the calls that wait in the database: in the order of their need, within the budget, each once.
 
-The row of a call says `sending` before the call begins and is removed after it ends. So a call whose answer was lost,
-by the network or by the end of the daemon, is known. Such a message is sent once more, with the mark "(again)".
+The row of a call in the outbox is taken before the call begins, and removed after it ends. So a call whose answer was
+lost, by the network or by the end of the daemon, is known. Such a message is sent once more, with the mark "(again)".
 """
 
 import asyncio
@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from sm.core.backoff import Backoff
-from sm.core.telegram import SENDS_ONCE, BotMethod, Need, NewCall, Outgoing, OutgoingState
+from sm.core.effects import EffectState
+from sm.core.telegram import SENDS_ONCE, BotMethod, Need, NewCall, Outgoing
 from sm.core.telegram_text import marked_again, plain_parameters
 from sm.core.telegram_threads import TOPIC, session_of_progress
 from sm.services import Telegram, TelegramLink
@@ -93,14 +94,14 @@ class Sender:
                 self._budget.close(chat.chat_id, self._clock() + left)
         await self._topics.recover()
         for call in list(self._queue.calls.values()):
-            if call.state is OutgoingState.SENDING:
+            if call.state is EffectState.TAKEN:
                 await self._answer_lost(call)
 
     async def _make(self, call: Outgoing) -> float | None:
         """Make the call and record its outcome. Returns the seconds to wait before any other call."""
         if TOPIC in call.parameters and (creation := await self._topics.begin(call)) is not None:
             return await self._make_topic(call, creation)
-        if call.state is not OutgoingState.SENDING:
+        if call.state is not EffectState.TAKEN:
             begun = await self._queue.begin(call)
             if begun is None:
                 return None

@@ -115,7 +115,7 @@ class Acts:
                 raise IllegalState(f"{frame.need} is no longer open")
         if action.name in DECISIONS:
             self._check_shown(frame, need, clock_s)
-        row = self._tab.source.table.rows.get((need.session_id if need is not None else frame.session) or "")
+        row = self._tab.rows.get((need.session_id if need is not None else frame.session) or "")
         undone = self._undone.pop((action.name, frame.session or ""), None) if need is None else None
         if row is None and undone is not None:
             return undone
@@ -128,7 +128,7 @@ class Acts:
     def _board_target(self, frame: ActFrame, action: BoardAction) -> Target:
         if frame.workspace is not None and frame.workspace not in self._hub.workspaces:
             raise NotFound(f"no such workspace: {frame.workspace}")
-        target = board_target(self._hub.situation.table.rows, frame.workspace)
+        target = board_target(self._hub.situation.table.unarchived, frame.workspace)
         _check(action, target)
         return target
 

@@ -11,7 +11,6 @@ import orjson
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
-from sm.client.http import Client
 from sm.errors import (
     InternalError,
     LimitReached,
@@ -74,18 +73,19 @@ HEADERS = {
 
 
 @asynccontextmanager
-async def web_app(client: Client, store: LoginStore, hosts: HostRules) -> AsyncIterator[web.Application]:
+async def web_app(socket_path: str, store: LoginStore, hosts: HostRules) -> AsyncIterator[web.Application]:
     """The application, while it follows the daemon."""
-    link, hub = DaemonLink(client.socket_path), Hub(client)
+    link = DaemonLink(socket_path)
+    hub = Hub(link)
     guard = LoginGuard(store)
     services = WebServices(hub, link, Channels(link), guard, hosts, secrets.token_hex(8))
-    hub.start()
-    watching = asyncio.create_task(guard.run())
+    running = [asyncio.create_task(part.run()) for part in (guard, hub)]
     try:
         yield _application(services)
     finally:
-        watching.cancel()
-        await asyncio.gather(watching, hub.close(), return_exceptions=True)
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
         await link.close()
 
 

@@ -69,7 +69,7 @@ class Channels:
                 await asyncio.gather(task, return_exceptions=True)
 
     async def _follow_screen(self, session_id: str, channel: Channel) -> None:
-        async for update in self._link.events(session_path(session_id, "/screen/stream"), _SEEN, login=None):
+        async for update in self._link.events(session_path(session_id, "/screen/stream"), _SEEN):
             channel.height, channel.is_over, channel.trouble = update["height"], update["over"], ""
             channel.rows |= {row["row"]: row["runs"] for row in update["rows"]}
             for number in [number for number in channel.rows if number >= channel.height]:
@@ -80,9 +80,7 @@ class Channels:
     async def _follow_tail(self, session_id: str, channel: Channel) -> None:
         path = session_path(session_id, "/actions")
         while True:
-            actions = await self._link.get(
-                path, {"lines": str(_TAIL_LINES), **_SEEN}, login=None, timeout_s=_TIMEOUT_S
-            )
+            actions = await self._link.get(path, {"lines": str(_TAIL_LINES), **_SEEN}, timeout_s=_TIMEOUT_S)
             if actions != channel.actions or channel.trouble:
                 channel.actions, channel.trouble = actions, ""
                 channel.change()

@@ -1,13 +1,13 @@
 """Asks the daemon over its socket, on behalf of a login."""
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
 import aiohttp
 import orjson
 
-from sm.client.http import DaemonAway, refusal_of
+from sm.client.http import TIMEOUT_S, DaemonAway, refusal_of
 from sm.errors import DaemonUnavailable, ProtocolMismatch
 from sm.web.logins import WebLogin
 from sm.wire import HEARTBEAT_S, KEY_HEADER, LOGIN_HEADER, PROTOCOL, PROTOCOL_HEADER
@@ -39,7 +39,12 @@ class DaemonLink:
         await self._session.close()
 
     async def get(
-        self, path: str, query: Mapping[str, str] | None = None, *, login: WebLogin | None, timeout_s: float
+        self,
+        path: str,
+        query: Mapping[str, str] | None = None,
+        *,
+        login: WebLogin | None = None,
+        timeout_s: float = TIMEOUT_S,
     ) -> Any:
         async with self.exchange("GET", path, login=login, query=query, timeout_s=timeout_s) as response:
             return orjson.loads(await response.read())
@@ -100,11 +105,9 @@ class DaemonLink:
         except aiohttp.ClientError as error:
             raise DaemonAway(f"lost the connection to the daemon: {type(error).__name__}") from None
 
-    async def events(
-        self, path: str, query: Mapping[str, str], *, login: WebLogin | None
-    ) -> AsyncIterator[Any]:
+    async def events(self, path: str, query: Mapping[str, str]) -> AsyncGenerator[Any]:
         """Yield the data of server-sent events. Raises DaemonAway when the stream breaks; it returns at its end."""
-        async with self.exchange("GET", path, login=login, query=query, timeout_s=None) as response:
+        async with self.exchange("GET", path, login=None, query=query, timeout_s=None) as response:
             async for line in response.content:
                 if line.startswith(b"data: "):
                     yield orjson.loads(line[6:])

@@ -1,4 +1,4 @@
-"""The JSON of board frames: rows, entries that need a person, chips and layouts. Pure.
+"""The JSON of board frames: rows, entries that need a person, chips and the layout. Pure.
 
 Every word comes from `sm.board`, so a browser shows the same words as `sm top`.
 """

@@ -1,19 +1,14 @@
 """Follows the daemon once for all tabs of all browsers."""
 
-import asyncio
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
-from functools import partial
+from collections.abc import Iterable, Mapping
 from typing import Protocol
 
-from sm.board import NeedKind, RowChange, SessionTable
-from sm.client.http import Client
-from sm.feed import Feed, FeedNews, Mail, MailFailure, Outage, Situation
-from sm.web.frames import Fields, chip_fields, need_fields
+from sm.board import NeedKind, RowChange
+from sm.feed import Feed, FeedNews, FeedSource, Situation
+from sm.web.frames import Fields, chip_fields, need_fields, row_fields
 from sm.web.offers import board_offers
-from sm.web.row_source import RowSource
 
 _SETTLED_MAX = 20
 
@@ -23,34 +18,30 @@ class HubTab(Protocol):
 
     @property
     def shows_archive(self) -> bool:
-        """True if it needs all sessions, also archived ones."""
-
-    @property
-    def source(self) -> RowSource:
-        """Its rows: `Hub.live` or `Hub.archive`."""
+        """True if it shows archived sessions too."""
 
     def take(self, change: RowChange) -> None:
-        """Note a change of `source`."""
+        """Note rows that have changed."""
+
+    def begin_again(self) -> None:
+        """Show all rows anew."""
 
     def wake(self) -> None:
         """Make a frame soon."""
 
 
 class Hub:
-    """Open it in the event loop of the server. `close` ends the threads that read from the daemon."""
-
-    def __init__(self, client: Client) -> None:
-        self._client = client
-        self._loop = asyncio.get_running_loop()
-        self._feed = Feed(client, partial(self._call, self._take_news))
-        self._archive_feed: Feed | None = None
-        self._ends = set[asyncio.Future[None]]()
+    def __init__(self, source: FeedSource) -> None:
+        self._feed = Feed(source, lambda news: self.take([news], time.monotonic()))
         self._tabs: set[HubTab] = set()
         self.situation = Situation(self._feed.ask)
-        self.live = RowSource(self.situation.table)
-        """Without archived sessions."""
-        self.archive = RowSource(SessionTable())
-        """All sessions. It is followed only while a tab shows archived ones."""
+        self.rows: dict[str, Fields] = {}
+        """The fields of each row, as a page gets them. Equal fields are the same object.
+
+        Archived sessions are followed only while a tab shows them.
+        """
+        self.has_archive = False
+        """The rows include those of archived sessions."""
         self.needs: list[Fields] = []
         self.chips: list[Fields] = []
         self.offers: Mapping[str, Fields] = {}
@@ -59,12 +50,9 @@ class Hub:
         """The last requests that were open and are not, each with a number that grows."""
         self._settled_count = 0
 
-    def start(self) -> None:
-        self._feed.start()
-
-    async def close(self) -> None:
-        feeds = [self._feed, *([self._archive_feed] if self._archive_feed is not None else [])]
-        await asyncio.gather(*(asyncio.to_thread(feed.end) for feed in feeds), *self._ends)
+    async def run(self) -> None:
+        """Follow until cancelled."""
+        await self._feed.run()
 
     @property
     def tabs(self) -> frozenset[HubTab]:
@@ -79,22 +67,12 @@ class Hub:
 
     def follow_archive(self) -> None:
         """Follow archived sessions if a tab shows them, and only then."""
-        is_wanted = any(tab.shows_archive for tab in self._tabs)
-        if is_wanted and self._archive_feed is None:
-            self.archive = RowSource(SessionTable())
-            feed = self._archive_feed = Feed(
-                self._client,
-                lambda: self._call(partial(self._take_archive, feed)),
-                archived=True,
-                only_rows=True,
-            )
-            feed.start()
-        elif not is_wanted and self._archive_feed is not None:
-            ending = self._loop.run_in_executor(None, self._archive_feed.end)
-            self._ends.add(ending)
-            ending.add_done_callback(self._ends.discard)
-            self._archive_feed = None
-            self.archive = RowSource(SessionTable())
+        self.has_archive = self.has_archive and self._wants_archive
+        self._feed.show_archived(self._wants_archive)
+
+    @property
+    def _wants_archive(self) -> bool:
+        return any(tab.shows_archive for tab in self._tabs)
 
     def reload(self) -> None:
         """Read requests and messages again now."""
@@ -104,46 +82,34 @@ class Hub:
     def workspaces(self) -> tuple[str, ...]:
         return tuple(sorted(self.situation.workspaces))
 
-    def _call(self, function: Callable[[], None]) -> None:
-        with suppress(RuntimeError):  # the server has ended
-            self._loop.call_soon_threadsafe(function)
-
-    def _take_news(self) -> None:
-        if news := self._feed.take():
-            self.take(news, time.monotonic())
-
     def take(self, news: Iterable[FeedNews], clock_s: float) -> None:
         """Take news of the feed, and pass the changes on to the tabs."""
         before = {need.key for need in self.situation.found if need.kind is NeedKind.REQUEST}
         changes = [change for item in news if (change := self.situation.take(item, clock_s)) is not None]
         self.situation.find_needs(clock_s)
-        rows, found = self.situation.table.rows, self.situation.found
+        rows, found = self.situation.table.unarchived, self.situation.found
         for key in sorted(before - {need.key for need in found}):
             self._settled_count += 1
             self.settled.append((self._settled_count, key))
         self.needs = [need_fields(need, rows.get(need.session_id or "")) for need in found]
         self.chips = chip_fields(rows, found, self.workspaces)
         self.offers = board_offers(rows, self.workspaces)
-        self._pass_on(self.live, changes)
-
-    def _take_archive(self, feed: Feed) -> None:
-        news, clock_s = feed.take(), time.monotonic()
-        if feed is self._archive_feed and news:
-            changes = [change for item in news if (change := self._archive_change(item, clock_s)) is not None]
-            self._pass_on(self.archive, changes)
-
-    def _archive_change(self, news: FeedNews, clock_s: float) -> RowChange | None:
-        if isinstance(news, Outage):
-            self.archive.table.lose(clock_s)
-        elif not isinstance(news, Mail | MailFailure):
-            return self.archive.table.apply(news, clock_s)
-        return None
-
-    def _pass_on(self, source: RowSource, changes: Iterable[RowChange]) -> None:
         for change in changes:
-            source.update(change)
+            self._draw(change.ids)
+            is_first = change.snapshot and not self.has_archive
+            self.has_archive = self.has_archive or (change.snapshot and self._wants_archive)
             for tab in self._tabs:
-                if tab.source is source:
-                    tab.take(change)
+                tab.take(change)
+                if is_first and tab.shows_archive:
+                    tab.begin_again()
         for tab in self._tabs:
             tab.wake()
+
+    def _draw(self, session_ids: Iterable[str]) -> None:
+        """Bring the fields of these rows up to date."""
+        for session_id in session_ids:
+            row = self.situation.table.rows.get(session_id)
+            if row is None:
+                self.rows.pop(session_id, None)
+            elif self.rows.get(session_id) != (fields := row_fields(row)):
+                self.rows[session_id] = fields

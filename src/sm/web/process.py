@@ -10,7 +10,6 @@ from contextlib import contextmanager
 
 from aiohttp import web
 
-from sm.client.http import Client
 from sm.errors import ExternalError
 from sm.web.address import WebAddress, server_lock, write_address
 from sm.web.app import web_app
@@ -23,7 +22,7 @@ _BACKLOG = 256
 
 
 def serve(
-    client: Client,
+    socket_path: str,
     directory: str,
     binding: WebBinding,
     ready: Callable[[WebAddress, LoginStore], None],
@@ -41,11 +40,11 @@ def serve(
             binding.certificate is not None,
         )
         write_address(directory, address)
-        asyncio.run(_serve(client, LoginStore(directory), address, binding, listener, ready))
+        asyncio.run(_serve(socket_path, LoginStore(directory), address, binding, listener, ready))
 
 
 async def _serve(
-    client: Client,
+    socket_path: str,
     store: LoginStore,
     address: WebAddress,
     binding: WebBinding,
@@ -56,7 +55,7 @@ async def _serve(
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         loop.add_signal_handler(number, ended.set)
-    async with web_app(client, store, address.rules) as app:
+    async with web_app(socket_path, store, address.rules) as app:
         runner = web.AppRunner(app, access_log=None, shutdown_timeout=_SHUTDOWN_S)
         await runner.setup()
         try:

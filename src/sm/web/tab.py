@@ -4,18 +4,17 @@ A frame is made of the newest state when the socket can take it. Nothing is queu
 """
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import orjson
 
-from sm.board import Board, ButtonGuard, RowChange
+from sm.board import Board, BoardRow, ButtonGuard, RowChange
 from sm.board.details import count_line
 from sm.web.client_frames import ViewFrame
 from sm.web.frames import Fields, detail_fields, layout
 from sm.web.hub import Hub
 from sm.web.logins import WebLogin
-from sm.web.row_source import RowSource
 
 _ROWS_IN_FRAME = 200
 _DETAIL_EVERY_S = 1.0
@@ -31,8 +30,8 @@ class Tab:
         self.guard = ButtonGuard()
         """Knows since when the tab has been sent each request."""
         self._view = ViewFrame(t="view")
-        self._boards: dict[str, Board] = {}
-        """By workspace; empty: all sessions."""
+        self._board: Board | None = None
+        """None: the view has changed."""
         self._woken = asyncio.Event()
         self._is_urgent = False
         self._number = 0
@@ -44,18 +43,19 @@ class Tab:
         self._dirty: set[str] = set()
         """The rows that may differ from those that were sent."""
         self._rows: dict[str, Fields] = {}
-        """The rows as they were sent."""
+        """The rows that were sent."""
         self._sent: dict[str, Any] = {}
         """All other keys as they were sent."""
-        self._layouts: dict[str, list[list[Any]]] = {}
         self._selected: str | None = None
         self._detail: Fields | None = None
         self._detail_s = 0.0
         self._settled = hub.settled[-1][0] if hub.settled else 0
 
     @property
-    def source(self) -> RowSource:
-        return self._hub.archive if self.shows_archive else self._hub.live
+    def rows(self) -> Mapping[str, BoardRow]:
+        """The rows that the view may show."""
+        table = self._hub.situation.table
+        return table.rows if self.shows_archive else table.unarchived
 
     @property
     def shows_archive(self) -> bool:
@@ -64,10 +64,10 @@ class Tab:
     # News
 
     def take(self, change: RowChange) -> None:
-        """Note a change of `source`."""
+        """Note rows that have changed."""
         self._dirty |= change.ids
-        for board in self._boards.values():
-            board.take(change)
+        if self._board is not None:
+            self._board.take(change)
 
     def wake(self, *, urgent: bool = False) -> None:
         """Make a frame soon; `urgent`: at once, because the person waits for it."""
@@ -75,12 +75,16 @@ class Tab:
         self._woken.set()
 
     def show(self, view: ViewFrame) -> None:
-        if view.archived != self._view.archived:
-            self._is_new, self._rows, self._sent, self._layouts = True, {}, {}, {}
-        self._view = view
-        self._boards = {}
+        is_other = view.archived != self._view.archived
+        self._view, self._board = view, None
+        if is_other:
+            self.begin_again()
         self._hub.follow_archive()
         self.wake(urgent=True)
+
+    def begin_again(self) -> None:
+        """Send a snapshot."""
+        self._is_new, self._rows, self._sent, self._board = True, {}, {}, None
 
     def rest(self, *, rests: bool) -> None:
         self.rests = rests
@@ -98,7 +102,7 @@ class Tab:
     async def wait(self) -> bool:
         """Wait for news; return whether a person waits for the frame."""
         timed = self._selected is not None
-        timed = timed or any(board.filter.depends_on_time for board in self._boards.values())
+        timed = timed or (self._board is not None and self._board.filter.depends_on_time)
         try:
             within_s = _HIDDEN_EVERY_S if self._is_hidden else _DETAIL_EVERY_S if timed else None
             async with asyncio.timeout(within_s):
@@ -145,49 +149,44 @@ class Tab:
         self.guard.see(self._hub.situation.found, clock_s)
 
     def _frame(self, clock_s: float, rows: Fields, **more: Any) -> bytes:
-        table = self.source.table
+        table = self._hub.situation.table
         at_s = table.daemon_s + max(0.0, clock_s - table.received_s)
         self._number += 1
         return orjson.dumps({"t": "board", "rev": self._number, "at": round(at_s, 3), "rows": rows, **more})
 
     def _changed_rows(self) -> tuple[list[tuple[str, Fields]], list[str]]:
-        """The fields of rows that differ from those sent, and the ids of rows that are gone."""
-        present = self.source.fields
-        if self._is_new:
-            self._dirty = set(present)
-        dirty, self._dirty, self._is_new = self._dirty, set(), False
+        """The rows that differ from those sent, and the ids of rows that are gone."""
+        present = self.rows
+        dirty, self._dirty = set(present) if self._is_new else self._dirty, set()
+        self._is_new = False
         rows, gone = list[tuple[str, Fields]](), list[str]()
         for session_id in dirty:
-            fields, sent = present.get(session_id), self._rows.get(session_id)
-            if fields is None:
+            if session_id not in present:
                 if self._rows.pop(session_id, None) is not None:
                     gone.append(session_id)
-            elif fields is not sent:
+            elif (fields := self._hub.rows[session_id]) is not self._rows.get(session_id):
                 self._rows[session_id] = fields
-                known = sent or {}
-                rows.append(
-                    (session_id, {k: v for k, v in fields.items() if k not in known or known[k] != v})
-                )
+                rows.append((session_id, fields))
         return rows, gone
 
     def _changed_keys(self, clock_s: float) -> dict[str, Any]:
-        boards = self._refreshed(clock_s)
-        changed = self._changed(
+        board = self._refreshed(clock_s)
+        return self._changed(
             {
                 **self._alarm_keys(clock_s),
                 "chips": self._hub.chips,
                 "offers": self._hub.offers,
-                "summary": count_line(self.source.table.rows.values()),
-                "filter_problems": list(boards[""].filter.problems),
-                "waiting": {slug: board.waiting for slug, board in boards.items() if board.waiting},
+                "summary": count_line(self.rows.values()),
+                "workspace": board.workspace or "",
+                "layout": layout(board.lines),
+                "filter_problems": list(board.filter.problems),
+                "waiting": board.waiting,
             }
         )
-        layouts = self._changed_layouts()
-        return changed if not layouts else {**changed, "layouts": layouts}
 
     def _alarm_keys(self, clock_s: float) -> dict[str, Any]:
         """News that needs the person, and the state of the connection to the daemon."""
-        situation, table = self._hub.situation, self.source.table
+        situation, table = self._hub.situation, self._hub.situation.table
         is_lost = table.lost_for_s(clock_s) is not None
         return {
             "needs": self._hub.needs,
@@ -195,7 +194,9 @@ class Tab:
             "lost_since": table.now_s(clock_s) if is_lost else None,
             "lost_reason": situation.outage if is_lost else None,
             "title_count": sum(need.is_urgent for need in situation.found),
-            "loading": situation.mail is None or table.revision is None,
+            "loading": situation.mail is None
+            or table.revision is None
+            or (self.shows_archive and not self._hub.has_archive),
         }
 
     def _changed(self, now: dict[str, Any]) -> dict[str, Any]:
@@ -205,42 +206,26 @@ class Tab:
         self._sent = {**sent, **now}
         return changed
 
-    def _refreshed(self, clock_s: float) -> dict[str, Board]:
-        """The boards of all workspaces, up to date."""
-        slugs = ("", *self._hub.workspaces)
-        for slug in self._boards.keys() - set(slugs):
-            del self._boards[slug]
-        for slug in slugs:
-            board = self._boards.get(slug)
-            if board is None:
-                board = self._boards[slug] = Board(self.source.table)
-                view = self._view
-                board.show(
-                    clock_s,
-                    workspace=slug or None,
-                    sort=view.sort,
-                    filter_text=view.filter,
-                    folded=view.folded,
-                )
-            else:
-                board.refresh(clock_s, rests=self.rests)
-        return self._boards
-
-    def _changed_layouts(self) -> dict[str, Any]:
-        new = {slug: layout(board.lines) for slug, board in self._boards.items()}
-        changed: dict[str, Any] = {
-            slug: lines for slug, lines in new.items() if self._layouts.get(slug) != lines
-        }
-        changed |= dict.fromkeys(self._layouts.keys() - new.keys())
-        self._layouts = new
-        return changed
+    def _refreshed(self, clock_s: float) -> Board:
+        """The board, up to date."""
+        view = self._view
+        workspace = view.workspace if view.workspace in self._hub.workspaces else None
+        board = self._board
+        if board is None or board.workspace != workspace:
+            board = self._board = Board(self._hub.situation.table, archived=self.shows_archive)
+            board.show(
+                clock_s, workspace=workspace, sort=view.sort, filter_text=view.filter, folded=view.folded
+            )
+        else:
+            board.refresh(clock_s, rests=self.rests)
+        return board
 
     def _changed_detail(self, clock_s: float) -> Fields | None:
-        row = self.source.table.rows.get(self._selected or "")
+        row = self.rows.get(self._selected or "")
         if row is None or clock_s - self._detail_s < _DETAIL_EVERY_S:
             return None
         self._detail_s = clock_s
-        detail = detail_fields(row, self._hub.situation.found, self.source.table.now_s(clock_s))
+        detail = detail_fields(row, self._hub.situation.found, self._hub.situation.table.now_s(clock_s))
         if detail == self._detail:
             return None
         self._detail = detail

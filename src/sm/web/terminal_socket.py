@@ -134,7 +134,7 @@ class _Terminal:
 
     async def run(self) -> None:
         """Pass input and output on until one of both sides ends. Raises SocketClosed."""
-        row = self._services.hub.live.table.rows.get(self._session_id)
+        row = self._services.hub.situation.table.unarchived.get(self._session_id)
         label = self._session_id if row is None else row.label
         await _tell(self._socket, "attached", session=self._session_id, label=label)
         closed = SocketClosed(OVER)
@@ -179,13 +179,13 @@ class _Terminal:
 
     def _held(self) -> str:
         """Why the agent of a paused session reads no keys; empty: it may read them."""
-        row = self._services.hub.live.table.rows.get(self._session_id)
+        row = self._services.hub.situation.table.unarchived.get(self._session_id)
         pause = None if row is None else row.data.get("paused")
         held = held_words(str(pause.get("held"))) if pause else ""
         return f"The session is paused: {held}." if held else ""
 
     def _has_ended(self) -> bool:
-        row = self._services.hub.live.table.rows.get(self._session_id)
+        row = self._services.hub.situation.table.unarchived.get(self._session_id)
         return row is not None and not row.has_process
 
     async def _end(self, words: str) -> NoReturn:

@@ -114,7 +114,7 @@ async def test_events_spend_and_timeline_have_their_numbers(home: Instance, agen
         await view.shows(f"sleeper-{agent}: ", "running for ", "to now: the process started")
         await view.press("escape", "dollar_sign")
         await view.shows("Spend by tree", "no usage yet")
-        view.app._feed.end()  # rows of the daemon must not replace these
+        await view.end_feed()
         used = {"input": 2000, "output": 500, "cache_read": 0, "cache_write": 0}
         spent = {"sessions": 1, "live": 1, "tokens": used, "cost_usd": 4.25}
         rows = [row_data("aaaaaaaa", cost_usd=4.25, tree=spent)]
@@ -333,7 +333,7 @@ async def test_ten_thousand_sessions_are_listed_filtered_and_folded(home: Instan
         for number in range(10_000)
     ]
     async with top(home, (100, 30)) as view:
-        view.app._feed.end()  # rows of the daemon must not replace these
+        await view.end_feed()
         view.app.board.apply(update(rows, snapshot=True), time.monotonic())
         await view.shows("8000 live, 2000 ended", "agent-1 ")
         await view.press("G")

@@ -325,7 +325,7 @@ async def test_every_region_is_drawn_in_small_and_large_screens(home: Instance, 
 async def test_selection_stays_in_sight_in_a_long_list(home: Instance) -> None:
     rows = [row_data(f"{number:08x}", name=f"agent-{number}", status="idle") for number in range(300)]
     async with top(home, (80, 24)) as view:
-        view.app._feed.end()  # rows of the daemon must not replace these
+        await view.end_feed()
         view.app.board.apply(update(rows, snapshot=True), time.monotonic())
         await view.shows("agent-0 ")
         await view.press("G")

@@ -41,6 +41,13 @@ class View:
     async def hides(self, text: str) -> None:
         await self.until(lambda: text not in self.text(), f"the screen hides {text}")
 
+    async def end_feed(self) -> None:
+        """Let no rows of the daemon replace those of the test."""
+        for worker in self.app.workers:
+            if worker.name == "feed":
+                worker.cancel()
+        await self.pilot.pause()
+
     async def select(self, session_id: str) -> None:
         """Select a session of the list, whose order rests."""
         await self.until(lambda: session_id in [line.row.id for line in self.app.board.lines], "its line")

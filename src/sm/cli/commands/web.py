@@ -119,7 +119,7 @@ def command(
     )
     if not service:
         instance.client().get("/v1/health")  # starts the daemon, or says why that fails
-    serve(instance.client(start=False), instance.paths.web, binding, ready)
+    serve(instance.socket_path, instance.paths.web, binding, ready)
 
 
 @command.command()

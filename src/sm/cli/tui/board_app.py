@@ -30,9 +30,10 @@ from sm.cli.tui.notices import notice_sequence
 from sm.cli.tui.pages import FollowPage
 from sm.cli.tui.rows_view import RowsView
 from sm.cli.tui.screens import LinePrompt, TextPage
+from sm.cli.tui.source import ThreadedSource
 from sm.client.http import Client
 from sm.core.text import folded
-from sm.feed import Feed, Mail, Situation
+from sm.feed import Feed, FeedNews, Mail, Situation
 
 _AGES_EVERY_S = 1.5
 """The least time between two drawings of ages alone: with a tick each second, every other one draws."""
@@ -61,14 +62,23 @@ class BoardApp(App[None]):
     CSS = CSS
 
     class FeedReady(Message):
-        """The feed has something new."""
+        """The feed has read something new."""
+
+        def __init__(self, news: FeedNews) -> None:
+            super().__init__()
+            self.news = news
 
     def __init__(self, client: Client, pace: Pace | None = None, kept: KeptChoices | None = None) -> None:
         super().__init__(ansi_color=True)
         self._kept = kept or KeptChoices()
         self.choices = self._kept.read()
         self.pace = pace or Pace()
-        self._feed = Feed(client, lambda: self.post_message(self.FeedReady()), archived=self.choices.archived)
+        self.source = ThreadedSource(client)
+        self._feed = Feed(
+            self.source,
+            lambda news: self.post_message(self.FeedReady(news)),
+            archived=self.choices.archived,
+        )
         self._situation = Situation(self._feed.ask)
         self.board = Board(self._situation.table)
         chosen = self.choices
@@ -111,11 +121,8 @@ class BoardApp(App[None]):
         self.main.query_one("#needs-region").styles.height = "auto"
         self._show_theme()
         end_with_terminal(self)  # else the terminal would stay as it is
-        self._feed.start()
+        self.run_worker(self._feed.run(), name="feed")
         self.set_interval(1.0, self._tick)
-
-    def on_unmount(self) -> None:
-        self._feed.end()
 
     def on_resize(self) -> None:
         self.call_after_refresh(self.draw)
@@ -139,13 +146,12 @@ class BoardApp(App[None]):
 
     # News of the daemon
 
-    def on_board_app_feed_ready(self) -> None:
-        clock_s = time.monotonic()
-        for news in self._feed.take():
-            if (change := self._situation.take(news, clock_s)) is not None:
-                self.board.take(change)
-            if isinstance(news, Mail) and self.board.workspace not in (None, *news.workspaces):
-                self.choose(None)
+    def on_board_app_feed_ready(self, message: FeedReady) -> None:
+        news = message.news
+        if (change := self._situation.take(news, time.monotonic())) is not None:
+            self.board.take(change)
+        if isinstance(news, Mail) and self.board.workspace not in (None, *news.workspaces):
+            self.choose(None)
         self.draw_soon()
 
     def draw_soon(self) -> None:

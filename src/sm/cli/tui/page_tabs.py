@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from sm.board import Board, Target
@@ -14,11 +15,12 @@ from sm.board.tabs import EVENT_GROUPS, TABS, BoardTab
 from sm.cli.tui import pictures, tab_texts
 from sm.cli.tui.cells import session_cells
 from sm.cli.tui.pages import PageLines, PageTab
-from sm.cli.tui.peek import ScreenFollower
+from sm.cli.tui.peek import follow_screen
 from sm.cli.tui.spots import Spots
 from sm.client import live
 from sm.client.http import Client
 from sm.core.timestamps import epoch_s
+from sm.feed import FeedSource
 
 _EVENTS = 500
 _BUCKETS = 200
@@ -27,9 +29,10 @@ Lines = Callable[[Any, int], PageLines]
 
 
 class PageTabs:
-    def __init__(self, board: Board, client: Client) -> None:
+    def __init__(self, board: Board, client: Client, source: FeedSource) -> None:
         self._board = board
         self._client = client
+        self._source = source
 
     def of_session(self, target: Target) -> Sequence[PageTab]:
         return [self._session_tab(tab, target) for tab in TABS]
@@ -108,10 +111,7 @@ class PageTabs:
         assert session_id is not None
         command = tab.command_for(session_id)
         if tab.name == "output":
-
-            def follow(show: Callable[[Any], object]) -> Callable[[], object]:
-                return ScreenFollower(self._client, session_id, show).close
-
+            follow = partial(follow_screen, self._source, session_id)
             return PageTab(tab.title, command, follow=follow, follows=True)
         own: Mapping[str, Lines] = {
             "overview": lambda answer, width: self._overview(session_id, width),

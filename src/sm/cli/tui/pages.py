@@ -2,8 +2,9 @@
 
 import asyncio
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from rich.cells import cell_len, set_cell_size
@@ -38,8 +39,8 @@ class PageTab:
     lines: Callable[[Any, int], PageLines] = lambda answer, width: answer
     """The lines of an answer for a width."""
     read: Callable[[], Any] | None = None
-    follow: Callable[[Callable[[Any], object]], Callable[[], object]] | None = None
-    """Calls its argument in another thread with each answer, until the function that it returns is called."""
+    follow: Callable[[Callable[[Any], object]], Coroutine[Any, Any, None]] | None = None
+    """Calls its argument with each answer, until it is cancelled."""
     follows: bool = False
     """New lines come at the end, which stays in sight."""
     spots: Callable[[Any, int], Spots] | None = None
@@ -127,7 +128,7 @@ class FollowPage(ModalScreen[str | None]):
         self.query_one(VerticalScroll).scroll_home(animate=False)
         tab = self._tab
         if tab.follow is not None:
-            self._end = tab.follow(lambda answer: self.app.call_later(self._take, tab, answer))
+            self._end = self.run_worker(tab.follow(partial(self._take, tab))).cancel
         self._refresh()
         self._draw()
 

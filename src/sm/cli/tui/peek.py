@@ -1,19 +1,18 @@
 """Follows the visible screen of a session's terminal for `sm top`."""
 
-import os
-import threading
 from collections.abc import Callable, Sequence
+from contextlib import aclosing, suppress
 from functools import lru_cache
 
 from rich.style import Style
 from rich.text import Text
 
-from sm.client import live
-from sm.client.http import Client, session_path
+from sm.client.http import session_path
 from sm.client.live import Json
 from sm.core.lines import agent_line
 from sm.core.quotation import visible
 from sm.errors import SmError
+from sm.feed import FeedSource
 
 _ATTRIBUTES = {
     "bold": "bold",
@@ -25,67 +24,36 @@ _ATTRIBUTES = {
     "hidden": "conceal",
     "strike": "strike",
 }
-_OUTPUT_LINES = 500
-_END_WITHIN_S = 1.0
-
-ShowLines = Callable[[Sequence[Text | str]], object]
-"""Called in a thread of the reader with all lines."""
+_OUTPUT_LINES = "500"
 
 
-class ScreenFollower:
-    """Reads the screen in a thread until `close`. Without a terminal: the saved output, once."""
-
-    def __init__(self, client: Client, session_id: str, show: ShowLines) -> None:
-        self._client = client
-        self._session_id = session_id
-        self._show = show
-        # As in Feed: the stream ends when the read end of this pipe is closed.
-        self._end, self._reader_fd = os.pipe()
-        self._is_closed = False
-        self._thread = threading.Thread(target=self._follow, name="sm top: screen", daemon=True)
-        self._thread.start()
-
-    def close(self) -> None:
-        """End the stream. Idempotent."""
-        if self._is_closed:
-            return
-        self._is_closed = True
-        os.close(self._end)
-        self._thread.join(_END_WITHIN_S)
-        if not self._thread.is_alive():
-            os.close(self._reader_fd)
-
-    def _follow(self) -> None:
-        rows: list[Text] = []
-        try:
-            for update in live.screen(self._client, self._session_id, reader_fd=self._reader_fd):
+async def follow_screen(
+    source: FeedSource, session_id: str, show: Callable[[Sequence[Text | str]], object]
+) -> None:
+    """Call `show` with all lines of the screen after each change. Without a terminal: the saved output, once."""
+    rows: list[Text] = []
+    path = session_path(session_id, "/screen/stream")
+    with suppress(SmError):
+        async with aclosing(source.events(path, {"seen": "1"})) as updates:
+            async for update in updates:
                 rows += [Text()] * (update["height"] - len(rows))
                 del rows[update["height"] :]
                 for row in update["rows"]:
                     if row["row"] < len(rows):
                         rows[row["row"]] = screen_row(row)
-                self._tell(_without_blank_end(rows))
-                if self._is_closed:
-                    return
-        except BrokenPipeError:
-            return
-        except SmError:
-            pass
-        if not self._is_closed:
-            self._tell(self._saved_output())
+                show(_without_blank_end(rows))
+                if update["over"]:
+                    break
+    show(await _saved_output(source, session_id))
 
-    def _saved_output(self) -> Sequence[Text | str]:
-        try:
-            answer = self._client.get(
-                session_path(self._session_id, "/output"), {"lines": _OUTPUT_LINES, "seen": True}
-            )
-        except SmError as error:
-            return [f"not readable: {error.message}"]
-        return [agent_line(text) for text in answer["lines"]] or ["the terminal is empty"]
 
-    def _tell(self, lines: Sequence[Text | str]) -> None:
-        if not self._is_closed:
-            self._show(lines)
+async def _saved_output(source: FeedSource, session_id: str) -> Sequence[Text | str]:
+    query = {"lines": _OUTPUT_LINES, "seen": "1"}
+    try:
+        answer = await source.get(session_path(session_id, "/output"), query)
+    except SmError as error:
+        return [f"not readable: {error.message}"]
+    return [agent_line(text) for text in answer["lines"]] or ["the terminal is empty"]
 
 
 def screen_row(row: Json) -> Text:

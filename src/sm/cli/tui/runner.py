@@ -55,7 +55,7 @@ class ActionRunner:
     def __init__(self, app: BoardApp, client: Client) -> None:
         self._app = app
         self._client = client
-        self.page_tabs = PageTabs(app.board, client)
+        self.page_tabs = PageTabs(app.board, client, app.source)
         self._drafts: dict[str, str] = {}
         self._undo: tuple[str, Target, float] | None = None
         """The action, its target, and the time until which it is possible."""

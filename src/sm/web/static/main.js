@@ -113,7 +113,6 @@ function chooseTheme(event) {
 function toolbar() {
   const sorts = (state.hello?.sorts ?? []).map((sort) => (typeof sort === "string" ? { name: sort, title: sort } : sort));
   const sort = state.view.sort ?? sorts[0]?.name;
-  const waiting = state.waiting?.[state.workspace];
   return html`<div class="toolbar">
     <div class="chips" role="group" aria-label="Workspace">${state.chips.map((chip, place) => {
       const slug = chip.slug ?? "";
@@ -134,7 +133,7 @@ function toolbar() {
         state.view.archived = event.target.checked;
         sendView();
       }}> archived</label>
-      ${waiting ? html`<span class="tag">${waiting} new</span>` : nothing}
+      ${state.waiting ? html`<span class="tag">${state.waiting} new</span>` : nothing}
       ${state.problems.map((problem) => html`<span class="problem">${problem}</span>`)}
     </div></div>`;
 }
@@ -177,8 +176,10 @@ function takeFrame(frame) {
     forgetSelection();
   } else if (frame.t === "board") {
     const before = state.needs;
+    const chosen = state.workspace;
     const wasLost = state.lostAt !== null;
     if (!takeBoard(frame)) return;
+    if (chosen !== state.workspace) sendView();
     if (before !== state.needs) notePassed(before);
     if (state.selected === null && lines().length) state.selected = lines()[0][0];
     syncSelection();

@@ -4,7 +4,7 @@ import { html, live, nothing, ref } from "./vendor/lit/lit.js";
 import { begin, isTouch, refusal, send, wordsOf } from "./acts.js";
 import { get } from "./api.js";
 import { screen } from "./screen.js";
-import { nowS, rowOf, state } from "./state.js";
+import { below, nowS, rowOf, state } from "./state.js";
 import { contextBar, statusClass } from "./tree.js";
 import { go, sessionPath, TABS, tell, ui } from "./ui.js";
 import { clock, shown, shownLines, span, visible } from "./words.js";
@@ -207,29 +207,14 @@ function messageItem(message) {
 }
 
 function children(row) {
-  const all = state.layouts[""] ?? [];
-  const place = all.findIndex(([id]) => id === row.id);
-  const below = [];
-  for (let next = place + 1; place >= 0 && next < all.length && all[next][3] > all[place][3]; next++) below.push(all[next]);
-  if (below.length === 0) return html`<p class="empty">No sessions below it in the present order. Orders by tree show them.</p>`;
-  return html`<ul class="feed">${below.map(([id, , , depth]) => {
-    const child = rowOf(id);
-    return child === undefined ? nothing : html`<li .style=${`padding-inline-start:${Math.min(6, depth - all[place][3] - 1) * 1.25}rem`}><a href=${sessionPath(id)}>
-      <span class="sign s-${statusClass(child)}" aria-hidden="true">${child.sign}</span> ${child.label}</a> ${child.word} ${span(nowS() - child.since)}: ${child.task}</li>`;
-  })}</ul>`;
+  const found = below(row.id);
+  if (found.length === 0) return html`<p class="empty">No sessions below it.</p>`;
+  return html`<ul class="feed">${found.map(([child, depth]) => html`<li .style=${`padding-inline-start:${Math.min(6, depth) * 1.25}rem`}><a href=${sessionPath(child.id)}>
+      <span class="sign s-${statusClass(child)}" aria-hidden="true">${child.sign}</span> ${child.label}</a> ${child.word} ${span(nowS() - child.since)}: ${child.task}</li>`)}</ul>`;
 }
 
 /** The live sessions below a session, for the question of a kill. */
-export function liveBelow(id) {
-  const all = state.layouts[""] ?? [];
-  const place = all.findIndex(([lineId]) => lineId === id);
-  const names = [];
-  for (let next = place + 1; place >= 0 && next < all.length && all[next][3] > all[place][3]; next++) {
-    const row = state.rows.get(all[next][0]);
-    if (row?.live) names.push(row.label);
-  }
-  return names;
-}
+export const liveBelow = (id) => below(id).flatMap(([row]) => (row.live ? [row.label] : []));
 
 function compose(row) {
   const why = refusal("send", { session: row.id });

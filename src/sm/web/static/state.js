@@ -15,13 +15,14 @@ export const state = {
   hello: null,
   rows: new Map(),
   ghosts: new Map(), // removed rows that still have a line until the list rests
-  layouts: {},
+  layout: [],
+  placed: "", // the workspace of `layout`
   needs: [],
   chips: [],
   offers: {}, // by workspace: the actions that need no session
   summary: "",
   quietSince: null,
-  waiting: {}, // by workspace: new rows that wait for a place
+  waiting: 0, // new rows that wait for a place
   loading: true,
   daemonLostSince: null,
   daemonLostReason: null,
@@ -79,7 +80,7 @@ export function takeBoard(frame) {
   state.receivedAt = performance.now();
   state.lostAt = null;
   state.phase = "live";
-  if (state.workspace && !state.chips.some((chip) => chip.slug === state.workspace)) state.workspace = "";
+  if (state.workspace && !state.loading && !state.chips.some((chip) => chip.slug === state.workspace)) state.workspace = "";
   return true;
 }
 
@@ -90,20 +91,15 @@ function takePart(frame) {
   if (frame.snapshot) {
     state.rows = new Map();
     state.ghosts = new Map();
-    state.layouts = {};
   }
   for (const [id, fields] of Object.entries(frame.rows ?? {})) {
-    state.rows.set(id, { ...state.rows.get(id), ...fields, id });
+    state.rows.set(id, { ...fields, id });
     state.ghosts.delete(id);
   }
   for (const id of frame.gone ?? []) {
     const row = state.rows.get(id);
     if (row !== undefined) state.ghosts.set(id, row);
     state.rows.delete(id);
-  }
-  for (const [slug, layout] of Object.entries(frame.layouts ?? {})) {
-    if (layout === null) delete state.layouts[slug];
-    else state.layouts[slug] = layout;
   }
   for (const [name, key] of Object.entries(FIELDS)) if (name in frame) state[key] = frame[name];
 }
@@ -116,6 +112,8 @@ const FIELDS = {
   offers: "offers",
   summary: "summary",
   quiet_since: "quietSince",
+  workspace: "placed",
+  layout: "layout",
   waiting: "waiting",
   filter_problems: "problems",
   lost_since: "daemonLostSince",
@@ -124,5 +122,34 @@ const FIELDS = {
   loading: "loading",
 };
 
-export const lines = () => state.layouts[state.workspace] ?? [];
 export const rowOf = (id) => state.rows.get(id) ?? state.ghosts.get(id);
+
+/** The lines of the chosen workspace. Until the server has placed its rows: those that have a line, then the others. */
+export function lines() {
+  if (state.placed === state.workspace) return state.layout;
+  const isChosen = (id) => !state.workspace || rowOf(id)?.workspace === state.workspace;
+  const placed = state.layout.filter(([id]) => isChosen(id));
+  // The server answers at once, unless the connection is lost. Only it knows what a filter selects.
+  if (state.phase === "live" || state.view.filter) return placed;
+  const known = new Set(placed.map(([id]) => id));
+  return [...placed, ...[...state.rows.keys()].filter((id) => isChosen(id) && !known.has(id)).map((id) => [id, "", 0, 0, 0])];
+}
+
+/** The sessions below one, as [row, depth], in the present order. */
+export function below(id) {
+  const places = new Map(state.layout.map(([lineId], place) => [lineId, place]));
+  const placeOf = ({ id: rowId }) => places.get(rowId) ?? places.size;
+  const children = new Map();
+  for (const row of [...state.rows.values()].sort((a, b) => placeOf(a) - placeOf(b)))
+    children.set(row.parent, [...(children.get(row.parent) ?? []), row]);
+  const found = new Map([[id, null]]); // a cycle ends at a known session
+  const add = (parent, depth) => {
+    for (const row of children.get(parent) ?? []) {
+      if (found.has(row.id)) continue;
+      found.set(row.id, [row, depth]);
+      add(row.id, depth + 1);
+    }
+  };
+  add(id, 0);
+  return [...found.values()].slice(1);
+}

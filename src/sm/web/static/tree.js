@@ -43,12 +43,12 @@ export const sayRests = () => ui.connection?.send({ t: "rests", rests });
 export function sendView() {
   const { sort, filter, archived, folded } = state.view;
   keepView();
-  ui.connection?.send({ t: "view", sort, filter, archived, folded: [...folded] });
+  ui.connection?.send({ t: "view", workspace: state.workspace, sort, filter, archived, folded: [...folded] });
 }
 
 export function choose(slug) {
   state.workspace = slug;
-  keepView();
+  sendView();
   if (!lines().some(([id]) => id === state.selected)) select(lines()[0]?.[0] ?? null);
   ui.drawNow();
 }
