@@ -12,11 +12,11 @@ from sm.errors import NotFound, UsageError
 from sm.mcp.results import with_tools
 from sm.mcp.tools import TOOLS
 from sm.mcp.tools.control import control_session
-from sm.operations import DoorNames, Operation, kernel
+from sm.operations import DoorNames, Operation, kernel_names
 from sm.operations.hints import Argument, Hint, Use, parts_of
-from sm.operations.kernel import KILL, SPAWN, WAIT
-from sm.operations.messages import SEND
-from sm.operations.requests import APPROVE, DENY, LIST_REQUESTS
+from sm.operations.kernel_names import KILL, SPAWN, WAIT
+from sm.operations.message_operations import SEND
+from sm.operations.request_operations import APPROVE, DENY, LIST_REQUESTS
 from sm.telegram.commands import COMMANDS as BOT_COMMANDS
 from sm.telegram.replies import in_chat, refusal
 from tests.error_list import sites
@@ -26,7 +26,7 @@ AT_DOORS = Path("tests/data/hints.json")
 """For each hint that has references: what the MCP server adds to it, and its words in a chat."""
 AT_A_SHELL = ("cli", "web", "board", "feed", "client")
 """Rooms whose errors only a shell shows."""
-NAMES = [value for value in vars(kernel).values() if isinstance(value, DoorNames)]
+NAMES = [value for value in vars(kernel_names).values() if isinstance(value, DoorNames)]
 
 
 @cache
@@ -54,7 +54,7 @@ def test_no_hint_of_the_daemon_names_an_operation_without_a_reference() -> None:
     ("hint", "shell", "tools", "chat"),
     [
         (
-            kernel.SEE_SESSIONS,
+            kernel_names.SEE_SESSIONS,
             "list sessions: sm all",
             "tool list_workspace_sessions",
             "list sessions: /list all",

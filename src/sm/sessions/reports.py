@@ -18,7 +18,7 @@ from sm.core.warnings import Sign, WarningKind
 from sm.core.wording import REMINDERS, subject
 from sm.errors import IllegalState, IllegalTransition, InvalidText, UsageError
 from sm.operations.hints import Hint, Use
-from sm.operations.requests import LIST_REQUESTS
+from sm.operations.request_operations import LIST_REQUESTS
 from sm.policy.access import Action
 from sm.policy.completion import CompletionRules, needs_approval
 from sm.sessions.manager import Manager, SessionResult

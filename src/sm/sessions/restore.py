@@ -28,8 +28,8 @@ from sm.errors import (
 )
 from sm.linux import processes
 from sm.operations.hints import Hint, Use
-from sm.operations.kernel import KILL, READ_OUTPUT, RESUME, SEE_SESSIONS, SPAWN
-from sm.operations.messages import SEND
+from sm.operations.kernel_names import KILL, READ_OUTPUT, RESUME, SEE_SESSIONS, SPAWN
+from sm.operations.message_operations import SEND
 from sm.policy.access import Action
 from sm.policy.trust import normalize_trust_level
 from sm.sandboxes.base import Sandbox

@@ -33,7 +33,7 @@ from sm.errors import (
     WaitTimeout,
 )
 from sm.operations.hints import Argument, Hint, Use
-from sm.operations.kernel import SHOW_STATUS, WHY
+from sm.operations.kernel_names import SHOW_STATUS, WHY
 from sm.policy.access import Action, paired_user
 from sm.sandboxes.base import Sandbox
 from sm.sessions.manager import Manager, SessionResult

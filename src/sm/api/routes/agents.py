@@ -24,7 +24,7 @@ from sm.equipment.agent_types import AgentType, Catalog
 from sm.errors import NoTerminal
 from sm.monitor.evidence import Ledger
 from sm.operations.hints import Hint, Use
-from sm.operations.kernel import READ_OUTPUT, RESTORE
+from sm.operations.kernel_names import READ_OUTPUT, RESTORE
 from sm.policy.access import Action
 from sm.wire_types.agents import (
     ActionView,
