@@ -10,9 +10,9 @@ from sm.core.states import EventType
 from sm.core.statuses import Status
 from sm.core.timestamps import epoch_s, iso
 from sm.errors import UsageError
-from sm.operations import LISTED as LISTED
-from sm.operations import LISTED_MAX as LISTED_MAX
-from sm.operations import WAIT_MAX_S as WAIT_MAX_S
+from sm.operations.arguments import LISTED as LISTED
+from sm.operations.arguments import LISTED_MAX as LISTED_MAX
+from sm.operations.arguments import WAIT_MAX_S as WAIT_MAX_S
 from sm.services import SessionFilter
 from sm.wire_types.fields import narrowed
 

@@ -3,8 +3,8 @@
 from sm.api.context import ApiRequest
 from sm.api.operation_routes import OperationTable
 from sm.core.models import RequestKey
-from sm.operations import NewsWait
 from sm.operations import request_operations as operations
+from sm.operations.arguments import NewsWait
 from sm.operations.request_operations import AskedQuestion, GivenAnswer, RequestFilter
 from sm.requests.answers import RequestReply
 from sm.wire_types.requests import RequestView
