@@ -36,7 +36,10 @@ class OneOf:
 
 
 NEEDED = Needed()
+CHECKPOINTS_MAX = 200
+"""Checkpoints can be so large that the answer with more of them would be too large for a client."""
 Limit = Annotated[int, Most(LISTED_MAX)]
+CheckpointLimit = Annotated[int, Most(CHECKPOINTS_MAX)]
 WholeNumber = Annotated[int, Within(-(10**18), 10**18), narrowed("integer")]
 Seconds = Annotated[float, Within(0, 86_400)]
 LongText = Annotated[str, narrowed("string", maxLength=10_000)]
