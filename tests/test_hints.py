@@ -17,9 +17,10 @@ from sm.mcp.tools import TOOLS
 from sm.mcp.tools.control import control_session
 from sm.operations import DoorNames, Operation, kernel_names
 from sm.operations.hints import Argument, Hint, Use, parts_of
-from sm.operations.kernel_names import KILL, SPAWN, WAIT
+from sm.operations.kernel_names import SPAWN, WAIT
 from sm.operations.message_operations import SEND
 from sm.operations.request_operations import APPROVE, DENY, LIST_REQUESTS
+from sm.operations.session_operations import KILL
 from sm.telegram.commands import COMMANDS as BOT_COMMANDS
 from sm.telegram.replies import in_chat, refusal
 from tests.error_list import sites

@@ -3,14 +3,10 @@
 from sm.operations import DoorNames
 from sm.operations.hints import Hint, Use
 
-INTERRUPT = DoorNames(command="interrupt", tool="control_session", tool_action="interrupt", chat="interrupt")
-KILL = DoorNames(command="kill", tool="control_session", tool_action="kill", chat="kill")
 LIST_AGENT_TYPES = DoorNames(command="agents", tool="list_agent_types")
 LIST_ALL = DoorNames(command="all", tool="list_workspace_sessions", chat="list all")
 PAUSE = DoorNames(command="pause", tool="control_session", tool_action="pause")
-RESTORE = DoorNames(command="restore", tool="control_session", tool_action="restore")
 RESUME = DoorNames(command="resume", tool="control_session", tool_action="resume")
-SHOW_STATUS = DoorNames(command="status", tool="get_progress", chat="status")
 SPAWN = DoorNames(command="spawn", tool="create_session", chat="new")
 WAIT = DoorNames(command="wait", tool="wait_for_sessions")
 

@@ -18,7 +18,7 @@ from sm.core.worktrees import is_within, repository_of
 from sm.errors import IllegalState, NameTaken, NotPermitted, UsageError
 from sm.linux.repositories import UnreadableRepository, find_repository, places_of
 from sm.operations.hints import Hint, Use
-from sm.operations.kernel_names import KILL
+from sm.operations.session_operations import KILL
 from sm.policy.access import Action, is_unrestricted
 from sm.sessions.manager import Manager, describe
 from sm.sessions.tree import SessionTree

@@ -18,7 +18,8 @@ from sm.core.timers import Timer, TimerKind
 from sm.core.timestamps import epoch_s, iso, later
 from sm.errors import IllegalState, NotPermitted, SmError, StorageFull, UsageError
 from sm.operations.hints import Hint, Use
-from sm.operations.kernel_names import PAUSE, RESTORE, RESUME
+from sm.operations.kernel_names import PAUSE, RESUME
+from sm.operations.session_operations import RESTORE
 from sm.policy.access import Action
 from sm.policy.pauses import Seen
 from sm.sessions.manager import Manager

@@ -34,7 +34,7 @@ from sm.errors import (
 )
 from sm.operations.agent_operations import WHY
 from sm.operations.hints import Argument, Hint, Use
-from sm.operations.kernel_names import SHOW_STATUS
+from sm.operations.session_operations import SHOW_STATUS
 from sm.policy.access import Action, paired_user
 from sm.sandboxes.base import Sandbox
 from sm.sessions.manager import Manager, SessionResult

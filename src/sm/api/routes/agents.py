@@ -26,8 +26,8 @@ from sm.operations import agent_operations, report_operations
 from sm.operations.agent_operations import READ_OUTPUT, OutputLines, ProgressParts
 from sm.operations.arguments import SeenByPerson
 from sm.operations.hints import Hint, Use
-from sm.operations.kernel_names import RESTORE
 from sm.operations.report_operations import ActivityNote, Milestone, NewestCheckpoints, WorkResult
+from sm.operations.session_operations import RESTORE
 from sm.policy.access import Action
 from sm.wire_types.agents import (
     ActionView,
