@@ -1,22 +1,26 @@
 """Each door words the references of hints: a shell, the tools of agents, and chats."""
 
+import importlib
 import json
+import pkgutil
 import re
 from functools import cache
 from pathlib import Path
 
 import pytest
 
+from sm import operations
 from sm.cli.group import COMMANDS
 from sm.errors import NotFound, UsageError
 from sm.mcp.results import with_tools
 from sm.mcp.tools import TOOLS
 from sm.mcp.tools.control import control_session
-from sm.operations import DoorNames, Operation, kernel
+from sm.operations import DoorNames, Operation, kernel_names
 from sm.operations.hints import Argument, Hint, Use, parts_of
-from sm.operations.kernel import KILL, SPAWN, WAIT
-from sm.operations.messages import SEND
-from sm.operations.requests import APPROVE, DENY, LIST_REQUESTS
+from sm.operations.kernel_names import SPAWN, WAIT
+from sm.operations.message_operations import SEND
+from sm.operations.request_operations import APPROVE, DENY, LIST_REQUESTS
+from sm.operations.session_operations import KILL
 from sm.telegram.commands import COMMANDS as BOT_COMMANDS
 from sm.telegram.replies import in_chat, refusal
 from tests.error_list import sites
@@ -26,7 +30,12 @@ AT_DOORS = Path("tests/data/hints.json")
 """For each hint that has references: what the MCP server adds to it, and its words in a chat."""
 AT_A_SHELL = ("cli", "web", "board", "feed", "client")
 """Rooms whose errors only a shell shows."""
-NAMES = [value for value in vars(kernel).values() if isinstance(value, DoorNames)]
+NAMES = [
+    value
+    for module in pkgutil.iter_modules(operations.__path__)
+    for value in vars(importlib.import_module(f"{operations.__name__}.{module.name}")).values()
+    if isinstance(value, DoorNames)
+]
 
 
 @cache
@@ -44,7 +53,8 @@ def test_every_hint_of_the_list_of_errors_has_its_words_at_each_door() -> None:
 
 
 def test_no_hint_of_the_daemon_names_an_operation_without_a_reference() -> None:
-    verbs = {names.verb for names in NAMES} | BOT_COMMANDS.keys() & {name for _, name, _ in COMMANDS}
+    verbs = {names.verb for names in NAMES if names.tool or names.chat}
+    verbs |= BOT_COMMANDS.keys() & {name for _, name, _ in COMMANDS}
     bare = re.compile(rf"\bsm ({'|'.join(verbs)})\b|(?<!\S)--(working-dir|budget|model|preset|restart)\b")
     texts = [part for hint in hints_of_daemon() for part in parts_of(hint) if isinstance(part, str)]
     assert [text for text in texts if bare.search(text)] == []
@@ -54,7 +64,7 @@ def test_no_hint_of_the_daemon_names_an_operation_without_a_reference() -> None:
     ("hint", "shell", "tools", "chat"),
     [
         (
-            kernel.SEE_SESSIONS,
+            kernel_names.SEE_SESSIONS,
             "list sessions: sm all",
             "tool list_workspace_sessions",
             "list sessions: /list all",
@@ -116,7 +126,7 @@ def test_hint_names_no_tool_that_the_caller_has_not() -> None:
 
 
 def test_every_name_of_an_operation_exists() -> None:
-    assert {names.verb for names in NAMES} <= {name for _, name, _ in COMMANDS}
+    assert {names.verb for names in NAMES if names.command} <= {name for _, name, _ in COMMANDS}
     assert {names.tool for names in NAMES if names.tool} <= set(TOOLS)
     actions = TOOLS[control_session.__name__].input["properties"]["action"]["enum"]
     assert {names.tool_action for names in NAMES if names.tool_action} <= set(actions)

@@ -27,7 +27,7 @@ from sm.linux.processes import ancestry, environ_value, identify, is_alive
 from sm.linux.sockets import Peer
 from sm.linux.ttys import tty_of
 from sm.operations.hints import Hint, Use
-from sm.operations.kernel import RESTORE
+from sm.operations.session_operations import RESTORE
 from sm.terminals.base import Lifecycle
 
 log = logging.getLogger(__name__)

@@ -19,7 +19,8 @@ from sm.api.route import Handler, Route, RouteTable
 from sm.core.capability_parts import capability_parts
 from sm.core.models import RequestKey
 from sm.kernel import OperationCall
-from sm.operations import Most, Needed, OneOf, Operation, PackedFile, SessionsResult, Within
+from sm.operations import Most, Operation, PackedFile, SessionsResult
+from sm.operations.arguments import Needed, OneOf, Within
 from sm.wire import PROTOCOL, PROTOCOL_HEADER
 from sm.wire_types.fields import Time
 from sm.wire_types.sessions import PauseView

@@ -10,14 +10,11 @@ from sm.core.states import EventType
 from sm.core.statuses import Status
 from sm.core.timestamps import epoch_s, iso
 from sm.errors import UsageError
-from sm.operations import LISTED as LISTED
-from sm.operations import LISTED_MAX as LISTED_MAX
-from sm.operations import WAIT_MAX_S as WAIT_MAX_S
+from sm.operations.arguments import LISTED as LISTED
+from sm.operations.arguments import LISTED_MAX as LISTED_MAX
+from sm.operations.arguments import WAIT_MAX_S as WAIT_MAX_S
 from sm.services import SessionFilter
 from sm.wire_types.fields import narrowed
-
-CHECKPOINTS_MAX = 200
-"""Checkpoints can be so large that the answer with more of them would be too large for a client."""
 
 SessionName = Annotated[str, doc("An id, a name or `me`, as in a path.", minLength=1)]
 WorkspaceName = Annotated[
@@ -25,7 +22,6 @@ WorkspaceName = Annotated[
 ]
 Recursive = Annotated[Present, doc("Present: include all descendants, not only the children.")]
 Limit = Annotated[int, count(LISTED_MAX)]
-CheckpointLimit = Annotated[int, count(CHECKPOINTS_MAX), doc("Only the newest checkpoints.")]
 Wait = Annotated[
     int, count(int(WAIT_MAX_S)), doc(f"How long to wait for news, in seconds, cut to {WAIT_MAX_S:.0f}.")
 ]

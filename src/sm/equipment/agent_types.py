@@ -14,7 +14,7 @@ from sm.equipment.agreements import Agreements
 from sm.equipment.directories import Contents, DefinitionFiles, Directory, workspace_directories
 from sm.errors import ConfigError, ExternalError, NotPermitted, UnknownAgentType
 from sm.operations.hints import Hint, Use
-from sm.operations.kernel import LIST_AGENT_TYPES, SPAWN
+from sm.operations.kernel_names import LIST_AGENT_TYPES, SPAWN
 from sm.paths import InstancePaths
 from sm.providers.base import Definitions, Provider
 

@@ -11,7 +11,7 @@ from sm.core.states import MessageState, RequestKind
 from sm.core.statuses import Status
 from sm.errors import IllegalState
 from sm.operations.hints import Hint, Use
-from sm.operations.kernel import RESTORE, SHOW_STATUS
+from sm.operations.session_operations import RESTORE, SHOW_STATUS
 from sm.state.part_holds import held_reason, postponed
 from sm.store import Open, Transaction
 

@@ -20,9 +20,9 @@ from sm.core.wording import quote_session, sender_label
 from sm.errors import AnswersQuestion, IllegalState, LimitReached, UsageError
 from sm.messaging.holds import check_runs, hold_reason, is_restored
 from sm.operations.hints import Hint, Use
-from sm.operations.kernel import INTERRUPT, RESTORE, SHOW_STATUS
-from sm.operations.messages import SEND
-from sm.operations.requests import SEE_REQUESTS
+from sm.operations.message_operations import SEND
+from sm.operations.request_operations import SEE_REQUESTS
+from sm.operations.session_operations import INTERRUPT, RESTORE, SHOW_STATUS
 from sm.policy.access import Action, is_unrestricted, may
 from sm.providers.base import InputMethod
 from sm.requests.answers import decide, resolve_options

@@ -3,9 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
-from typing import Annotated, Any
-
-from sm.wire_types.fields import narrowed
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,56 +11,6 @@ class Most:
     """Limits a whole number, in the annotation of an argument: a larger one counts as this."""
 
     value: int
-
-
-@dataclass(frozen=True, slots=True)
-class Needed:
-    """Documents an argument as required. A missing or null text counts as an empty one, which the use case refuses."""
-
-
-@dataclass(frozen=True, slots=True)
-class Within:
-    """Limits a number, in the annotation of an argument: another one is refused."""
-
-    least: float
-    most: float
-
-
-LISTED = 50
-LISTED_MAX = 10_000
-WAIT_MAX_S = 25.0
-"""The longest wait of one request, shorter than a client's timeout. For a longer wait a client repeats the request."""
-
-
-@dataclass(frozen=True, slots=True)
-class OneOf:
-    """Limits a text of a body, in the annotation of an argument, to a closed set. An empty one counts as none."""
-
-    noun: str
-    options: Sequence[str]
-
-
-NEEDED = Needed()
-Limit = Annotated[int, Most(LISTED_MAX)]
-WholeNumber = Annotated[int, Within(-(10**18), 10**18), narrowed("integer")]
-Seconds = Annotated[float, Within(0, 86_400)]
-LongText = Annotated[str, narrowed("string", maxLength=10_000)]
-
-
-@dataclass(frozen=True, slots=True)
-class NewsWait:
-    """The time to wait for news."""
-
-    wait_s: Annotated[int, Most(int(WAIT_MAX_S))] = 0
-    """How long to wait for news, in seconds, cut to 25."""
-
-
-@dataclass(frozen=True, slots=True)
-class SeenByPerson:
-    """Shows one session."""
-
-    seen: bool = False
-    """Present: mark the session as seen, because a person reads this. Only the operator can."""
 
 
 class PackedFile:

@@ -14,7 +14,7 @@ from sm.core.timestamps import later
 from sm.core.wording import outcome
 from sm.errors import IllegalState, NotFound, UsageError
 from sm.operations.hints import Hint, Use
-from sm.operations.requests import ANSWER, APPROVE, DENY, LIST_REQUESTS, SEE_REQUESTS
+from sm.operations.request_operations import ANSWER, APPROVE, DENY, LIST_REQUESTS, SEE_REQUESTS
 from sm.policy.access import Action, Principal, is_unrestricted, may
 from sm.requests.dialogs import Dialogs
 from sm.requests.setup import SetupDialogs

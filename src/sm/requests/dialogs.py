@@ -25,7 +25,7 @@ from sm.core.timestamps import epoch_s, later
 from sm.core.wording import sender_label
 from sm.errors import IllegalState, LimitReached, NotFound, StorageFull, UsageError
 from sm.operations.hints import Hint, Use
-from sm.operations.requests import LIST_REQUESTS, SEE_REQUESTS
+from sm.operations.request_operations import LIST_REQUESTS, SEE_REQUESTS
 from sm.providers.readers import Dialog, HookReader, ToolEnd
 from sm.requests.auto_answers import real_directory, rule_decision
 from sm.requests.confirmations import Confirmations, answered_by_caller, name_of

@@ -17,7 +17,7 @@ from sm.errors import IllegalState, UsageError
 from sm.messaging.messages import BATCH_MAX, Messages, RenderedMessage
 from sm.messaging.timers import MailTimers
 from sm.operations.hints import Hint, Use
-from sm.operations.kernel import SHOW_STATUS
+from sm.operations.session_operations import SHOW_STATUS
 from sm.requests.answers import Requests
 from sm.sessions.manager import Manager
 from sm.sessions.waits import WaitingSessions, WaitKind

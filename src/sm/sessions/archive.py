@@ -13,7 +13,7 @@ from sm.core.names import friendly_name
 from sm.core.states import NoticeKind, TrustLevel
 from sm.errors import IllegalState, NameTaken, NotPermitted, UsageError
 from sm.operations.hints import Hint, Use
-from sm.operations.kernel import KILL
+from sm.operations.session_operations import KILL
 from sm.policy.access import Action, is_unrestricted
 from sm.sessions.keepers import PlaceUse, RemovedSession, SessionKeeper
 from sm.sessions.manager import Manager, describe

@@ -11,7 +11,7 @@ from sm.core.models import OPERATOR, Caller, RequestKey, Session
 from sm.errors import ExternalError, IllegalState
 from sm.linux.processes import is_alive
 from sm.operations.hints import Hint, Use
-from sm.operations.kernel import KILL, SHOW_STATUS
+from sm.operations.session_operations import KILL, SHOW_STATUS
 from sm.policy.access import Action
 from sm.sessions.leftovers import Leftover, Leftovers, listed
 from sm.sessions.manager import Manager

@@ -13,9 +13,11 @@ from sm.core.usage import Usage
 from sm.core.wording import subject
 from sm.errors import InternalError, NotFound, NotPermitted, SmError
 from sm.operations.hints import Hint, Use
-from sm.operations.kernel import COMPLETE, NOTE, SEE_SESSIONS, SHOW_STATUS
-from sm.operations.messages import SEND
-from sm.operations.requests import ASK
+from sm.operations.kernel_names import SEE_SESSIONS
+from sm.operations.message_operations import SEND
+from sm.operations.report_operations import COMPLETE, NOTE
+from sm.operations.request_operations import ASK
+from sm.operations.session_operations import SHOW_STATUS
 from sm.policy.access import Action, Principal, Relation, may, may_at_all
 from sm.policy.retries import RetryLimits
 from sm.providers.base import Provider

@@ -17,7 +17,7 @@ from sm.core.warnings import WarningKind
 from sm.core.wording import subject
 from sm.errors import IllegalState, IllegalTransition, InvalidText, UsageError
 from sm.operations.hints import Hint, Use
-from sm.operations.requests import LIST_REQUESTS
+from sm.operations.request_operations import LIST_REQUESTS
 from sm.policy.access import Action
 from sm.sessions.manager import Manager, SessionResult
 from sm.state.requests import NewRequest, open_of, open_request

@@ -27,9 +27,11 @@ from sm.errors import (
     WaitTimeout,
 )
 from sm.linux import processes
+from sm.operations.agent_operations import READ_OUTPUT
 from sm.operations.hints import Hint, Use
-from sm.operations.kernel import KILL, READ_OUTPUT, RESUME, SEE_SESSIONS, SPAWN
-from sm.operations.messages import SEND
+from sm.operations.kernel_names import RESUME, SEE_SESSIONS, SPAWN
+from sm.operations.message_operations import SEND
+from sm.operations.session_operations import KILL
 from sm.policy.access import Action
 from sm.policy.trust import normalize_trust_level
 from sm.sandboxes.base import Sandbox

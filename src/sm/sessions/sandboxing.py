@@ -14,7 +14,7 @@ from sm.core.states import TrustLevel
 from sm.errors import IllegalState, NotFound, SandboxUnavailable, SmError, UsageError
 from sm.linux.cgroups import CgroupUsage, cgroup_of
 from sm.operations.hints import Hint, Use
-from sm.operations.kernel import KILL
+from sm.operations.session_operations import KILL
 from sm.paths import INSIDE_CA_FILE, INSIDE_HOME, InstancePaths
 from sm.policy.access import Action
 from sm.sandboxes.containers import Container, ContainerEventKind, ContainerRecord

@@ -32,8 +32,9 @@ from sm.errors import (
     SmError,
     WaitTimeout,
 )
+from sm.operations.agent_operations import WHY
 from sm.operations.hints import Argument, Hint, Use
-from sm.operations.kernel import SHOW_STATUS, WHY
+from sm.operations.session_operations import SHOW_STATUS
 from sm.policy.access import Action, paired_user
 from sm.sandboxes.base import Sandbox
 from sm.sessions.manager import Manager, SessionResult

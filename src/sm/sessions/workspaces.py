@@ -16,7 +16,7 @@ from sm.core.text import folded, validate_text
 from sm.equipment.project_items import ProjectItems, ProjectListing
 from sm.errors import ExternalError, IllegalState, InvalidPath, NameTaken, UsageError
 from sm.operations.hints import Argument, Hint, Use
-from sm.operations.kernel import KILL
+from sm.operations.session_operations import KILL
 from sm.policy.access import Action, visible, visible_workspace
 from sm.policy.modes import parse_mode
 from sm.policy.trust import normalize_trust_level

@@ -9,7 +9,7 @@ from sm.core.messages import Message, Notice
 from sm.core.requests import Request
 from sm.core.states import MessageState
 from sm.errors import NotFound
-from sm.operations.requests import SEE_REQUESTS
+from sm.operations.request_operations import SEE_REQUESTS
 from sm.store.connection import Read
 from sm.store.open_work import Open
 from sm.store.part import PartWrites, TablePart

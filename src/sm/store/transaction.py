@@ -21,7 +21,7 @@ from sm.core.turns import FinishedTurn
 from sm.core.warnings import Sign, WarningKind
 from sm.core.work_time import track_work
 from sm.errors import IllegalState, InternalError, NotFound
-from sm.operations.kernel import SEE_SESSIONS
+from sm.operations.kernel_names import SEE_SESSIONS
 from sm.store.idempotency import IdempotencyKey
 from sm.store.messages import MailWrites
 from sm.store.open_work import Open

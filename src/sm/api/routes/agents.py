@@ -5,11 +5,10 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import create_model
 
-from sm.api.body import Body
 from sm.api.context import ApiRequest
-from sm.api.fields import NeededText, Present, count, doc
-from sm.api.query import LISTED, LISTED_MAX, CheckpointLimit, Query, SeenQuery, WorkspaceName
-from sm.api.route import RouteTable
+from sm.api.fields import count, doc
+from sm.api.operation_routes import OperationTable
+from sm.api.query import LISTED_MAX, Query, SeenQuery, WorkspaceName
 from sm.api.sums import session_sums_json
 from sm.api.views import build_view
 from sm.core.estimates import Estimate
@@ -23,8 +22,12 @@ from sm.core.timestamps import iso
 from sm.equipment.agent_types import AgentType, Catalog
 from sm.errors import NoTerminal
 from sm.monitor.evidence import Ledger
+from sm.operations import agent_operations, report_operations
+from sm.operations.agent_operations import READ_OUTPUT, OutputLines, ProgressParts
+from sm.operations.arguments import SeenByPerson
 from sm.operations.hints import Hint, Use
-from sm.operations.kernel import READ_OUTPUT, RESTORE
+from sm.operations.report_operations import ActivityNote, Milestone, NewestCheckpoints, WorkResult
+from sm.operations.session_operations import RESTORE
 from sm.policy.access import Action
 from sm.wire_types.agents import (
     ActionView,
@@ -39,12 +42,12 @@ from sm.wire_types.agents import (
     SummaryView,
     WhyView,
 )
-from sm.wire_types.fields import Anything, Time, words
+from sm.wire_types.fields import Time
 from sm.wire_types.sessions import StartedView
 
 _REASON_MAX = 200
 """Characters of a status's reason for callers that may not read the session."""
-routes = RouteTable()
+routes = OperationTable()
 
 
 class _AgentTypesQuery(Query):
@@ -70,40 +73,9 @@ else:
     )
 
 
-class OutputQuery(SeenQuery):
-    lines: Annotated[int, count(LISTED_MAX)] = 50
-
-
 class ActionsQuery(SeenQuery):
     lines: Annotated[int, count(LISTED_MAX)] = 10
     after: Annotated[Time | None, doc("Only later actions.")] = None
-
-
-class ProgressQuery(Query):
-    checkpoints: CheckpointLimit = LISTED
-    tree: Annotated[Present, doc("Present: with the sums of the session and its descendants.")] = False
-
-
-class CheckpointsQuery(Query):
-    limit: CheckpointLimit = LISTED
-
-
-class CheckpointBody(Body):
-    message: Annotated[NeededText, doc("Cut to 50,000 characters.")] = ""
-    metadata: Annotated[Anything | None, doc("At most 50 entries and 64 KiB; kept as texts.")] = None
-
-
-class NoteBody(Body):
-    text: Annotated[
-        str | None, doc("One line of 200 characters is kept. Empty or null: remove the note.")
-    ] = None
-
-
-class CompleteBody(Body):
-    message: Annotated[str | None, doc("Cut to 50,000 characters.")] = None
-    status: Annotated[
-        Annotated[str, words(["completed", "error", "abandoned"])] | None, doc("Null: completed.")
-    ] = None
 
 
 @routes.route("GET", "/v1/agents", agents=True, audit="agents")
@@ -125,18 +97,16 @@ async def agent_types(request: ApiRequest, query: AgentTypesQuery) -> AgentTypes
     )
 
 
-@routes.route("GET", "/v1/sessions/{ref}/output", agents=True)
-async def output(request: ApiRequest, query: OutputQuery) -> OutputView:
-    """Show the last lines of a session's terminal, or of its saved output once the terminal is closed."""
-    session = await request.look_at(Action.READ, is_person=query.seen)
-    shown = await request.services.monitor.output(session, query.lines)
+@routes.carries_out(agent_operations.READ_OUTPUT)
+async def output(request: ApiRequest, given: OutputLines) -> OutputView:
+    session = await request.look_at(Action.READ, is_person=given.seen)
+    shown = await request.services.monitor.output(session, given.lines)
     return OutputView(session_id=session.id, lines=shown.lines, archived=shown.archived)
 
 
-@routes.route("GET", "/v1/sessions/{ref}/attach", agents=False)
-async def attach(request: ApiRequest, query: SeenQuery) -> AttachView:
-    """Show the command that attaches a person's terminal to a session."""
-    session = await request.look_at(Action.ATTACH, is_person=query.seen)
+@routes.carries_out(agent_operations.ATTACH)
+async def attach(request: ApiRequest, given: SeenByPerson) -> AttachView:
+    session = await request.look_at(Action.ATTACH, is_person=given.seen)
     terminals = request.services.terminals
     try:
         await terminals.capture(session.terminal, 1)
@@ -153,22 +123,20 @@ async def attach(request: ApiRequest, query: SeenQuery) -> AttachView:
     return AttachView(session_id=session.id, argv=list(terminals.attach_command(session.terminal)))
 
 
-@routes.route("GET", "/v1/sessions/{ref}/progress", agents=True)
-async def progress(request: ApiRequest, query: ProgressQuery) -> ProgressView:
-    """Show the progress of a session."""
+@routes.carries_out(agent_operations.SHOW_PROGRESS)
+async def progress(request: ApiRequest, given: ProgressParts) -> ProgressView:
     services, session = request.services, request.session()
     may_read = services.sessions.may_read(request.caller, session)
-    shown = await services.monitor.progress(session, query.checkpoints, may_read=may_read)
-    if query.tree:
+    shown = await services.monitor.progress(session, given.checkpoints, may_read=may_read)
+    if given.tree:
         sums = await services.usage.sums(request.caller)
         both = session_sums_json(services.usage.own(session.id), sums(session.id), services.monitor.now())
         shown |= {"own": both.own, "tree": both.tree}
     return ProgressView(**shown)
 
 
-@routes.route("GET", "/v1/sessions/{ref}/why", agents=True)
+@routes.carries_out(agent_operations.WHY)
 async def why(request: ApiRequest) -> WhyView:
-    """Explain the status of a session."""
     services, session = request.services, request.session()
     ledger = services.monitor.ledger(session.id)
     facts = [
@@ -202,9 +170,8 @@ async def actions(request: ApiRequest, query: ActionsQuery) -> list[ActionView]:
     return [act for act in acts if query.after is None or act.timestamp > query.after]
 
 
-@routes.route("POST", "/v1/sessions/{ref}/what", agents=True)
+@routes.carries_out(agent_operations.SUMMARIZE)
 async def what(request: ApiRequest) -> SummaryView:
-    """Summarize a session in a few sentences."""
     session = request.session(Action.READ)
     summary = await request.services.monitor.summarize(session)
     return build_view(SummaryView, summary, session_id=session.id)
@@ -213,36 +180,30 @@ async def what(request: ApiRequest) -> SummaryView:
 # Reports
 
 
-@routes.route("GET", "/v1/sessions/{ref}/checkpoints", agents=True)
-async def checkpoints(request: ApiRequest, query: CheckpointsQuery) -> list[CheckpointView]:
-    """List the newest milestones of a session, oldest first."""
+@routes.carries_out(report_operations.LIST_CHECKPOINTS)
+async def checkpoints(request: ApiRequest, given: NewestCheckpoints) -> list[CheckpointView]:
     return [
         build_view(CheckpointView, c)
-        for c in await request.services.store.checkpoints(request.session().id, query.limit)
+        for c in await request.services.store.checkpoints(request.session().id, given.limit)
     ]
 
 
-@routes.route("POST", "/v1/sessions/me/checkpoints", agents=True)
-async def checkpoint(
-    request: ApiRequest, body: CheckpointBody, key: RequestKey | None
-) -> ReportedCheckpointView:
-    """Report a milestone of the calling session."""
+@routes.carries_out(report_operations.CHECKPOINT)
+async def checkpoint(request: ApiRequest, given: Milestone, key: RequestKey | None) -> ReportedCheckpointView:
     reports = request.services.reports
-    made, warnings = await reports.checkpoint(request.caller, body.message, body.metadata or {}, key)
+    made, warnings = await reports.checkpoint(request.caller, given.message, given.metadata or {}, key)
     return build_view(ReportedCheckpointView, made, warnings=list(warnings))
 
 
-@routes.route("POST", "/v1/sessions/me/note", agents=True)
-async def note(request: ApiRequest, body: NoteBody, key: RequestKey | None) -> StartedView:
-    """Report the current activity of the calling session."""
-    return request.views.started(await request.services.reports.note(request.caller, body.text or "", key))
+@routes.carries_out(report_operations.NOTE)
+async def note(request: ApiRequest, given: ActivityNote, key: RequestKey | None) -> StartedView:
+    return request.views.started(await request.services.reports.note(request.caller, given.text or "", key))
 
 
-@routes.route("POST", "/v1/sessions/me/complete", agents=True)
-async def complete(request: ApiRequest, body: CompleteBody, key: RequestKey | None) -> StartedView:
-    """Report that the calling session is done."""
-    reports, status = request.services.reports, body.status or "completed"
-    return request.views.started(await reports.complete(request.caller, body.message, status, key))
+@routes.carries_out(report_operations.COMPLETE)
+async def complete(request: ApiRequest, given: WorkResult, key: RequestKey | None) -> StartedView:
+    reports, status = request.services.reports, given.status or "completed"
+    return request.views.started(await reports.complete(request.caller, given.message, status, key))
 
 
 # Shapes

@@ -9,8 +9,15 @@ from sm.core.requests import Request
 from sm.core.states import MessageMode, MessageState, TextUse
 from sm.core.wording import outcome
 from sm.errors import NotFound
-from sm.operations import messages as operations
-from sm.operations.messages import Arrivals, InboxLimit, MessageFilter, MessageWait, Taking, TextToSend
+from sm.operations import message_operations as operations
+from sm.operations.message_operations import (
+    Arrivals,
+    InboxLimit,
+    MessageFilter,
+    MessageWait,
+    Taking,
+    TextToSend,
+)
 from sm.policy.access import Action
 from sm.services import SessionFilter
 from sm.wire_types.messages import LetterView, LoggedView, MessageView, SentView

@@ -3,9 +3,9 @@
 from sm.api.context import ApiRequest
 from sm.api.operation_routes import OperationTable
 from sm.core.models import RequestKey
-from sm.operations import NewsWait
-from sm.operations import requests as operations
-from sm.operations.requests import AskedQuestion, GivenAnswer, RequestFilter
+from sm.operations import request_operations as operations
+from sm.operations.arguments import NewsWait
+from sm.operations.request_operations import AskedQuestion, GivenAnswer, RequestFilter
 from sm.requests.answers import RequestReply
 from sm.wire_types.requests import RequestView
 

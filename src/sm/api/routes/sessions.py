@@ -6,11 +6,11 @@ from typing import Annotated, cast
 
 from pydantic import Field
 
-from sm.api.body import Body, EmptyBody
+from sm.api.body import Body
 from sm.api.context import ApiRequest
 from sm.api.fields import LongText, NeededText, NeededTexts, Present, Seconds, choice, doc
-from sm.api.query import WAIT_MAX_S, ListQuery, Recursive, SeenQuery
-from sm.api.route import RouteTable
+from sm.api.operation_routes import OperationTable
+from sm.api.query import WAIT_MAX_S, ListQuery, Recursive
 from sm.api.sums import session_sums_json
 from sm.api.views import failures_json, losses_json, nest
 from sm.core.attention import (
@@ -28,6 +28,15 @@ from sm.core.states import TrustLevel
 from sm.core.statuses import ENDED_OF_ANY_KIND, Status
 from sm.core.text import folded
 from sm.monitor.monitor import Glance
+from sm.operations import session_operations as operations
+from sm.operations.arguments import SeenByPerson
+from sm.operations.session_operations import (
+    KillOptions,
+    NewName,
+    NewParent,
+    RestoreAllOptions,
+    RestoreOptions,
+)
 from sm.wire_types.common import EmptyView
 from sm.wire_types.sessions import (
     AllRestoredView,
@@ -53,7 +62,7 @@ _TASK_MAX = 300
 """Characters of a session's task."""
 _WORDS_MAX = 50
 """Failed sessions whose last lines are read for one overview."""
-routes = RouteTable()
+routes = OperationTable()
 
 
 class SessionsQuery(ListQuery):
@@ -131,24 +140,6 @@ _ADDITIONS = ("branch", "budget", "restart", "worktree")
 """The arguments of capabilities."""
 
 
-class KillBody(Body):
-    force: Annotated[bool | None, doc("Kill without a grace period.")] = None
-    tree: Annotated[bool | None, doc("Kill all descendants too.")] = None
-
-
-class RestoreBody(Body):
-    tree: Annotated[bool | None, doc("Restore the ended descendants too.")] = None
-    go_on: Annotated[bool | None, doc("Tell agents whose turn was cut off to go on with it.")] = None
-    trust: Annotated[
-        str | None,
-        doc("`direct`: a session that fell back runs on this host from now on. Only for the operator."),
-    ] = None
-
-
-class RestoreAllBody(Body):
-    go_on: Annotated[bool | None, doc("As in RestoreBody.")] = None
-
-
 class ForkBody(Body):
     name: str | None = None
 
@@ -158,14 +149,6 @@ class AdoptBody(Body):
     name: str | None = None
     agent_type: str | None = None
     trust: Trust = None
-
-
-class ReparentBody(Body):
-    parent: Annotated[str | None, doc("A session, named as in a path; null: the operator.")] = None
-
-
-class RenameBody(Body):
-    name: Annotated[NeededText, doc("The friendly name, without the type.")] = ""
 
 
 class SeenBody(Body):
@@ -259,10 +242,9 @@ async def others(request: ApiRequest, query: ListQuery) -> list[SessionView]:
     return request.views.sessions(request.services.sessions.others(request.caller, query.filter()))
 
 
-@routes.route("GET", "/v1/sessions/{ref}", agents=True)
-async def session(request: ApiRequest, query: SeenQuery) -> SessionWithOutput:
-    """Show a session."""
-    shown = await request.look_at(is_person=query.seen)
+@routes.carries_out(operations.SHOW_STATUS)
+async def session(request: ApiRequest, given: SeenByPerson) -> SessionWithOutput:
+    shown = await request.look_at(is_person=given.seen)
     children = request.services.sessions.children(request.caller, shown.id, archived=False)
     has_output = is_ended(shown.status) and request.services.sessions.may_read(request.caller, shown)
     return SessionWithOutput(
@@ -322,15 +304,14 @@ async def spawn(request: ApiRequest, body: SpawnBody, key: RequestKey | None) ->
     )
 
 
-@routes.route("POST", "/v1/sessions/{ref}/kill", agents=True)
-async def kill(request: ApiRequest, body: KillBody, key: RequestKey | None) -> KilledView:
-    """End the process of a session, and answer when the process is gone."""
+@routes.carries_out(operations.KILL)
+async def kill(request: ApiRequest, given: KillOptions, key: RequestKey | None) -> KilledView:
     killed = await request.services.sessions.kill(
         request.caller,
         request.name,
         key,
-        force=bool(body.force),
-        tree=bool(body.tree),
+        force=bool(given.force),
+        tree=bool(given.tree),
         is_connected=request.is_connected,
     )
     await request.services.seen.look(request.caller, killed)
@@ -340,17 +321,16 @@ async def kill(request: ApiRequest, body: KillBody, key: RequestKey | None) -> K
     return KilledView(**vars(view), killed=[s.id for s in killed], killed_too=too)
 
 
-@routes.route("POST", "/v1/sessions/{ref}/restore", agents=True)
-async def restore(request: ApiRequest, body: RestoreBody, key: RequestKey | None) -> RestoredView:
-    """Start an ended session again, in a new process."""
+@routes.carries_out(operations.RESTORE)
+async def restore(request: ApiRequest, given: RestoreOptions, key: RequestKey | None) -> RestoredView:
     services, target = request.services, await request.look_at()
     done = await services.restorer.restore(
         request.caller,
         target.id,
         key,
-        tree=bool(body.tree),
-        go_on=bool(body.go_on),
-        trust=body.trust,
+        tree=bool(given.tree),
+        go_on=bool(given.go_on),
+        trust=given.trust,
         is_connected=request.is_connected,
     )
     return RestoredView(
@@ -366,11 +346,12 @@ async def restore(request: ApiRequest, body: RestoreBody, key: RequestKey | None
     )
 
 
-@routes.route("POST", "/v1/restore", agents=False)
-async def restore_all(request: ApiRequest, body: RestoreAllBody, key: RequestKey | None) -> AllRestoredView:
-    """Start all sessions again that lived when tmux or the machine went down."""
+@routes.carries_out(operations.RESTORE_ALL)
+async def restore_all(
+    request: ApiRequest, given: RestoreAllOptions, key: RequestKey | None
+) -> AllRestoredView:
     done = await request.services.restorer.restore_all(
-        request.caller, key, go_on=bool(body.go_on), is_connected=request.is_connected
+        request.caller, key, go_on=bool(given.go_on), is_connected=request.is_connected
     )
     return AllRestoredView(
         restored=request.views.sessions(done.sessions),
@@ -380,9 +361,8 @@ async def restore_all(request: ApiRequest, body: RestoreAllBody, key: RequestKey
     )
 
 
-@routes.route("POST", "/v1/sessions/{ref}/interrupt", agents=True)
-async def interrupt(request: ApiRequest, body: EmptyBody, key: RequestKey | None) -> InterruptedView:
-    """Interrupt the current turn of an agent."""
+@routes.carries_out(operations.INTERRUPT)
+async def interrupt(request: ApiRequest, key: RequestKey | None) -> InterruptedView:
     done = await request.services.interrupts.interrupt(request.caller, request.name, key)
     view = request.views.session(done.session)
     return InterruptedView(**vars(view), interrupted=done.stopped, continued=done.continued)
@@ -411,32 +391,28 @@ async def adopt(request: ApiRequest, body: AdoptBody, key: RequestKey | None) ->
 # Records
 
 
-@routes.route("POST", "/v1/sessions/{ref}/reparent", agents=True)
-async def reparent(request: ApiRequest, body: ReparentBody, key: RequestKey | None) -> SessionView:
-    """Move a session under another parent; null: the operator."""
+@routes.carries_out(operations.REPARENT)
+async def reparent(request: ApiRequest, given: NewParent, key: RequestKey | None) -> SessionView:
     records = request.services.records
-    return request.views.session(await records.reparent(request.caller, request.name, body.parent, key))
+    return request.views.session(await records.reparent(request.caller, request.name, given.parent, key))
 
 
-@routes.route("POST", "/v1/sessions/{ref}/rename", agents=True)
-async def rename(request: ApiRequest, body: RenameBody, key: RequestKey | None) -> SessionView:
-    """Give a session another friendly name."""
+@routes.carries_out(operations.RENAME)
+async def rename(request: ApiRequest, given: NewName, key: RequestKey | None) -> SessionView:
     records = request.services.records
-    return request.views.session(await records.rename(request.caller, request.name, body.name, key))
+    return request.views.session(await records.rename(request.caller, request.name, given.name, key))
 
 
-@routes.route("POST", "/v1/sessions/{ref}/archive", agents=True)
-async def archive(request: ApiRequest, body: EmptyBody, key: RequestKey | None) -> SessionView:
-    """Hide an ended session from lists."""
+@routes.carries_out(operations.ARCHIVE)
+async def archive(request: ApiRequest, key: RequestKey | None) -> SessionView:
     records = request.services.records
     archived = await records.archive(request.caller, request.name, key, archived=True)
     await request.services.seen.look(request.caller, [archived])
     return request.views.session(request.services.store.sessions.get(archived.id, archived))
 
 
-@routes.route("POST", "/v1/sessions/{ref}/unarchive", agents=True)
-async def unarchive(request: ApiRequest, body: EmptyBody, key: RequestKey | None) -> SessionView:
-    """Show an archived session in lists again."""
+@routes.carries_out(operations.UNARCHIVE)
+async def unarchive(request: ApiRequest, key: RequestKey | None) -> SessionView:
     records = request.services.records
     return request.views.session(await records.archive(request.caller, request.name, key, archived=False))
 
@@ -451,9 +427,8 @@ async def seen(request: ApiRequest, body: SeenBody, key: RequestKey | None) -> S
     return SeenView(request.views.sessions(marked))
 
 
-@routes.route("POST", "/v1/sessions/{ref}/remove", agents=True)
-async def remove(request: ApiRequest, body: EmptyBody, key: RequestKey | None) -> RemovedView:
-    """Delete the record of an ended session."""
+@routes.carries_out(operations.REMOVE)
+async def remove(request: ApiRequest, key: RequestKey | None) -> RemovedView:
     records = request.services.records
     removed = await records.remove(request.caller, request.name, key)
     request.views.forget(removed.session_id)

@@ -25,7 +25,7 @@ from sm.core.timers import Timer
 from sm.core.timestamps import later
 from sm.errors import IllegalState
 from sm.operations.hints import Hint, Use
-from sm.operations.requests import APPROVE
+from sm.operations.request_operations import APPROVE
 from sm.store import Schema, Store, Transaction
 from sm.store.connection import Read
 from sm.store.part import Find, PartWrites, TablePart, WorkHold

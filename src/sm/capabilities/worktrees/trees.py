@@ -34,7 +34,7 @@ from sm.errors import (
 )
 from sm.linux.repositories import has_commit
 from sm.operations.hints import Argument, Hint, Use
-from sm.operations.kernel import SPAWN
+from sm.operations.kernel_names import SPAWN
 from sm.paths import is_within
 
 

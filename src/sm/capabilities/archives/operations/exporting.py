@@ -14,7 +14,7 @@ from sm.core.models import Session
 from sm.errors import ExternalError, IllegalState, NotFound, NotPermitted
 from sm.kernel import OperationCall
 from sm.operations.hints import Hint, Use
-from sm.operations.kernel import SHOW_STATUS
+from sm.operations.session_operations import SHOW_STATUS
 from sm.policy.access import Action
 from sm.sessions.manager import Manager
 from sm.store import Store

@@ -28,7 +28,7 @@ from sm.core.requests import Answer, Request
 from sm.errors import IllegalState, NotPermitted, UsageError
 from sm.kernel import OperationCall
 from sm.operations.hints import Hint, Use
-from sm.operations.requests import APPROVE, ASK, LIST_REQUESTS
+from sm.operations.request_operations import APPROVE, ASK, LIST_REQUESTS
 from sm.policy.access import Action, is_unrestricted, visible
 from sm.sessions.manager import Manager
 from sm.store import Store, Transaction

@@ -16,7 +16,7 @@ from sm.errors import IllegalState, NotPermitted, SmError, UsageError
 from sm.kernel import OperationCall
 from sm.operations import SessionsResult
 from sm.operations.hints import Hint, Use
-from sm.operations.kernel import RESTORE
+from sm.operations.session_operations import RESTORE
 from sm.policy.access import Action
 from sm.sessions.manager import Manager
 from sm.sessions.tree import SessionTree

@@ -24,7 +24,7 @@ from sm.core.timestamps import later, span
 from sm.core.warnings import WarningKind
 from sm.errors import IllegalState
 from sm.operations.hints import Hint, Use
-from sm.operations.kernel import NOTE
+from sm.operations.report_operations import NOTE
 from sm.state.messages import finish
 from sm.state.notices import Notices, notice_recipient
 from sm.state.requests import NewRequest, finish_request, open_request

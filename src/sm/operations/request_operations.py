@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 from typing import Annotated
 
-from sm.operations import LISTED, NEEDED, DoorNames, Limit, LongText, NewsWait, Operation, Seconds
+from sm.operations import DoorNames, Operation
+from sm.operations.arguments import LISTED, NEEDED, Limit, LongText, NewsWait, Seconds
 from sm.operations.hints import Hint, Use
 from sm.wire_types.fields import narrowed
 from sm.wire_types.requests import RequestView

@@ -4,17 +4,8 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from sm.core.states import SENT_MODES, TextUse
-from sm.operations import (
-    LISTED,
-    NEEDED,
-    Limit,
-    NewsWait,
-    OneOf,
-    Operation,
-    Seconds,
-    SeenByPerson,
-    WholeNumber,
-)
+from sm.operations import Operation
+from sm.operations.arguments import LISTED, NEEDED, Limit, NewsWait, OneOf, Seconds, SeenByPerson, WholeNumber
 from sm.wire_types.fields import narrowed
 from sm.wire_types.messages import LetterView, LoggedView, MessageView, SentView
 
