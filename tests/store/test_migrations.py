@@ -184,8 +184,10 @@ async def test_budgets_of_an_older_database_stay(path: str, version: int) -> Non
         assert PART.rows_of(store.mail.open) == {golden.BUDGET.id: golden.BUDGET}
 
 
-async def test_database_of_version_14_still_opens(path: str) -> None:
-    shutil.copy(DATA / "v14.db", path)
+@pytest.mark.parametrize(("name", "backed_up"), [("v14", ["v14"]), ("v14-usage1", [])])
+async def test_database_of_version_14_still_opens(path: str, name: str, backed_up: list[str]) -> None:
+    shutil.copy(DATA / f"{name}.db", path)
     async with await Store.open(path) as store:
         assert PART.rows_of(store.mail.open) == {golden.BUDGET.id: golden.BUDGET}
-    assert backups(path) == []
+        assert await store.usage.of([golden.RUNNING.id]) == {golden.RUNNING.id: golden.SUMS}
+    assert backups(path) == [f"{path}.{version}.backup" for version in backed_up]

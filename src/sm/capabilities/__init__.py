@@ -8,6 +8,7 @@ CAPABILITIES: tuple[str, ...] = (
     "pairing",
     "restarts",
     "search",
+    "usage",
     "warnings",
 )
 """The packages of this room that sm has. Without one of them, everything else works."""

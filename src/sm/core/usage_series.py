@@ -1,9 +1,10 @@
 """Usage over time: tokens and cost of each minute, hour or day. Pure."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
+from sm.core.tree_totals import Price
 from sm.core.usage import COST_DIGITS, UNREAD, TokenCounts, Usage
 
 
@@ -48,9 +49,6 @@ class UsageBucket:
         costs = [used.cost_usd for used in self.models]
         known = [cost for cost in costs if cost is not None]
         return round(sum(known), COST_DIGITS) if len(known) == len(costs) else None
-
-
-Price = Callable[[Sequence[Usage]], float | None]
 
 
 def buckets(sums: Iterable[tuple[Usage, Price]], period: UsagePeriod) -> list[UsageBucket]:

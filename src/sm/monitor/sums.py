@@ -9,8 +9,8 @@ from sm.core.lifecycle import is_live
 from sm.core.models import Session
 from sm.core.statuses import Status
 from sm.core.timestamps import epoch_s
-from sm.core.tree_totals import NO_TOTALS, Totals, TreePart, TreeTotals
-from sm.core.usage import UNREAD, TokenCounts, Usage
+from sm.core.tree_totals import NO_TOTALS, Price, Totals, TreePart, TreeTotals
+from sm.core.usage import UNREAD, Usage
 from sm.core.work_time import elapsed_s
 from sm.monitor.usage import UsageMeter
 from sm.policy.access import AccessTarget
@@ -33,7 +33,6 @@ class TreeSums:
         self._now = now
         self._progress = config.child_agents.progress
         self._store = store
-        self._usage = usage
         self._providers = providers
         self._measured = usage.follow_changes()
         self._unread = store.follow_removals()
@@ -122,8 +121,8 @@ class TreeSums:
             try:
                 changed = [s for s in sessions.values() if seen.get(s.id) is not s or s.id in measured]
                 fresh = {s.id: s for s in changed if s.id not in seen or s.id in measured}
-                counted = list(fresh.values()) if self.counts_tokens else []
-                used = await self._usage.sums(counted) if counted else {}
+                counted = fresh if self.counts_tokens else {}
+                used = await self._store.usage.of(counted) if counted else {}
                 gone = [s for s in seen if s not in sessions] + sorted(unread - seen.keys())
                 removed = await self._read_removed(gone)
             except BaseException:
@@ -145,7 +144,7 @@ class TreeSums:
         if self._removed is not None and not gone:
             return {}
         found = await self._store.sums.removed(None if self._removed is None else gone)
-        used = await self._store.sums.removed_usage([s.id for s in found]) if found else {}
+        used = await self._store.usage.of(s.id for s in found) if found else {}
         self._removed = {**(self._removed or {}), **{s.id: s for s in found}}
         return {s.id: self._removed_part(s, used.get(s.id, ())) for s in found}
 
@@ -154,7 +153,7 @@ class TreeSums:
         if usages is None:
             known = self.own(session.id)
         else:
-            known = measured_totals(self._providers.get(session.provider), usages)
+            known = Totals.of(usages, self._price(session))
             self._models[session.id] = main_model(usages) or session.model
         since_ms = None if session.working_since is None else self._working_since_ms(session)
         own = Totals(
@@ -171,14 +170,18 @@ class TreeSums:
         )
         return TreePart(session.parent_id, own)
 
+    def _price(self, session: Session | RemovedSums) -> Price | None:
+        """None if its agent CLI is unknown to this version of sm."""
+        provider = self._providers.get(session.provider)
+        return None if provider is None else provider.cost_usd
+
     def _working_since_ms(self, session: Session) -> int:
         """The start of the work that is under way, by the system clock as it is set now."""
         now = self._now()
         return int((epoch_s(now) - self._store.work.elapsed_s(session, now)) * 1000)
 
     def _removed_part(self, session: RemovedSums, usages: Sequence[Usage]) -> TreePart:
-        counted = usages if self.counts_tokens else ()
-        known = measured_totals(self._providers.get(session.provider), counted)
+        known = Totals.of(usages if self.counts_tokens else (), self._price(session))
         self._models[session.id] = main_model(usages) or session.model
         own = Totals(
             0,
@@ -192,19 +195,6 @@ class TreeSums:
             unread=known.unread,
         )
         return TreePart(session.heir, own)
-
-
-def measured_totals(provider: Provider | None, usages: Sequence[Usage]) -> Totals:
-    """The tokens and the known cost of sums by model. `provider`: None if it is unknown to this version of sm."""
-    is_unread = any(used.is_unread for used in usages)
-    costs = [None if provider is None else provider.cost_usd([used]) for used in usages if used.context]
-    return Totals(
-        tokens=TokenCounts.of(usages),
-        measured=int(bool(usages)),
-        cost=sum(cost for cost in costs if cost is not None),
-        unpriced=int(is_unread or None in costs),
-        unread=int(is_unread),
-    )
 
 
 def main_model(usages: Sequence[Usage]) -> str | None:

@@ -188,7 +188,7 @@ class UsageReports:
     ) -> UsageRecords:
         sums, slots = self._store.sums, by is Grouping.DAY
         usage, work, endings, follow_ups = await asyncio.gather(
-            sums.usage_since(since, slots=slots),
+            self._store.usage.since(since, slots=slots),
             sums.work_since(since, slots=slots),
             sums.endings_since(since),
             sums.follow_ups_since(since),

@@ -20,6 +20,7 @@ from sm.errors import IllegalState, InternalError, NotFound, SmError
 from sm.store.connection import Script, Statement
 from sm.store.followers import SessionFollower
 from sm.store.idempotency import IdempotencyKey
+from sm.store.measures import MeasureWrites
 from sm.store.messages import MailWrites, Open
 from sm.store.part import PartWrites, TablePart
 from sm.store.rows import (
@@ -40,7 +41,7 @@ from sm.store.telegram_preferences import PreferenceWrites
 from sm.store.telegram_texts import TextWrites
 from sm.store.timers import TimerWrites
 from sm.store.turn_ends import TurnEndWrites
-from sm.store.usage import MeasureReads, MeasureWrites
+from sm.store.usage import UsageWrites
 from sm.store.work_clock import RunClock, WorkClock
 
 T = TypeVar("T")
@@ -105,7 +106,6 @@ class Transaction:
         self.removed: set[str] = set()
         self.mail = MailWrites(self, open, numbers)
         self.measures = MeasureWrites(self.write, self.write_rows)
-        self.measured = MeasureReads(self.read)
         self.sums = SumWrites(self.write, self.write_rows)
         self.summed = SumReads(self.read)
         self.timers = TimerWrites(self)
@@ -114,6 +114,7 @@ class Transaction:
         self.chat_preferences = PreferenceWrites(self)
         self.telegram_texts = TextWrites(self)
         self._parts = {part: part.writes(self) for part in parts}
+        self.usage = next((w for w in self.parts if isinstance(w, UsageWrites)), UsageWrites())
         self.followers = followers
 
     async def recall(self, caller: Caller | None, key: RequestKey | None) -> None:

@@ -81,13 +81,12 @@ class Budgeting:
         if own is None or (own.limits.usd is None and own.limits.tokens is None):
             return ()
         sums, sessions = self._store.sums, self._store.sessions
-        unread = await sums.unread_since(
-            day_start(local_day(self._manager.now())) if subject == DAILY else ""
-        )
+        since = day_start(local_day(self._manager.now())) if subject == DAILY else ""
+        unread = {id_ for id_, used in await self._store.usage.since(since) if used.is_unread}
         if subject != DAILY and unread:
             heirs = {removed.id: removed.heir for removed in await sums.removed(unread)}
             found = filter(None, (sessions.get(heirs.get(id_) or id_) for id_ in unread))
-            unread = [s.id for s in found if any(each.id == subject for each in above(s, sessions.get))]
+            unread = {s.id for s in found if any(each.id == subject for each in above(s, sessions.get))}
         if not unread:
             return ()
         return ("the tokens of some answers cannot be read: more was spent than this budget counts",)
@@ -233,7 +232,7 @@ class Budgeting:
             s.id: s for s in sessions.values() if any(a.id == session.id for a in above(s, sessions.get))
         }
         removed = {s.id: s for s in await tx.summed.removed() if s.heir in members}
-        usages = {**await tx.measured.usage_of(members), **await tx.summed.removed_usage(removed)}
+        usages = await tx.usage.of([*members, *removed])
         spenders: list[Session | RemovedSums] = [*members.values(), *removed.values()]
         spent = Spent()
         for member in spenders:
