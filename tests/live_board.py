@@ -21,16 +21,16 @@ class LiveBoard:
 
     def __init__(self, until: Callable[[Callable[[], Any], str], Any] = wait_until) -> None:
         self._until = until
-        self.rows: dict[str, live.RowData] = {}
-        self.updates: list[live.UpdateData] = []
+        self.rows: dict[str, live.Json] = {}
+        self.updates: list[live.Json] = []
         self.revision: str | None = None
 
-    def follow(self, updates: Iterator[live.UpdateData]) -> None:
+    def follow(self, updates: Iterator[live.Json]) -> None:
         """Add updates until the stream ends."""
         for update in updates:
             self.add(update)
 
-    def add(self, update: live.UpdateData) -> None:
+    def add(self, update: live.Json) -> None:
         if update["snapshot"]:
             self.rows = {}
         self.rows |= {row["session_id"]: row for row in update["rows"]}
@@ -39,14 +39,14 @@ class LiveBoard:
         self.updates.append(update)
         self.revision = update["revision"] or self.revision
 
-    def shows(self, session_id: str, condition: Callable[[live.RowData], object]) -> live.RowData:
+    def shows(self, session_id: str, condition: Callable[[live.Json], object]) -> live.Json:
         """Wait until the row of the session fulfils the condition."""
 
-        def look() -> live.RowData | None:
+        def look() -> live.Json | None:
             row = self.rows.get(session_id)
             return row if row is not None and condition(row) else None
 
-        found: live.RowData = self._until(look, f"the row of {session_id} has changed")
+        found: live.Json = self._until(look, f"the row of {session_id} has changed")
         return found
 
 

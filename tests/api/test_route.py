@@ -4,13 +4,13 @@ from typing import Any
 
 import pytest
 
-from sm.api.answers import EmptyView
 from sm.api.body import Body
 from sm.api.context import ApiRequest
 from sm.api.query import Query
 from sm.api.route import RouteTable
 from sm.api.routes import ROUTES
 from sm.core.models import RequestKey
+from sm.wire_types.common import EmptyView
 
 
 class OneText(Body):
@@ -23,7 +23,7 @@ async def report_done(request: ApiRequest, body: OneText, query: Query, key: Req
 
     Once.
     """
-    return {}
+    return EmptyView()
 
 
 async def unanswered(request: ApiRequest):  # type: ignore[no-untyped-def]  # the defect
@@ -35,23 +35,23 @@ async def anything(request: ApiRequest) -> Any:
 
 
 async def without_model(request: ApiRequest, body: dict[str, Any]) -> EmptyView:
-    return {}
+    return EmptyView()
 
 
 async def without_query_model(request: ApiRequest, query: dict[str, Any]) -> EmptyView:
-    return {}
+    return EmptyView()
 
 
 async def unknown_input(request: ApiRequest, header: str) -> EmptyView:
-    return {}
+    return EmptyView()
 
 
 async def without_request(body: OneText) -> EmptyView:
-    return {}
+    return EmptyView()
 
 
 async def key_without_body(request: ApiRequest, key: RequestKey | None) -> EmptyView:
-    return {}
+    return EmptyView()
 
 
 def test_route_takes_its_inputs_from_the_annotations_of_its_handler() -> None:

@@ -3,12 +3,12 @@ from typing import cast
 
 import orjson
 
-from sm.api.answers.sessions import SessionWithSums
 from sm.api.views import build_view, nest, session_json
 from sm.core.models import Event, Exit, Process, Session
 from sm.core.states import EventType
 from sm.core.timestamps import iso
 from sm.wire_types.events import EventView
+from sm.wire_types.sessions import SessionWithSums
 from tests.samples import AT, session
 
 DOCUMENTED = (
@@ -21,12 +21,12 @@ DOCUMENTED = (
 
 
 def test_session_json_has_exactly_the_documented_fields() -> None:
-    assert list(session_json(session("aaaa1111"))) == DOCUMENTED
+    assert list(orjson.loads(orjson.dumps(session_json(session("aaaa1111"))))) == DOCUMENTED
 
 
 def test_session_json_has_flat_fields_for_exit_and_process() -> None:
     shown = session_json(replace(session("aaaa1111"), process=Process(7, "b/1"), exit=Exit(None, 9)))
-    assert (shown["pid"], shown["exit_code"], shown["exit_signal"]) == (7, None, 9)
+    assert (shown.pid, shown.exit_code, shown.exit_signal) == (7, None, 9)
 
 
 def test_session_json_contains_no_secret_field() -> None:
@@ -35,13 +35,14 @@ def test_session_json_contains_no_secret_field() -> None:
         "branch", "shares_name", "reminders", "turn_ended_at", "account", "cut_off_at", "paired_user",
         "worked_s", "working_since", "bound_to", "lost_parent", "told_operator",
     }  # fmt: skip
-    assert "hash" not in str(session_json(replace(session("aaaa1111"), token_hash="the hash")).values())
+    shown = session_json(replace(session("aaaa1111"), token_hash="the hash"))
+    assert b"hash" not in orjson.dumps(shown)
 
 
 def test_last_activity_is_the_later_of_terminal_output_and_status_change() -> None:
     changed = replace(session("aaaa1111"), status_at="2026-01-27T15:10:00.000Z")
-    assert session_json(changed, 1)["last_activity_at"] == "2026-01-27T15:10:00.000Z"
-    assert session_json(changed, 1_769_530_000)["last_activity_at"] == iso(1_769_530_000) > changed.status_at
+    assert session_json(changed, 1).last_activity_at == "2026-01-27T15:10:00.000Z"
+    assert session_json(changed, 1_769_530_000).last_activity_at == iso(1_769_530_000) > changed.status_at
 
 
 def test_event_json_has_exactly_the_documented_fields() -> None:
@@ -66,11 +67,11 @@ def test_filtered_tree_keeps_the_ancestors_of_matching_sessions() -> None:
         return cast(SessionWithSums, session_json(session))
 
     tree = nest(roots, children, {"cccc3333", "dddd4444"}, view)
-    assert [s["session_id"] for s in tree] == ["aaaa1111", "dddd4444"]
-    assert tree[0]["children"][0]["children"][0]["session_id"] == "cccc3333"
+    assert [s.session_id for s in tree] == ["aaaa1111", "dddd4444"]
+    assert tree[0].children[0].children[0].session_id == "cccc3333"
     (parent,) = nest(roots, children, {"bbbb2222"}, view)
-    assert [s["session_id"] for s in parent["children"]] == ["bbbb2222"]
-    assert parent["children"][0]["children"] == []
+    assert [s.session_id for s in parent.children] == ["bbbb2222"]
+    assert parent.children[0].children == []
 
 
 def test_iso_time_is_utc_with_z() -> None:

@@ -4,14 +4,14 @@ from collections.abc import Iterable
 from typing import Any, cast
 
 from sm.board import Board, BoardRow, board_row
-from sm.client.live import RowData, UpdateData
+from sm.client.live import Json
 
 AT = "2026-01-27T15:10:00.000Z"
 AT_S = 1769526600.0
 """The same time in seconds since the epoch."""
 
 
-def row_data(session_id: str, **more: Any) -> RowData:
+def row_data(session_id: str, **more: Any) -> Json:
     usage = {"input": 10, "output": 5, "cache_read": 0, "cache_write": 0}
     row = {
         "session_id": session_id,
@@ -67,19 +67,19 @@ def row_data(session_id: str, **more: Any) -> RowData:
         "lost": False,
         "tree": {"sessions": 1, "live": 1, "tokens": usage, "cost_usd": 0.5},
     } | more
-    return cast(RowData, row)
+    return cast(Json, row)
 
 
 def row(session_id: str = "1a2b3c4d", **more: Any) -> BoardRow:
     return board_row(row_data(session_id, **more))
 
 
-def update(rows: Iterable[RowData] = (), *removed: str, snapshot: bool = False, **more: Any) -> UpdateData:
+def update(rows: Iterable[Json] = (), *removed: str, snapshot: bool = False, **more: Any) -> Json:
     made = {"revision": "r-1", "at": AT, "snapshot": snapshot, "more": False} | more
-    return cast(UpdateData, {**made, "rows": list(rows), "removed": list(removed)})
+    return cast(Json, {**made, "rows": list(rows), "removed": list(removed)})
 
 
-def board_of(*rows: RowData) -> Board:
+def board_of(*rows: Json) -> Board:
     """A board after the snapshot of these rows, at the reader's time 0."""
     board = Board()
     board.apply(update(rows, snapshot=True), 0.0)

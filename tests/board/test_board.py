@@ -8,8 +8,19 @@ from hypothesis import strategies as st
 
 from sm.board import Board, Sort, board_row
 from sm.board.order import arrange
-from sm.client.live import RowData
+from sm.client.live import Json
+from sm.wire_types.live import LiveRowView, LiveUpdateView, TreeView
+from sm.wire_types.usage import TokensView
 from tests.board.samples import AT_S, board_of, row, row_data, shown_ids, update
+
+
+def test_samples_have_only_fields_that_the_daemon_sends() -> None:
+    sent = update([row_data("a")])
+    (shown,) = sent["rows"]
+    assert sent.keys() == LiveUpdateView.__dataclass_fields__.keys()
+    assert shown.keys() <= LiveRowView.__dataclass_fields__.keys()
+    assert shown["tree"].keys() == TreeView.__dataclass_fields__.keys()
+    assert shown["tokens"].keys() == TokensView.__dataclass_fields__.keys()
 
 
 def test_board_equals_the_rows_of_snapshot_and_changes() -> None:
@@ -177,7 +188,7 @@ rows_of_trees = st.lists(
 @settings(max_examples=200, deadline=None)
 @given(rows=rows_of_trees, sort=st.sampled_from(list(Sort)), folded=st.sets(st.sampled_from(IDS)))
 def test_every_order_has_each_row_once_or_below_a_fold(
-    rows: list[RowData], sort: Sort, folded: set[str]
+    rows: list[Json], sort: Sort, folded: set[str]
 ) -> None:
     known = {data["session_id"]: board_row(data) for data in rows}
     lines = arrange(known, list(known.values()), sort, folded)
@@ -199,8 +210,8 @@ def test_every_order_has_each_row_once_or_below_a_fold(
     text=st.sampled_from(["", "status:running", "cost:>1", "s1"]),
 )
 def test_list_never_moves_below_the_cursor_and_rests_as_a_new_board(
-    first: list[RowData],
-    changes: list[tuple[list[RowData], list[str], bool]],
+    first: list[Json],
+    changes: list[tuple[list[Json], list[str], bool]],
     sort: Sort,
     place: int,
     text: str,

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from sm.board import ACTIONS, NO_WORDS, NeedKind, Quiet, Target, chips, needs
 from sm.board.details import count_line, needs_title
 from sm.board.words import context_bar, count_of_tokens, short_model, shown
-from sm.client.live import TokensData
 from sm.core.messages import TYPED_WHOLE
 from tests.board.samples import AT_S, message, row
 from tests.cli.samples import request
@@ -167,7 +166,7 @@ def test_shown_text_is_printable(text: str) -> None:
 
 
 def test_numbers_of_a_row_are_short() -> None:
-    tokens = TokensData(input=900_000, output=100_000, cache_read=9, cache_write=9)
+    tokens = {"input": 900_000, "output": 100_000, "cache_read": 9, "cache_write": 9}
     assert [count_of_tokens(None), count_of_tokens(tokens)] == ["-", "1.0M"]
     assert [context_bar(None), context_bar(40), context_bar(250)] == ["-", "▰▰▱▱▱ 40%", "▰▰▰▰▰ 250%"]
     assert short_model("claude-haiku-4-5-20251001", "claude") == "haiku-4-5"

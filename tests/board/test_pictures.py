@@ -9,7 +9,7 @@ from sm.board.choices import Choices, Theme, choices_of
 from sm.board.lanes import lanes
 from sm.board.order import Sort
 from sm.board.spend import spend_by_model, spend_by_tree, spend_over_time
-from sm.client.live import TimelineData, UsageBucketData
+from sm.client.live import Json
 from tests.board.samples import board_of, row_data
 
 USAGE = {"input": 10, "output": 5, "cache_read": 0, "cache_write": 0}
@@ -20,9 +20,9 @@ def tree(cost: float | None) -> dict[str, Any]:
     return {"sessions": 1, "live": 1, "tokens": None if cost is None else USAGE, "cost_usd": cost}
 
 
-def bucket(at: str, cost: float | None, **models: float | None) -> UsageBucketData:
+def bucket(at: str, cost: float | None, **models: float | None) -> Json:
     used = [{"model": name, "tokens": USAGE, "cost_usd": spent} for name, spent in models.items()]
-    return cast(UsageBucketData, {"at": at, "tokens": USAGE, "cost_usd": cost, "models": used})
+    return cast(Json, {"at": at, "tokens": USAGE, "cost_usd": cost, "models": used})
 
 
 def test_spend_by_tree_nests_sessions_below_the_most_expensive_root() -> None:
@@ -49,7 +49,7 @@ def test_spend_by_model_has_no_cost_for_a_model_without_a_price() -> None:
     assert [(bar.label, bar.share) for bar in spend_over_time(buckets)] == [(END, 1.0), (BEGIN, 1 / 3)]
 
 
-def timeline(*found: tuple[str, str | None, Sequence[tuple[str, str, str | None]]]) -> TimelineData:
+def timeline(*found: tuple[str, str | None, Sequence[tuple[str, str, str | None]]]) -> Json:
     made = [
         {
             "session_id": session_id,
@@ -60,7 +60,7 @@ def timeline(*found: tuple[str, str | None, Sequence[tuple[str, str, str | None]
         }
         for session_id, parent, spans in found
     ]
-    return cast(TimelineData, {"since": BEGIN, "until": END, "sessions": made})
+    return cast(Json, {"since": BEGIN, "until": END, "sessions": made})
 
 
 def test_lane_has_the_status_that_needs_a_person_where_several_share_a_cell() -> None:

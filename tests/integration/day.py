@@ -246,7 +246,7 @@ class WebView:
         found = []
         for session_id in ids:
             row = rows.get(session_id)
-            fields = None if row is None else row_fields(board_row(row))  # type: ignore[arg-type]  # as JSON
+            fields = None if row is None else row_fields(board_row(row))
             shown = self._tab.rows.get(session_id)
             if shown != fields or (session_id in lines) != (fields is not None):
                 found.append(session_id)

@@ -2,7 +2,6 @@
 
 import pytest
 
-from sm.api.answers.live import ScreenRowView, ScreenUpdateView
 from sm.client import live
 from sm.client.http import Client
 from sm.errors import NoTerminal, NotFound
@@ -19,13 +18,8 @@ done
 """
 
 
-def text(update: live.ScreenUpdateData, row: int) -> str:
+def text(update: live.Json, row: int) -> str:
     return "".join(run[0] for shown in update["rows"] if shown["row"] == row for run in shown["runs"])
-
-
-def test_client_and_document_name_the_same_fields_of_screens() -> None:
-    assert live.ScreenUpdateData.__annotations__.keys() == ScreenUpdateView.__annotations__.keys()
-    assert live.ScreenRowData.__annotations__.keys() == ScreenRowView.__annotations__.keys()
 
 
 def test_screen_has_all_rows_then_the_changed_ones_until_the_agent_ends(instance: Instance) -> None:

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from sm.api.answers.live import LiveRowView
 from sm.api.openapi import document
 from sm.core.timestamps import later
 from sm.wire import KEY_HEADER
+from sm.wire_types.live import LiveRowView
 from tests import telegram_instance
 from tests.api_client import ApiClient
 from tests.claude_cli import answer_first_questions
@@ -166,7 +166,7 @@ def use_read_routes(operator: ApiClient, proxy: str) -> None:
         operator.get(f"{session_path}/{view}", proxy)
     operator.post(f"{session_path}/what", proxy)
     (shown,) = (r for r in operator.first_event("/v1/live")["rows"] if r["session_id"] == proxy)
-    assert shown.keys() == LiveRowView.__annotations__.keys()
+    assert shown.keys() == LiveRowView.__dataclass_fields__.keys()
     assert operator.first_event(f"{session_path}/screen/stream", proxy)["height"] > 0
     assert operator.get("/v1/usage", by="day", session=proxy, tree=1)["counted"]
     assert operator.get("/v1/usage/report", by="tree")["total"]["sessions"] >= 1

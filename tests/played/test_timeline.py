@@ -2,7 +2,6 @@
 
 import pytest
 
-from sm.api.answers.live import LaneView, SpanView, TimelineView
 from sm.client import live
 from sm.client.http import Client
 from sm.errors import NotFound, UsageError
@@ -11,15 +10,6 @@ from tests.sim.stage import Instance
 from tests.sim.team import PlayedTeam
 
 instance = context_fixture("function", Instance)
-
-
-def test_client_and_document_name_the_same_fields_of_the_timeline() -> None:
-    for client, document in (
-        (live.TimelineData, TimelineView),
-        (live.LaneData, LaneView),
-        (live.SpanData, SpanView),
-    ):
-        assert client.__annotations__.keys() == document.__annotations__.keys()
 
 
 def test_timeline_has_the_spans_of_each_session(instance: Instance) -> None:

@@ -5,7 +5,6 @@ from datetime import timedelta
 
 import pytest
 
-from sm.api.answers.live import ModelUsageView, UsageBucketView, UsageSeriesView
 from sm.client import live
 from sm.client.http import Client
 from sm.errors import NotFound, UsageError
@@ -23,15 +22,6 @@ def answer(at: str, output: int) -> str:
     usage = {"input_tokens": 1, "output_tokens": output}
     body = {"id": f"msg_{at}_{output}", "model": MODEL, "content": [], "usage": usage}
     return json.dumps({"type": "assistant", "timestamp": at, "message": body})
-
-
-def test_client_and_document_name_the_same_fields_of_usage() -> None:
-    for client, document in (
-        (live.UsageSeriesData, UsageSeriesView),
-        (live.UsageBucketData, UsageBucketView),
-        (live.ModelUsageData, ModelUsageView),
-    ):
-        assert client.__annotations__.keys() == document.__annotations__.keys()
 
 
 def test_usage_has_buckets_of_all_sessions_of_one_and_of_a_tree(stage: Stage) -> None:

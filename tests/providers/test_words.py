@@ -29,7 +29,6 @@ ALLOWED: dict[str, tuple[str, set[str]]] = {
         {"claude.agent_configs", "Bash"},
     ),
     "policy/rules.py": ("its messages give tools as examples", {"Bash", "claude"}),
-    "api/answers/sessions.py": ("documents what stands on the wire", {"claude"}),
     "cli/__init__.py": ("the help of `sm trust`", {"claude"}),
     "cli/commands/spawn.py": ("the help of --preset names a key of the section", {"claude.presets"}),
 }

@@ -17,7 +17,7 @@ class _Reader(RunningCommand):
     """A process that follows live updates."""
 
     shown: LiveBoard
-    updates: Iterator[live.UpdateData]
+    updates: Iterator[live.Json]
 
     def code(self) -> Completed:
         self.shown.follow(self.updates)

@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 
 from sm.client.http import Client
-from sm.client.live import RowData
+from sm.client.live import Json
 from sm.feed import FeedNews, Mail
 from sm.web.hub import Hub
 from sm.web.logins import WebLogin, WebScope
@@ -36,7 +36,7 @@ def tell(hub: Hub, *news: FeedNews) -> None:
 
 
 def board_of(
-    hub: Hub, rows: Iterable[RowData], *requests: dict[str, Any], workspaces: Iterable[str] = ()
+    hub: Hub, rows: Iterable[Json], *requests: dict[str, Any], workspaces: Iterable[str] = ()
 ) -> None:
     tell(hub, update(rows, snapshot=True), Mail(requests=requests, workspaces=tuple(workspaces)))
 

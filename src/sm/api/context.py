@@ -5,7 +5,7 @@ import math
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import orjson
 from aiohttp import web
@@ -17,6 +17,7 @@ from sm.core.models import Caller, Session
 from sm.errors import AnswersQuestion, DirectoryNotTrusted, RateLimited, SmError, Unauthenticated
 from sm.policy.access import Action
 from sm.services import Services
+from sm.wire_types.common import ErrorBody
 from sm.wire_types.sparse import Sparse
 
 
@@ -132,15 +133,15 @@ def json_answer(value: object) -> web.Response:
 
 def refusal(error: SmError, status: int | None = None) -> web.Response:
     """The answer for an error; `status` replaces the error's own HTTP status."""
-    body: dict[str, object] = {"code": error.code, "message": _sendable(error.message)}
-    body["hint"] = None if error.hint is None else _sendable(error.hint)
-    headers = {}
+    hint = None if error.hint is None else _sendable(error.hint)
+    more, headers = dict[str, Any](), {}
     if isinstance(error, RateLimited):
         # Rounded up, so that a retry at that time is not too early.
-        body["retry_after_s"] = math.ceil(error.retry_after_s * 1000) / 1000
+        more["retry_after_s"] = math.ceil(error.retry_after_s * 1000) / 1000
         headers["Retry-After"] = str(math.ceil(error.retry_after_s))  # whole seconds (RFC 9110, 10.2.3)
     if isinstance(error, DirectoryNotTrusted):
-        body["directory"] = _sendable(error.directory)
+        more["directory"] = _sendable(error.directory)
+    body = ErrorBody(error.code, _sendable(error.message), hint, **more).as_json()
     if isinstance(error, AnswersQuestion):
         body["request_id"] = error.request_id
     if isinstance(error, Unauthenticated):

@@ -1,12 +1,11 @@
 """Writes the updates of one reader of live rows, as its caller may see them."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import cast
 
 import orjson
 from aiohttp import web
 
-from sm.api.answers.live import LiveRowView, LiveUpdateView, TreeView
 from sm.api.views import Views, build_view
 from sm.core.attention import UNSEEN, Attention
 from sm.core.live import LiveRow
@@ -14,6 +13,7 @@ from sm.core.timestamps import iso
 from sm.core.tree_totals import Totals, TreePart, TreeTotals
 from sm.core.usage import TokenCounts, ToolUse
 from sm.services import LiveNews, SessionFilter
+from sm.wire_types.live import LastToolView, LiveRowView, LiveUpdateView, TreeView
 from sm.wire_types.usage import TokensView
 
 _PART_BYTES = 512 * 1024
@@ -76,15 +76,15 @@ class LiveUpdates:
             yield self._event(self._live.revision(news.number), texts, removed, snapshot=snapshot)
 
     def _event(self, revision: str | None, rows: list[bytes], removed: list[str], *, snapshot: bool) -> bytes:
-        update: LiveUpdateView = {
-            "revision": revision,
-            "at": iso(self._views.services.monitor.now()),
-            "snapshot": snapshot,
-            "more": revision is None,
-            "rows": [],
-            "removed": removed,
-        }
-        return b"data: %b\n\n" % orjson.dumps({**update, "rows": [orjson.Fragment(row) for row in rows]})
+        update = LiveUpdateView(
+            revision=revision,
+            at=iso(self._views.services.monitor.now()),
+            snapshot=snapshot,
+            more=revision is None,
+            rows=cast("list[LiveRowView]", [orjson.Fragment(row) for row in rows]),
+            removed=removed,
+        )
+        return b"data: %b\n\n" % orjson.dumps(update)
 
     def _texts(self, news: LiveNews) -> Iterator[tuple[str, bytes | None]]:
         """The JSON of each row; None for one that the reader has to forget."""
@@ -125,26 +125,24 @@ def live_row_json(views: Views, row: LiveRow, tree: Totals) -> LiveRowView:
     services, session, used = views.services, row.session, row.usage
     may_read = services.sessions.may_read(views.caller, session)
     done, total = used.todo if used.todo is not None and may_read else (None, None)
-    return {
-        **views.session_row(session, row.printed_s, stale=row.stale),
-        "tokens": _tokens(used.tokens),
-        "cost_usd": used.cost_usd,
-        "context_percent": used.context_percent,
-        "activity": row.activity if may_read else None,
-        "last_tool": None if used.last_tool is None else _tool(used.last_tool, may_read=may_read),
-        "todo_done": done,
-        "todo_total": total,
-        "open_requests": list(row.open_requests)
-        if services.requests.may_see_of(views.caller, session)
-        else [],
-        "messages_held": row.messages_held,
-        "attention": _attention(views, row),
-        "last_words": row.last_words if may_read else None,
-        "children_failed": row.children_failed,
-        "children_done": row.children_done,
-        "lost": bool(services.seen.lost(views.caller, [session])),
-        "tree": tree_json(tree),
-    }
+    return LiveRowView(
+        **views.session_fields(session, row.printed_s, stale=row.stale),
+        tokens=_tokens(used.tokens),
+        cost_usd=used.cost_usd,
+        context_percent=used.context_percent,
+        activity=row.activity if may_read else None,
+        last_tool=None if used.last_tool is None else _tool(used.last_tool, may_read=may_read),
+        todo_done=done,
+        todo_total=total,
+        open_requests=row.open_requests if services.requests.may_see_of(views.caller, session) else (),
+        messages_held=row.messages_held,
+        attention=_attention(views, row),
+        last_words=row.last_words if may_read else None,
+        children_failed=row.children_failed,
+        children_done=row.children_done,
+        lost=bool(services.seen.lost(views.caller, [session])),
+        tree=tree_json(tree),
+    )
 
 
 def _attention(views: Views, row: LiveRow) -> Attention:
@@ -165,5 +163,5 @@ def _tokens(counts: TokenCounts | None) -> TokensView | None:
     return None if counts is None else tokens_json(counts)
 
 
-def _tool(tool: ToolUse, *, may_read: bool) -> Any:
-    return {"name": tool.name, "args": dict(tool.arguments) if may_read else {}, "timestamp": tool.at}
+def _tool(tool: ToolUse, *, may_read: bool) -> LastToolView:
+    return LastToolView(tool.name, dict(tool.arguments) if may_read else {}, tool.at)

@@ -13,7 +13,6 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
 
 from sm import __version__
-from sm.api.answers import ErrorView
 from sm.api.fields import REQUIRED
 from sm.api.query import Query
 from sm.api.route import Route, StreamOf
@@ -21,6 +20,8 @@ from sm.api.routes import ROUTES
 from sm.core.attribute_docs import attribute_docs
 from sm.errors import BY_CODE
 from sm.wire import KEY_HEADER, KEY_MAX, PROTOCOL, PROTOCOL_HEADER
+from sm.wire_types.common import ErrorBody
+from sm.wire_types.fields import SOMETIMES
 from sm.wire_types.sparse import Sparse, json_name
 
 Schema = dict[str, Any]
@@ -136,6 +137,9 @@ def _described(schema: JsonSchemaValue, cls: type) -> JsonSchemaValue:
     if issubclass(cls, Sparse):
         schema["properties"] = {json_name(name): field for name, field in schema["properties"].items()}
         schema["required"] = [json_name(name) for name in schema["required"]]
+    for field in dataclasses.fields(cls):
+        if field.metadata == SOMETIMES:
+            schema["required"].remove(field.name)
     return schema
 
 
@@ -165,7 +169,7 @@ def document() -> dict[str, Any]:
                 }
             },
             "parameters": _PARAMETERS,
-            "responses": {"Error": _error(schemas["error"])},
+            "responses": {"Error": _error()},
             "schemas": components,
         },
     }
@@ -173,7 +177,7 @@ def document() -> dict[str, Any]:
 
 def _schemas() -> tuple[dict[str, Schema], dict[str, Schema]]:
     """The JSON schemas of bodies and answers by key, and the components that they refer to by name."""
-    types: dict[str, Any] = {"error": ErrorView}
+    types: dict[str, Any] = {"error": ErrorBody}
     for route in (route for routes in ROUTES.values() for route in routes):
         if route.body is not None:
             types[f"{route.id} body"] = route.body
@@ -186,7 +190,14 @@ def _schemas() -> tuple[dict[str, Schema], dict[str, Schema]]:
         ref_template="#/components/schemas/{model}",
         schema_generator=_Generator,
     )
-    return {key: schema for (key, _), schema in schemas.items()}, definitions["$defs"]
+    by_key = {key: schema for (key, _), schema in schemas.items()}
+    error = {
+        "description": "The body of every answer that is not a success.",
+        "properties": {"error": by_key["error"]},
+        "required": ["error"],
+        "type": "object",
+    }
+    return by_key, dict(sorted({**definitions["$defs"], "Error": error}.items()))
 
 
 def _operation(tag: str, route: Route, schemas: dict[str, Schema]) -> dict[str, Any]:
@@ -250,7 +261,7 @@ def _parameter(name: str) -> Schema:
     return {"$ref": f"#/components/parameters/{name}"}
 
 
-def _error(schema: Schema) -> dict[str, Any]:
+def _error() -> dict[str, Any]:
     statuses = sorted({error.http_status for error in BY_CODE.values()})
     codes = {status: [f"`{c}`" for c, e in BY_CODE.items() if e.http_status == status] for status in statuses}
     lines = [f"- {status}: {', '.join(of_status)}" for status, of_status in codes.items()]
@@ -261,7 +272,7 @@ def _error(schema: Schema) -> dict[str, Any]:
     return {
         "description": "\n".join(["A refusal or a failure. The codes, by HTTP status:", "", *lines]),
         "headers": {"Retry-After": retry},
-        "content": {"application/json": {"schema": schema}},
+        "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}},
     }
 
 

@@ -4,21 +4,10 @@ import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from types import MappingProxyType
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import orjson
 
-from sm.api.answers.sessions import (
-    CAPABILITY_FIELDS,
-    FailureView,
-    LossView,
-    PausedView,
-    ProgramView,
-    RestartsView,
-    SessionView,
-    SessionWithSums,
-    StartedView,
-)
 from sm.api.sums import session_sums_json
 from sm.core.labels import label, label_of, short_label
 from sm.core.lifecycle import is_live
@@ -35,9 +24,25 @@ from sm.sessions.restore import RestoreResult
 from sm.wire_types.events import EventView
 from sm.wire_types.messages import LetterView, MessageView
 from sm.wire_types.requests import RequestView
+from sm.wire_types.sessions import (
+    CAPABILITY_FIELDS,
+    FailureView,
+    LossView,
+    PausedView,
+    ProgramView,
+    RestartsView,
+    SessionView,
+    SessionWithSums,
+    StartedView,
+    WorktreeView,
+)
+from sm.wire_types.sparse import LEFT_OUT
 from sm.wire_types.workspaces import CapabilitiesView, WorkspaceView
 
-View = TypeVar("View")
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+View = TypeVar("View", bound="DataclassInstance")
 SessionTexts = dict[str, tuple[Session, int | None, bool, str | None, orjson.Fragment]]
 """A cache of each session's JSON text with all values that it depends on, because long lists are frequent."""
 SumsTexts = dict[str, tuple[orjson.Fragment, int, float, orjson.Fragment, Totals, Totals]]
@@ -59,13 +64,13 @@ class Views:
 
     def session(self, session: Session) -> SessionView:
         """The session without names that are hidden from the caller. The session itself sees its hidden parent."""
-        monitor = self.services.monitor
-        return self.session_row(session, monitor.activity_s(session.id), stale=monitor.is_stale(session.id))
+        monitor, id = self.services.monitor, session.id
+        return SessionView(**self.session_fields(session, monitor.activity_s(id), stale=monitor.is_stale(id)))
 
-    def session_row(self, session: Session, activity_s: int | None, *, stale: bool) -> SessionView:
-        """As `session`, with these values for the last output of its terminal and the staleness of its status."""
+    def session_fields(self, session: Session, activity_s: int | None, *, stale: bool) -> dict[str, Any]:
+        """The fields of `session`, with the time of the last output in its terminal and the staleness of its status."""
         shown = self.services.sessions.without_hidden_names(self.caller, session)
-        return session_json(
+        return session_fields(
             shown,
             activity_s,
             stale=stale,
@@ -100,8 +105,7 @@ class Views:
                 continue
             own, tree = usage.own(session.id), sums(session.id)
             if not isinstance(view, orjson.Fragment):
-                row = cast(SessionView, view)
-                views.append({**row, "sums": session_sums_json(own, tree, now_s)})
+                views.append(SessionWithSums(**vars(view), sums=session_sums_json(own, tree, now_s)))
             elif sees_all:
                 views.append(self._text_with_sums(session.id, view, own, tree, now_s))
             else:  # the texts in the cache are of readers that see all sessions
@@ -160,12 +164,13 @@ class Views:
 
     def started(self, result: SessionResult) -> StartedView:
         """The answer of a route that starts or ends a session."""
-        started: dict[str, object] = {**self.session(result.session), "warnings": list(result.warnings)}
-        if (permission := result.permission) is not None:
-            started |= {"permission_mode": permission.mode, "permission_source": permission.source}
-        if (program := self.services.programs.state(result.session)) is not None:
-            started["program"] = build_view(ProgramView, program, broken=list(program.broken))
-        return cast(StartedView, started)
+        permission, program = result.permission, self.services.programs.state(result.session)
+        return StartedView(
+            **{**vars(self.session(result.session)), "warnings": result.warnings},
+            permission_mode=LEFT_OUT if permission is None else permission.mode,
+            permission_source=LEFT_OUT if permission is None else permission.source,
+            program=LEFT_OUT if program is None else build_view(ProgramView, program),
+        )
 
     def event(self, event: Event) -> EventView:
         sessions = self.services.sessions
@@ -233,23 +238,32 @@ def _with_sums(text: orjson.Fragment, own: Totals, tree: Totals, now_s: float) -
 
 def build_view(view: type[View], source: object, **own: Any) -> View:
     """An object of the documented type `view`, with the values in `own`, and attributes of `source` for the rest."""
-    fields = getattr(view, "__dataclass_fields__", view.__annotations__)
-    return view(**{name: own[name] if name in own else getattr(source, name) for name in fields})
+    return view(**_fields(view, source, own))
+
+
+def _fields(view: "type[DataclassInstance]", source: object, own: Mapping[str, Any]) -> dict[str, Any]:
+    names = view.__dataclass_fields__
+    return {name: own[name] if name in own else getattr(source, name) for name in names}
 
 
 def session_json(
-    session: Session,
-    activity_s: int | None = None,
-    *,
-    stale: bool = False,
-    parent_label: str | None = None,
-    fields: Mapping[str, Any] = MappingProxyType({}),
+    session: Session, activity_s: int | None = None, *, stale: bool = False, parent_label: str | None = None
 ) -> SessionView:
-    """One session, without `children`. `activity_s`: the time of the last output in its terminal."""
+    """One session without `children` and without fields of capabilities, as `session_fields`."""
+    return SessionView(**session_fields(session, activity_s, stale=stale, parent_label=parent_label))
+
+
+def session_fields(
+    session: Session,
+    activity_s: int | None,
+    *,
+    stale: bool,
+    parent_label: str | None,
+    fields: Mapping[str, Any] = MappingProxyType({}),
+) -> dict[str, Any]:
+    """The fields of one session, without `children`. `activity_s`: the time of the last output in its terminal."""
     process, exit = session.process, last_exit(session) if is_between_processes(session) else session.exit
-    return build_view(
-        SessionView,
-        session,
+    own = dict(
         session_id=session.id,
         label=label(session),
         parent_label=parent_label,
@@ -260,17 +274,15 @@ def session_json(
         exit_code=exit.code if exit else None,
         exit_signal=exit.signal if exit else None,
         last_activity_at=session.status_at if activity_s is None else max(session.status_at, iso(activity_s)),
-        paused=None
-        if session.paused is None
-        else build_view(PausedView, session.paused, spends=list(session.paused.spends)),
+        paused=None if session.paused is None else build_view(PausedView, session.paused),
         restarts=None
         if session.restarts is None or not session.restarts.max
         else build_view(RestartsView, session.restarts),
-        **{name: fields.get(name) for name in CAPABILITY_FIELDS},
-        worktree=None if session.worktree is None else {"path": session.worktree, "branch": session.branch},
-        children=[],
-        warnings=fields.get("warnings", []),
+        **{name: fields.get(name, empty) for name, empty in CAPABILITY_FIELDS.items()},
+        worktree=None if session.worktree is None else WorktreeView(session.worktree, session.branch),
+        children=(),
     )
+    return _fields(SessionView, session, own)
 
 
 def nest(
@@ -284,12 +296,12 @@ def nest(
     for session in sessions:
         descendants = nest(children.get(session.id, ()), children, wanted, view)
         if descendants or session.id in wanted:
-            nested.append({**view(session), "children": descendants})
+            nested.append(replace(view(session), children=descendants))
     return nested
 
 
 def losses_json(done: RestoreResult) -> list[LossView]:
-    return [{"session_id": session_id, "message": loss} for session_id, loss in done.losses]
+    return [LossView(session_id, loss) for session_id, loss in done.losses]
 
 
 def failures_json(done: RestoreResult) -> list[FailureView]:

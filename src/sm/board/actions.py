@@ -269,9 +269,9 @@ def _rename_command(target: Target, words: ActionInput) -> tuple[str, ...]:
 
 def _short_name(target: Target) -> str:
     """The present name without the agent type."""
-    if target.row is None or target.row.data["friendly_name"] is None:
+    if target.row is None:
         return ""
-    return target.row.data["friendly_name"].removeprefix(f"{target.row.agent_type.lower()}-")
+    return str(target.row.data["friendly_name"] or "").removeprefix(f"{target.row.agent_type.lower()}-")
 
 
 def _rm_question(target: Target) -> str:

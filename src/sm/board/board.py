@@ -14,7 +14,7 @@ from sm.board.row import BoardRow
 from sm.board.table import RowChange, SessionTable
 
 if TYPE_CHECKING:
-    from sm.client.live import UpdateData
+    from sm.client.live import Json
 
 _TIMED_EVERY_S = 1.0
 
@@ -59,7 +59,7 @@ class Board:
     def revision(self) -> str | None:
         return self.table.revision
 
-    def apply(self, update: "UpdateData", clock_s: float) -> None:
+    def apply(self, update: "Json", clock_s: float) -> None:
         """Take an update of `/v1/live`. Parts of an update have an effect when the last one has come."""
         change = self.table.apply(update, clock_s)
         if change is not None:

@@ -12,7 +12,7 @@ from sm.core.statuses import Status
 from sm.core.timestamps import epoch_s, iso, span
 
 if TYPE_CHECKING:
-    from sm.client.live import LaneData, TimelineData
+    from sm.client.live import Json
 
 _DEPTH_MAX = 20
 _WEIGHTS = {Status.WAITING_INPUT: 3, Status.ERROR: 2, Status.KILLED: 2, Status.ABANDONED: 2}
@@ -120,11 +120,11 @@ def _time(at_s: float, now_s: float) -> str:
     return clock(iso(at_s), utc(now_s), seconds=True)
 
 
-def lanes(timeline: "TimelineData", events: Iterable[Mapping[str, object]] = ()) -> list[Lane]:
+def lanes(timeline: "Json", events: Iterable[Mapping[str, object]] = ()) -> list[Lane]:
     """The sessions, each parent before its children. `events`: of `/v1/events`, for the marks."""
     since_s, until_s = epoch_s(timeline["since"]), epoch_s(timeline["until"])
     by_id = {lane["session_id"]: lane for lane in timeline["sessions"]}
-    children: dict[str | None, list[LaneData]] = {}
+    children: dict[str | None, list[Json]] = {}
     for lane in timeline["sessions"]:
         parent = lane["parent_session_id"]
         children.setdefault(parent if parent in by_id else None, []).append(lane)

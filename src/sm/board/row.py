@@ -20,7 +20,7 @@ from sm.core.statuses import ENDED, Status
 from sm.core.timestamps import epoch_s, span
 
 if TYPE_CHECKING:
-    from sm.client.live import RowData
+    from sm.client.live import Json
 
 WAITING, FAILED, STALE, DONE, WORKING, IDLE, OVER = range(7)
 """How much a session needs a person, the most urgent first."""
@@ -45,7 +45,7 @@ class BoardRow:
     urgency: int
     words: str
     """All that a plain word of a filter looks at, casefolded."""
-    data: "RowData"
+    data: "Json"
 
     @property
     def is_live(self) -> bool:
@@ -64,7 +64,7 @@ class BoardRow:
     @property
     def attention(self) -> str:
         """The group of the session, as the daemon decided it; empty from an older daemon."""
-        return self.data.get("attention", "")
+        return str(self.data.get("attention", ""))
 
     def status_text(self, now_s: float) -> str:
         """`waiting 4min`. `now_s`: the daemon's time."""
@@ -124,7 +124,7 @@ class BoardRow:
         return f"{done or 0}/{total}" if total else ""
 
 
-def board_row(data: "RowData") -> BoardRow:
+def board_row(data: "Json") -> BoardRow:
     status, stale = data["status"], data["status_stale"]
     texts = (
         *(data["label"], data["session_id"], data["name"], data["title"], data["note"], data["activity"]),
@@ -147,7 +147,7 @@ def board_row(data: "RowData") -> BoardRow:
     )
 
 
-def _urgency(data: "RowData", *, waits: bool) -> int:
+def _urgency(data: "Json", *, waits: bool) -> int:
     status = data["status"]
     if status in ENDED:
         return {"failed": FAILED, "done": DONE}.get(data.get("attention", ""), OVER)

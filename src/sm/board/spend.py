@@ -10,7 +10,7 @@ from sm.board.row import BoardRow
 from sm.board.words import shown
 
 if TYPE_CHECKING:
-    from sm.client.live import TokensData, UsageBucketData
+    from sm.client.live import Json
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +20,7 @@ class SpendBar:
     label: str
     """Safe to show."""
     cost: float | None
-    tokens: "TokensData | None"
+    tokens: "Json | None"
     share: float
     """The length of the bar: 0 to 1 of the longest one."""
     own: float = 0.0
@@ -51,12 +51,12 @@ def _tree_cost(row: BoardRow) -> float:
     return row.data["tree"]["cost_usd"] or 0.0
 
 
-def spend_over_time(buckets: "Sequence[UsageBucketData]") -> list[SpendBar]:
+def spend_over_time(buckets: "Sequence[Json]") -> list[SpendBar]:
     """A bar for each bucket, the newest first."""
     return _bars((bucket["at"], bucket["cost_usd"], bucket["tokens"]) for bucket in reversed(buckets))
 
 
-def spend_by_model(buckets: "Sequence[UsageBucketData]") -> list[SpendBar]:
+def spend_by_model(buckets: "Sequence[Json]") -> list[SpendBar]:
     """The sum of all buckets for each model, the most expensive first. A model without a price has no cost."""
     costs, tokens, unpriced = dict[str, float](), dict[str, Counter[str]](), set[str]()
     for bucket in buckets:
@@ -84,7 +84,7 @@ def spend_by_model(buckets: "Sequence[UsageBucketData]") -> list[SpendBar]:
     )
 
 
-def _bars(entries: "Iterable[tuple[str, float | None, TokensData]]") -> list[SpendBar]:
+def _bars(entries: "Iterable[tuple[str, float | None, Json]]") -> list[SpendBar]:
     found = list(entries)
     longest = max((cost or 0.0 for _, cost, _ in found), default=0.0) or 1.0
     return [

@@ -12,7 +12,7 @@ from sm.board.row import BoardRow, board_row
 from sm.core.timestamps import epoch_s
 
 if TYPE_CHECKING:
-    from sm.client.live import UpdateData
+    from sm.client.live import Json
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +35,10 @@ class SessionTable:
         self.received_s = 0.0
         """The reader's time at the last update."""
         self._lost_s: float | None = None
-        self._partial: list[UpdateData] = []
+        self._partial: list[Json] = []
         """The first parts of an update that is not complete."""
 
-    def apply(self, update: "UpdateData", clock_s: float) -> RowChange | None:
+    def apply(self, update: "Json", clock_s: float) -> RowChange | None:
         """Take an update of `/v1/live`. None: more parts of it have to come."""
         self._partial.append(update)
         self.daemon_s, self.received_s, self._lost_s = epoch_s(update["at"]), clock_s, None

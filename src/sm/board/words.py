@@ -12,7 +12,7 @@ from sm.core.statuses import Status
 from sm.core.text import tool_use
 
 if TYPE_CHECKING:
-    from sm.client.live import TokensData
+    from sm.client.live import Json
 
 SIGNS: Mapping[str, str] = {
     Status.SPAWNED: "·",
@@ -46,7 +46,7 @@ def sign_of(status: str, *, stale: bool, waits: bool) -> str:
     return SIGNS[Status.WAITING_INPUT] if waits else "?" if stale else SIGNS.get(status, "·")
 
 
-def count_of_tokens(tokens: "TokensData | None") -> str:
+def count_of_tokens(tokens: "Json | None") -> str:
     """The input and output together: `950`, `12k` or `3.4M`; the cache is in the cost only."""
     if tokens is None:
         return "-"

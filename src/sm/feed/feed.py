@@ -10,7 +10,7 @@ from typing import Any
 
 from sm.client import live
 from sm.client.http import Client, DaemonAway
-from sm.client.live import UpdateData
+from sm.client.live import Json
 from sm.core.backoff import Backoff
 from sm.errors import SmError
 
@@ -47,7 +47,7 @@ class Outage:
     reason: str
 
 
-FeedNews = UpdateData | Mail | MailFailure | Outage
+FeedNews = Json | Mail | MailFailure | Outage
 
 
 class Feed:

@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
 from typing import Any
 
 from sm.core.labels import name_to_type, short_label
@@ -45,6 +44,7 @@ from sm.state.requests import (
 )
 from sm.store import Store, Transaction, durable
 from sm.terminals.base import Screen
+from sm.wire_types.hooks import DialogOutcome
 
 log = logging.getLogger(__name__)
 
@@ -56,15 +56,6 @@ _QUIET_S = 1.5
 """A dialog counts as answered when its session has not waited for this time: another dialog may open immediately."""
 _LOOK_EVERY_S = 0.5
 _AT_ITS_TERMINAL = "answered in the terminal"
-
-
-class DialogOutcome(StrEnum):
-    """The state of a dialog, for the hook that waits."""
-
-    OPEN = "open"
-    DECIDED = "decided"
-    OVER = "over"
-    """The hook prints nothing: the agent, or the person at its terminal, decides."""
 
 
 @dataclass(frozen=True, slots=True)

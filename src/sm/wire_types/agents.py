@@ -7,7 +7,11 @@ from sm.core.estimates import Estimate
 from sm.core.items import ItemState
 from sm.core.observation import Source
 from sm.core.statuses import Status
-from sm.wire_types.fields import Time, words
+from sm.wire_types.fields import Anything, SessionLabel, Time, words
+from sm.wire_types.sessions import PausedView
+from sm.wire_types.usage import SumsView, TokensView, TreeSumsView
+
+ProgressStatus = Annotated[str, words(["working" if s is Status.RUNNING else s for s in Status])]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +56,7 @@ class WhyView:
     session_id: str
     name: str
     friendly_name: str | None
-    label: str
-    """The name for people. It ends with the id only if another session has the same friendly name."""
+    label: SessionLabel
     status: Status
     status_source: str
     status_reason: str
@@ -136,3 +139,82 @@ class AgentTypesView:
     agents: list[AgentTypeView]
     warnings: list[str]
     """Sentences for people."""
+
+
+@dataclass(frozen=True, slots=True)
+class SubagentsView:
+    """The part of `tokens` that sub-agents used."""
+
+    tokens: TokensView
+
+
+@dataclass(frozen=True, slots=True)
+class ToolView:
+    name: str
+    args: Anything
+    timestamp: Time
+    seconds_ago: int
+
+
+@dataclass(frozen=True, slots=True)
+class TodoView:
+    status: str
+    """In the agent's words."""
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ProgressView:
+    """The progress of a session. A field without a measurement is null."""
+
+    session_id: str
+    name: str
+    status: ProgressStatus
+    """`working` is `running`."""
+    paused: PausedView | None
+    """Null: the session is not paused."""
+    elapsed_seconds: int
+    tokens_used: int | None
+    """The sum of `input` and `output`."""
+    tokens: TokensView | None
+    tokens_partial: bool
+    """True: the tokens of some answers cannot be read, so `tokens` is null."""
+    subagents: SubagentsView | None
+    tokens_remaining_estimate: int | None
+    completion_percentage: int | None
+    cost_usd: float | None
+    """Null when the price of a model, or some tokens, are unknown."""
+    minutes: float
+    """Minutes of work: running and not paused."""
+    estimate: Estimate | None
+    """Null: no evidence, or the session has ended."""
+    prices_as_of: str | None
+    """The date of the list prices; null: the provider has none."""
+    tree: TreeSumsView | None
+    """Null without `tree` in the query."""
+    own: SumsView | None
+    """The session itself; null without `tree` in the query."""
+    permission_mode: str | None
+    """In which its agent CLI runs now, in the word of that program; null: unknown."""
+    permission_source: str | None
+    """The setting or the act that decided the mode; null: unknown."""
+    context_tokens: int | None
+    """The current size of the conversation."""
+    context_window: int | None
+    """The largest possible size of the conversation."""
+    context_percent: int | None
+    tools_used: dict[str, int]
+    """The number of uses by tool name."""
+    total_tools: int
+    last_tool: ToolView | None
+    current_activity: str | None
+    todo: list[TodoView] | None
+    checkpoints: list[CheckpointView]
+    last_output: list[str]
+    """The last lines of the terminal."""
+    is_idle: bool
+    idle_seconds: int
+    is_waiting_input: bool
+    is_complete: bool
+    completion_status: str | None
+    completion_message: str | None

@@ -25,5 +25,15 @@ def words(values: Sequence[str]) -> Narrowed:
     return narrowed("string", enum=[str(value) for value in values])
 
 
+SOMETIMES = {"sometimes": True}
+"""The metadata of a field that only some answers of a route have: the others are objects of a class without it."""
+
 Time = Annotated[str, narrowed("string", format="date-time")]
 Anything = Annotated[dict[str, Any], narrowed("object")]
+SessionLabel = Annotated[
+    str,
+    narrowed(
+        "string",
+        description="The name for people. It ends with the id only if another session has the same friendly name.",
+    ),
+]

@@ -3,6 +3,9 @@
 from dataclasses import dataclass, fields
 from typing import Any
 
+LEFT_OUT: Any = None
+"""The default of a field that the JSON lacks, unless it has a value; of any type, because null is no value of it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Sparse:

@@ -1,12 +1,10 @@
 """The routes of agent types, and of the evidence, actions, progress, output and checkpoints of agents."""
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import TYPE_CHECKING, Annotated
 
 from pydantic import create_model
 
-from sm.api.answers.agents import ProgressView
-from sm.api.answers.sessions import StartedView
 from sm.api.body import Body
 from sm.api.context import ApiRequest
 from sm.api.fields import NeededText, Present, count, doc
@@ -34,11 +32,13 @@ from sm.wire_types.agents import (
     CheckpointView,
     EvidenceView,
     OutputView,
+    ProgressView,
     ReportedCheckpointView,
     SummaryView,
     WhyView,
 )
 from sm.wire_types.fields import Anything, Time, words
+from sm.wire_types.sessions import StartedView
 
 _REASON_MAX = 200
 """Characters of a status's reason for callers that may not read the session."""
@@ -159,7 +159,7 @@ async def progress(request: ApiRequest, query: ProgressQuery) -> ProgressView:
         sums = await services.usage.sums(request.caller)
         both = session_sums_json(services.usage.own(session.id), sums(session.id), services.monitor.now())
         shown |= {"own": both.own, "tree": both.tree}
-    return cast(ProgressView, shown)
+    return ProgressView(**shown)
 
 
 @routes.route("GET", "/v1/sessions/{ref}/why", agents=True)

@@ -2,9 +2,6 @@
 
 from typing import Annotated
 
-from typing_extensions import TypedDict  # pydantic supports `typing.TypedDict` only from Python 3.12 on
-
-from sm.api.answers import EmptyView
 from sm.api.body import Body, EmptyBody, check_time
 from sm.api.context import ApiRequest
 from sm.api.fields import NeededText, doc
@@ -12,12 +9,12 @@ from sm.api.route import RouteTable
 from sm.api.routes.sessions import WaitS
 from sm.core.models import RequestKey
 from sm.core.requests import Request
-from sm.core.states import RequestState
 from sm.core.timestamps import epoch_s
 from sm.errors import NotPermitted, UsageError
-from sm.requests.dialogs import DialogOutcome
 from sm.wire import KEY_HEADER
+from sm.wire_types.common import EmptyView
 from sm.wire_types.fields import Anything
+from sm.wire_types.hooks import DialogOutcome, DialogTakenView, DialogView
 
 _LATE_S = 3.0
 """A dialog whose hook arrives later than this may be over already."""
@@ -40,26 +37,13 @@ class DialogBody(HookBody):
     wait_s: WaitS = None
 
 
-class DialogView(TypedDict):
-    """The decision about a dialog."""
-
-    request: Annotated[str | None, doc("Null: the event is about no dialog, or about a closed one.")]
-    state: Annotated[DialogOutcome, doc("`over`: the hook prints nothing.")]
-    output: Annotated[str | None, doc("The text that the hook prints.")]
-
-
-class DialogTakenView(TypedDict):
-    request: str
-    state: RequestState
-
-
 @routes.route("POST", "/v1/hooks", agents=True)
 async def hook(request: ApiRequest, body: HookBody) -> EmptyView:
     """Report an event of the calling session's own agent (`sm hook`)."""
     session_id = _session(request, "only a hook of an agent may report events")
     emitted_at = check_time(body.emitted_at, "emitted_at")
     await request.services.monitor.hook(session_id, body.payload or {}, emitted_at)
-    return {}
+    return EmptyView()
 
 
 @routes.route("POST", "/v1/hooks/tools", agents=True)
@@ -68,7 +52,7 @@ async def tools(request: ApiRequest, body: ToolsBody) -> EmptyView:
     session_id = _session(request, "only a hook of an agent may wait for its tools")
     emitted_at = check_time(body.emitted_at, "emitted_at")
     await request.services.monitor.first_turns.hold(session_id, emitted_at, request.wait_until)
-    return {}
+    return EmptyView()
 
 
 @routes.route("POST", "/v1/hooks/dialog", agents=True)
@@ -82,12 +66,12 @@ async def dialog(request: ApiRequest, body: DialogBody, key: RequestKey | None) 
     asked = await _open_request(request, body, key)
     del body  # a held request must not keep a whole event in memory
     if asked is None:
-        return {"request": None, "state": DialogOutcome.OVER, "output": None}
+        return DialogView(request=None, state=DialogOutcome.OVER, output=None)
     dialogs, number = request.services.dialogs, asked.id
     with dialogs.attached(number):
         await request.long_poll(lambda: dialogs.is_decided(number), wait_s)
     reply = await dialogs.reply(number)
-    return {"request": asked.name, "state": reply.outcome, "output": reply.output}
+    return DialogView(request=asked.name, state=reply.outcome, output=reply.output)
 
 
 async def _open_request(request: ApiRequest, body: DialogBody, key: RequestKey | None) -> Request | None:
@@ -123,7 +107,7 @@ async def dialog_taken(request: ApiRequest, body: EmptyBody, key: RequestKey | N
     """
     session_id = _session(request, _ONLY_HOOKS)
     done = await request.services.dialogs.confirm_answer(session_id, _hook(key))
-    return {"request": done.name, "state": done.state}
+    return DialogTakenView(request=done.name, state=done.state)
 
 
 _ONLY_HOOKS = "only a hook of an agent may wait for the answer to a dialog"

@@ -5,15 +5,6 @@ from typing import Annotated
 
 from aiohttp import web
 
-from sm.api.answers.live import (
-    LaneView,
-    LiveUpdateView,
-    ModelUsageView,
-    SpanView,
-    TimelineView,
-    UsageBucketView,
-    UsageSeriesView,
-)
 from sm.api.context import ApiRequest
 from sm.api.event_streams import HEARTBEAT, event_stream
 from sm.api.fields import Present, choice, count, doc
@@ -28,6 +19,15 @@ from sm.core.timeline import Span, spans
 from sm.core.timestamps import iso, later
 from sm.core.usage_series import UsageBucket, UsagePeriod
 from sm.wire import HEARTBEAT_S
+from sm.wire_types.live import (
+    LaneView,
+    LiveUpdateView,
+    ModelUsageView,
+    SpanView,
+    TimelineView,
+    UsageBucketView,
+    UsageSeriesView,
+)
 
 _TIMELINE_S = 3600.0
 _REASON_MAX = 200
@@ -97,12 +97,12 @@ async def usage(request: ApiRequest, query: UsageQuery) -> UsageSeriesView:
     found = await services.monitor.usage_series(selected, period, query.since or "")
     shown = (found or [])[-query.limit :] if query.limit else []
     cut = len(shown) < len(found or ())
-    return {
-        "by": period,
-        "since": (shown[0].at if shown else iso(services.monitor.now())) if cut else query.since or _EVER,
-        "counted": found is not None,
-        "buckets": [bucket_json(bucket) for bucket in shown],
-    }
+    return UsageSeriesView(
+        by=period,
+        since=(shown[0].at if shown else iso(services.monitor.now())) if cut else query.since or _EVER,
+        counted=found is not None,
+        buckets=[bucket_json(bucket) for bucket in shown],
+    )
 
 
 def bucket_json(bucket: UsageBucket) -> UsageBucketView:
@@ -122,17 +122,17 @@ async def timeline(request: ApiRequest, query: TimelineQuery) -> TimelineView:
         since = max(since, events[-query.limit].timestamp if query.limit else until)
     found = spans(events, since)
     shown = (services.sessions.without_hidden_names(caller, s) for s in sessions if s.id in found)
-    return {"since": since, "until": until, "sessions": [lane_json(s, found[s.id]) for s in shown]}
+    return TimelineView(since, until, [lane_json(s, found[s.id]) for s in shown])
 
 
 def lane_json(session: Session, line: Sequence[Span]) -> LaneView:
-    return {
-        "session_id": session.id,
-        "label": label(session),
-        "parent_session_id": session.parent_id,
-        "created_at": session.created_at,
-        "spans": [
+    return LaneView(
+        session_id=session.id,
+        label=label(session),
+        parent_session_id=session.parent_id,
+        created_at=session.created_at,
+        spans=[
             build_view(SpanView, span, reason=span.reason and folded(span.reason, _REASON_MAX))
             for span in line
         ],
-    }
+    )

@@ -2,7 +2,6 @@
 
 from typing import Annotated
 
-from sm.api.answers.sessions import SessionView
 from sm.api.body import Body
 from sm.api.context import ApiRequest
 from sm.api.fields import NeededText, Present, Seconds, WholeNumber, choice, doc
@@ -19,6 +18,7 @@ from sm.policy.access import Action
 from sm.services import SessionFilter
 from sm.wire_types.fields import narrowed
 from sm.wire_types.messages import LetterView, LoggedView, MessageView, SentView
+from sm.wire_types.sessions import SessionView
 
 routes = RouteTable()
 

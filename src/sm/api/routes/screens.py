@@ -5,14 +5,15 @@ from typing import Annotated
 import orjson
 from aiohttp import web
 
-from sm.api.answers.live import ScreenUpdateView
 from sm.api.context import ApiRequest
 from sm.api.event_streams import HEARTBEAT, event_stream
 from sm.api.query import SeenQuery
 from sm.api.route import RouteTable, StreamOf
+from sm.api.views import build_view
 from sm.monitor.live_screens import LiveScreen
 from sm.policy.access import Action
 from sm.wire import HEARTBEAT_S
+from sm.wire_types.live import ScreenRowView, ScreenUpdateView
 
 routes = RouteTable()
 
@@ -53,9 +54,5 @@ async def follow_screen(
 
 
 def screen_json(screen: LiveScreen, since: int, *, over: bool) -> ScreenUpdateView:
-    rows = screen.rows(since)
-    return {
-        "height": screen.height,
-        "rows": [{"row": row.row, "runs": [list(run) for run in row.runs]} for row in rows],
-        "over": over,
-    }
+    rows = [build_view(ScreenRowView, row) for row in screen.rows(since)]
+    return ScreenUpdateView(screen.height, rows, over)

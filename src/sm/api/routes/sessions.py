@@ -6,23 +6,6 @@ from typing import Annotated, cast
 
 from pydantic import Field
 
-from sm.api.answers import EmptyView
-from sm.api.answers.sessions import (
-    AllRestoredView,
-    InterruptedView,
-    KilledView,
-    OverviewRestView,
-    OverviewView,
-    PauseView,
-    RemovedView,
-    RestoredView,
-    SeenView,
-    SessionView,
-    SessionWithOutput,
-    SessionWithSums,
-    StartedView,
-    WaitView,
-)
 from sm.api.body import Body, EmptyBody
 from sm.api.context import ApiRequest
 from sm.api.fields import LongText, NeededText, NeededTexts, Present, Seconds, choice, doc
@@ -46,6 +29,25 @@ from sm.core.statuses import ENDED_OF_ANY_KIND, Status
 from sm.core.text import folded
 from sm.monitor.monitor import Glance
 from sm.sessions.pause import WAIT_S, PauseRequest, PauseResult
+from sm.wire_types.common import EmptyView
+from sm.wire_types.sessions import (
+    AllRestoredView,
+    InterruptedView,
+    KilledView,
+    OverviewRestView,
+    OverviewView,
+    PauseView,
+    RemovedView,
+    RestoredView,
+    SeenView,
+    SessionView,
+    SessionWithOutput,
+    SessionWithSums,
+    StartedView,
+    WaitView,
+    WorktreeView,
+)
+from sm.wire_types.sparse import LEFT_OUT
 
 WaitS = Annotated[Seconds | None, doc(f"How long to wait for news, in seconds, at most {WAIT_MAX_S:.0f}.")]
 Trust = Annotated[str | None, doc("`direct` or `sandboxed`; null: the level of the configuration.")]
@@ -242,14 +244,14 @@ async def overview_rest(request: ApiRequest, query: ListQuery) -> OverviewRestVi
     since, listed = services.seen.since(caller), services.sessions.list_sessions(caller, query.filter())
     lost = services.seen.lost(caller, listed)
     counts = count_hidden(listed, since)
-    return {
-        "failed": counts["failed"],
-        "completed": counts["completed"],
-        "killed": counts["killed"],
-        "older": counts["older"],
-        "lost": len(lost),
-        "programs": services.programs.problems() if services.sessions.principal(caller) is None else [],
-    }
+    return OverviewRestView(
+        failed=counts["failed"],
+        completed=counts["completed"],
+        killed=counts["killed"],
+        older=counts["older"],
+        lost=len(lost),
+        programs=services.programs.problems() if services.sessions.principal(caller) is None else [],
+    )
 
 
 @routes.route("GET", "/v1/me", agents=True)
@@ -274,12 +276,13 @@ async def others(request: ApiRequest, query: ListQuery) -> list[SessionView]:
 async def session(request: ApiRequest, query: SeenQuery) -> SessionWithOutput:
     """Show a session."""
     shown = await request.look_at(is_person=query.seen)
-    view = cast(SessionWithOutput, request.views.session(shown))
     children = request.services.sessions.children(request.caller, shown.id, archived=False)
-    view["children_by_status"] = Counter(child.status.value for child in children)
-    if is_ended(shown.status) and request.services.sessions.may_read(request.caller, shown):
-        view["last_output"] = await request.services.monitor.last_output(shown)
-    return view
+    has_output = is_ended(shown.status) and request.services.sessions.may_read(request.caller, shown)
+    return SessionWithOutput(
+        **vars(request.views.session(shown)),
+        children_by_status=Counter(child.status.value for child in children),
+        last_output=await request.services.monitor.last_output(shown) if has_output else LEFT_OUT,
+    )
 
 
 @routes.route("GET", "/v1/sessions/{ref}/children", agents=True)
@@ -300,9 +303,8 @@ async def children(request: ApiRequest, query: ChildrenQuery) -> list[SessionWit
     sums = await usage.sums(caller)
 
     def view(session: Session) -> SessionWithSums:
-        shown = cast(SessionWithSums, views.session(session))
-        shown["sums"] = session_sums_json(usage.own(session.id), sums(session.id), now_s)
-        return shown
+        both = session_sums_json(usage.own(session.id), sums(session.id), now_s)
+        return SessionWithSums(**vars(views.session(session)), sums=both)
 
     return nest(top, children, wanted, view)
 
@@ -347,7 +349,8 @@ async def kill(request: ApiRequest, body: KillBody, key: RequestKey | None) -> K
     await request.services.seen.look(request.caller, killed)
     target = await request.look_at()
     too = request.views.sessions(s for s in killed if s.id != target.id)
-    return {**request.views.session(target), "killed": [s.id for s in killed], "killed_too": too}
+    view = request.views.session(target)
+    return KilledView(**vars(view), killed=[s.id for s in killed], killed_too=too)
 
 
 @routes.route("POST", "/v1/sessions/{ref}/restore", agents=True)
@@ -363,17 +366,17 @@ async def restore(request: ApiRequest, body: RestoreBody, key: RequestKey | None
         trust=body.trust,
         is_connected=request.is_connected,
     )
-    return {
-        **request.views.session(services.store.sessions.get(target.id, target)),
-        "restored": [s.id for s in done.sessions],
-        "restored_too": request.views.sessions(s for s in done.sessions if s.id != target.id),
-        "continued": list(done.continued),
-        "losses": losses_json(done),
-        "left": request.views.sessions(
+    return RestoredView(
+        **vars(request.views.session(services.store.sessions.get(target.id, target))),
+        restored=[s.id for s in done.sessions],
+        restored_too=request.views.sessions(s for s in done.sessions if s.id != target.id),
+        continued=done.continued,
+        losses=losses_json(done),
+        left=request.views.sessions(
             s for i in done.left if (s := services.store.sessions.get(i)) is not None
         ),
-        "failed": failures_json(done),
-    }
+        failed=failures_json(done),
+    )
 
 
 @routes.route("POST", "/v1/restore", agents=False)
@@ -382,12 +385,12 @@ async def restore_all(request: ApiRequest, body: RestoreAllBody, key: RequestKey
     done = await request.services.restorer.restore_all(
         request.caller, key, go_on=bool(body.go_on), is_connected=request.is_connected
     )
-    return {
-        "restored": request.views.sessions(done.sessions),
-        "continued": list(done.continued),
-        "losses": losses_json(done),
-        "failed": failures_json(done),
-    }
+    return AllRestoredView(
+        restored=request.views.sessions(done.sessions),
+        continued=done.continued,
+        losses=losses_json(done),
+        failed=failures_json(done),
+    )
 
 
 @routes.route("POST", "/v1/sessions/{ref}/interrupt", agents=True)
@@ -395,7 +398,7 @@ async def interrupt(request: ApiRequest, body: EmptyBody, key: RequestKey | None
     """Interrupt the current turn of an agent."""
     done = await request.services.interrupts.interrupt(request.caller, request.name, key)
     view = request.views.session(done.session)
-    return {**view, "interrupted": done.stopped, "continued": done.continued}
+    return InterruptedView(**vars(view), interrupted=done.stopped, continued=done.continued)
 
 
 @routes.route("POST", "/v1/sessions/{ref}/pause", agents=True)
@@ -477,7 +480,7 @@ async def seen(request: ApiRequest, body: SeenBody, key: RequestKey | None) -> S
     Acts that show or change one session do that too: attach, output, status of one session, send and others.
     """
     marked = await request.services.seen.mark(request.caller, body.sessions, key)
-    return {"seen": request.views.sessions(marked)}
+    return SeenView(request.views.sessions(marked))
 
 
 @routes.route("POST", "/v1/sessions/{ref}/remove", agents=True)
@@ -487,14 +490,14 @@ async def remove(request: ApiRequest, body: EmptyBody, key: RequestKey | None) -
     removed = await records.remove(request.caller, request.name, key)
     request.views.forget(removed.session_id)
     users = await records.worktree_use(removed)
-    return {
-        "removed": removed.session_id,
-        "label": removed.label or removed.session_id,
-        "effective_mode": TrustLevel(removed.effective_mode) if removed.effective_mode else None,
-        "worktree": {"path": removed.worktree, "branch": removed.branch} if removed.worktree else None,
-        "used": users.used,
-        "sandboxed": users.sandboxed,
-    }
+    return RemovedView(
+        removed=removed.session_id,
+        label=removed.label or removed.session_id,
+        effective_mode=TrustLevel(removed.effective_mode) if removed.effective_mode else None,
+        worktree=WorktreeView(removed.worktree, removed.branch) if removed.worktree else None,
+        used=users.used,
+        sandboxed=users.sandboxed,
+    )
 
 
 # Waits
@@ -507,14 +510,14 @@ async def wait(request: ApiRequest, body: WaitBody) -> WaitView:
     result = await request.services.waits.sessions(
         request.caller, body.sessions, until, request.long_poll, wait_s, any_of=bool(body.any)
     )
-    return {"reached": result.reached, "sessions": request.views.sessions(result.sessions)}
+    return WaitView(result.reached, request.views.sessions(result.sessions))
 
 
 @routes.route("POST", "/v1/wait/heard", agents=True)
 async def heard(request: ApiRequest, body: AcknowledgeBody) -> EmptyView:
     """Acknowledge the endings in an answer, so that the caller gets no notice of them."""
     await request.services.sessions.acknowledge_endings(request.caller, body.sessions or ())
-    return {}
+    return EmptyView()
 
 
 # Shapes
@@ -522,13 +525,12 @@ async def heard(request: ApiRequest, body: AcknowledgeBody) -> EmptyView:
 
 def pause_view(request: ApiRequest, done: PauseResult) -> PauseView:
     target = request.session()
-    return {
-        **request.views.session(target),
-        "sessions": [s.id for s in done.sessions],
-        "too": request.views.sessions(s for s in done.sessions if s.id != target.id),
-        "working": list(done.working),
-        "warnings": list(done.warnings),
-    }
+    return PauseView(
+        **{**vars(request.views.session(target)), "warnings": done.warnings},
+        sessions=[s.id for s in done.sessions],
+        too=request.views.sessions(s for s in done.sessions if s.id != target.id),
+        working=done.working,
+    )
 
 
 def overview_json(
@@ -547,15 +549,14 @@ def overview_json(
     may_read = request.services.sessions.may_read(request.caller, session)
     texts = (glance.activity, glance.answer or words) if may_read else (None, None)
     task = current_task(session, requests, *texts)
-    return {
-        **request.views.session(session),
-        "model": glance.model,
-        "attention": group,
-        "children_failed": ended.failed(session.id),
-        "children_done": ended.done(session.id),
-        "task": folded(task.text, _TASK_MAX),
-        "task_kind": task.kind,
-        "requests": [asked.name for asked in requests],
-        "context_percent": glance.context_percent,
-        "cost_usd": glance.cost_usd,
-    }
+    return OverviewView(
+        **{**vars(request.views.session(session)), "model": glance.model},
+        attention=group,
+        children_failed=ended.failed(session.id),
+        children_done=ended.done(session.id),
+        task=folded(task.text, _TASK_MAX),
+        task_kind=task.kind,
+        requests=[asked.name for asked in requests],
+        context_percent=glance.context_percent,
+        cost_usd=glance.cost_usd,
+    )

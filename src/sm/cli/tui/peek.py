@@ -10,7 +10,7 @@ from rich.text import Text
 
 from sm.client import live
 from sm.client.http import Client, session_path
-from sm.client.live import ScreenRowData
+from sm.client.live import Json
 from sm.core.lines import agent_line
 from sm.core.quotation import visible
 from sm.errors import SmError
@@ -88,7 +88,7 @@ class ScreenFollower:
             self._show(lines)
 
 
-def screen_row(row: ScreenRowData) -> Text:
+def screen_row(row: Json) -> Text:
     """A row of the screen with its styles. Invisible characters become code points."""
     text = Text(no_wrap=True)
     for words, style in row["runs"]:

@@ -1,0 +1,182 @@
+"""The JSON objects in the answers of the routes of live views. Rows have no slots, as those of `sessions`."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated
+
+from sm.core.attention import Attention
+from sm.core.statuses import Status
+from sm.core.usage_series import UsagePeriod
+from sm.wire_types.fields import Anything, SessionLabel, Time, narrowed
+from sm.wire_types.sessions import SessionView
+from sm.wire_types.usage import TokensView
+
+
+@dataclass(frozen=True)
+class LastToolView:
+    name: str
+    args: Anything
+    """Truncated; empty for callers that may not read the session."""
+    timestamp: Time
+
+
+@dataclass(frozen=True)
+class TreeView:
+    """The sums of a session and its descendants, as far as the caller sees them; archived ones included."""
+
+    sessions: int
+    """At least 1: the session itself."""
+    live: int
+    tokens: TokensView | None
+    """Null: nothing is counted, or some tokens cannot be read."""
+    cost_usd: float | None
+    """Null: nothing is counted, or the price of a model, or some tokens, are unknown."""
+
+
+@dataclass(frozen=True)
+class LiveRowView(SessionView):
+    """A session with its usage and its open work. A field without a measurement is null."""
+
+    tokens: TokensView | None
+    """Includes the tokens of sub-agents. Null: unknown, or some cannot be read."""
+    cost_usd: float | None
+    """Null when the price of a model, or some tokens, are unknown."""
+    context_percent: int | None
+    """The used part of the context window."""
+    activity: str | None
+    """The current activity of the agent; null for callers that may not read it."""
+    last_tool: LastToolView | None
+    todo_done: int | None
+    """Finished entries of the agent's task list, as `todo_total`."""
+    todo_total: int | None
+    """Null: no list, or a caller that may not read the session."""
+    open_requests: Sequence[str]
+    """The open requests that the caller may answer, such as `r57`, oldest first."""
+    messages_held: int
+    """The queued messages to the session."""
+    attention: Attention
+    """The group in lists, as in the overview."""
+    last_words: str | None
+    """The last words of a failed session that the operator has not seen."""
+    children_failed: int
+    """Its children that failed, without archived ones."""
+    children_done: int
+    """Its children that completed, without archived ones."""
+    lost: bool
+    """True: ended with the machine or the tmux server: `POST /v1/restore` starts it again."""
+    tree: TreeView
+
+
+@dataclass(frozen=True, slots=True)
+class LiveUpdateView:
+    """Rows that have changed, each in its newest state."""
+
+    revision: str | None
+    """For `since`, after a reconnect. Null while `more` is true."""
+    at: Time
+    """The daemon's time."""
+    snapshot: bool
+    """True: forget all rows that came before."""
+    more: bool
+    """True: the next event continues this update."""
+    rows: Sequence[LiveRowView]
+    removed: Sequence[str]
+    """The ids of rows to forget."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelUsageView:
+    model: str
+    tokens: TokensView
+    cost_usd: float | None
+    """Null: the price of the model, or some of its tokens, are unknown."""
+
+
+@dataclass(frozen=True, slots=True)
+class UsageBucketView:
+    """The usage of a minute, an hour or a day (UTC)."""
+
+    at: Time
+    """Its beginning."""
+    tokens: TokensView
+    cost_usd: float | None
+    """Null when the price of a model is unknown."""
+    models: Sequence[ModelUsageView]
+
+
+@dataclass(frozen=True, slots=True)
+class UsageSeriesView:
+    """The usage of sessions over time."""
+
+    by: UsagePeriod
+    since: Time
+    """As asked, or later if there were more buckets than `limit`."""
+    counted: bool
+    """False: the configuration switches the counting off."""
+    buckets: Sequence[UsageBucketView]
+    """Oldest first; without those that have no usage."""
+
+
+@dataclass(frozen=True, slots=True)
+class SpanView:
+    """A time in which a session had one status."""
+
+    status: Status
+    """`spawned` includes the time in which the session is starting."""
+    start: Time
+    end: Time | None
+    """Null: the session still has this status."""
+    reason: str | None
+    """The reason for the status when it began."""
+
+
+@dataclass(frozen=True, slots=True)
+class LaneView:
+    """The spans of one session, oldest first."""
+
+    session_id: str
+    label: SessionLabel
+    parent_session_id: str | None
+    created_at: Time
+    spans: Sequence[SpanView]
+
+
+@dataclass(frozen=True, slots=True)
+class TimelineView:
+    since: Time
+    """As asked, or later if there were more events than `limit`."""
+    until: Time
+    """The daemon's time."""
+    sessions: Sequence[LaneView]
+    """Oldest first; without those that had ended before `since`."""
+
+
+ScreenRun = Annotated[
+    Sequence[str],
+    narrowed(
+        "array",
+        items={"type": "string"},
+        minItems=2,
+        maxItems=2,
+        description="A text and its style: words of `bold dim italic underline blink reverse hidden strike`, and `fg:`"
+        " and `bg:` with a number of the palette (0 to 255) or `#rrggbb`.",
+    ),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class ScreenRowView:
+    row: int
+    """From the top, beginning at 0."""
+    runs: Sequence[ScreenRun]
+
+
+@dataclass(frozen=True, slots=True)
+class ScreenUpdateView:
+    """Rows of a screen that have changed, the first time all of them."""
+
+    height: int
+    """The number of rows. Forget further ones."""
+    rows: Sequence[ScreenRowView]
+    over: bool
+    """True: the process has ended or its terminal is closed, and no event follows."""
