@@ -19,6 +19,7 @@ from sm.sessions.keepers import Keepers
 from sm.sessions.manager import Manager
 from sm.sessions.plan import SpawnPlanner
 from sm.sessions.session_fields import SessionField, StatusField
+from sm.sessions.session_sums import SessionSums
 from sm.sessions.workspaces import Workspaces
 from sm.store import Store
 from sm.store.audit import Record
@@ -77,6 +78,8 @@ class Kernel:
     paths: InstancePaths
     timers: dict[str, TimerHandler]
     """By the kind of the timer."""
+    sums: list[SessionSums]
+    """The first one answers every door."""
     steady: Callable[[], float]
     """A clock that nobody sets."""
     fields: list[SessionField] = field(default_factory=list)

@@ -12,6 +12,13 @@ class Most:
     value: int
 
 
+@dataclass(frozen=True, slots=True)
+class Noun:
+    """Names the values of a closed set in errors, in the annotation of an argument of a GET; else its name does."""
+
+    value: str
+
+
 class PackedFile:
     """The result of an operation whose answer is a tar.gz file.
 
@@ -26,7 +33,7 @@ class Operation:
     name: str
     """The operationId in docs/openapi.json in snake case, unique among the operations of its tag."""
     summary: str
-    """One sentence: the first of the documentation of its route."""
+    """One sentence, and after a blank line more: the documentation of its route."""
     method: str
     """GET for an operation that changes nothing, else POST."""
     path: str
@@ -35,7 +42,7 @@ class Operation:
     """The class of its result in `wire_types`, or `PackedFile`."""
     arguments: type[Any] | None = None
     """A dataclass with the arguments beside the target; None: it takes none. Those of a GET are its query: texts,
-    times, closed sets and whole numbers with `Most`."""
+    flags, times, closed sets and whole numbers with `Most`."""
     target: str = ""
     """The documentation of the target; empty: that of the other routes below the same name, such as `sessions`."""
     takes_key: bool = True

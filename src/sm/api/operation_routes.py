@@ -14,7 +14,7 @@ from pydantic import AfterValidator, Field, create_model
 
 from sm.api.body import Body, EmptyBody
 from sm.api.context import ApiRequest
-from sm.api.fields import choice, count
+from sm.api.fields import Present, choice, count
 from sm.api.query import Moment, Query
 from sm.api.route import Route
 from sm.core.capability_parts import capability_parts
@@ -115,14 +115,20 @@ def _model(base: type[Model], arguments: type[Any], hints: Mapping[str, Any]) ->
 
 
 def _of_text(name: str, hint: Any) -> Any:
-    """The type of a parameter of a query, which reads its text."""
+    """The type of a parameter of a query, which reads its text. `name`: for errors."""
     if get_origin(hint) in (Union, UnionType):
         return Union[*(_of_text(name, part) for part in get_args(hint))]
     if hint == Time:
         return Moment
+    if hint is bool:
+        return Present
     if get_origin(hint) is Annotated:
-        most = next(part for part in hint.__metadata__ if isinstance(part, Most))
-        return Annotated[int, count(most.value)]
+        (mark,) = hint.__metadata__
+        return (
+            Annotated[int, count(mark.value)]
+            if isinstance(mark, Most)
+            else _of_text(mark.value, hint.__origin__)
+        )
     if isinstance(hint, type) and issubclass(hint, Enum):
         return Annotated[str, choice(name, tuple(hint)), AfterValidator(hint)]
     return hint

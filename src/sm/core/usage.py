@@ -158,6 +158,12 @@ class FollowUpKind(StrEnum):
     RETRY = "retry"
 
 
+def main_model(usages: Sequence[Usage]) -> str | None:
+    """The model that has the most tokens in the main conversation, else in those of sub-agents; None: no usage."""
+    most = max(usages, key=lambda used: (not used.sidechain, used.context), default=None)
+    return None if most is None else most.model.removesuffix(UNREAD) or None
+
+
 def base_model(name: str) -> str:
     """The name of a model without its date and without an option in brackets: `claude-opus-4-8`."""
     return _DATE_OF_MODEL.sub("", name.partition("[")[0].strip().lower())

@@ -43,7 +43,6 @@ from sm.monitor.completions import Completions, TurnReader
 from sm.monitor.live_screens import LiveScreens
 from sm.monitor.program_checks import ProgramChecks, RunCheck
 from sm.monitor.retries import Retries
-from sm.monitor.sums import TreeSums
 from sm.monitor.terminal_use import TerminalLooks
 from sm.monitor.unread_transcripts import UnreadTranscripts
 from sm.monitor.watched_panes import WatchedPanes
@@ -64,7 +63,6 @@ from sm.services import (
     Sessions,
     Telegram,
     TelegramLink,
-    UsageReports,
     Waits,
 )
 from sm.sessions.adopt import Adoptions
@@ -87,6 +85,7 @@ from sm.sessions.reports import Reports
 from sm.sessions.restore import Restorer
 from sm.sessions.sandboxing import Sandboxing
 from sm.sessions.seen import SeenSessions
+from sm.sessions.session_sums import SessionSums
 from sm.sessions.spawn import Spawner
 from sm.sessions.transcript_watch import TranscriptWatch
 from sm.sessions.waits import WaitingSessions
@@ -279,7 +278,7 @@ class DaemonParts:
             return next(filter(None, (provider.summarizer for provider in providers.values())), None)
 
         summary = Summary(summarizer, f"{paths.state}/what")
-        sums = TreeSums(config, store, usage, providers, now)
+        sums: list[SessionSums] = []
         monitor = Monitor(
             config, store, manager, observer, watcher, usage, waiting, summary, terminals, keepers, sums
         )
@@ -307,6 +306,7 @@ class DaemonParts:
             users=users,
             audit=audit.record,
             timers=timer_handlers,
+            sums=sums,
             steady=steady,
         )
         set_up_capabilities(kernel)
@@ -372,7 +372,7 @@ class DaemonParts:
             waits=Waits(store, manager, messages, requests, waiting, timers),
             monitor=monitor,
             live=Live(store, monitor, seen),
-            usage=UsageReports(store, manager, sessions, sums),
+            usage=next(iter(sums), SessionSums()),
             screens=LiveScreens(terminals),
             terminals=terminals,
             store=Reads(store),

@@ -10,9 +10,7 @@ from sm.config import Config
 from sm.core.estimates import Sample
 from sm.core.models import Session
 from sm.core.timestamps import epoch_s, iso, later
-from sm.core.tree_totals import Price
-from sm.core.usage import COST_DIGITS, SessionUsage, TokenCounts, ToolUse, Usage, known_tokens
-from sm.core.usage_series import UsageBucket, UsagePeriod, buckets
+from sm.core.usage import COST_DIGITS, SessionUsage, TokenCounts, ToolUse, Usage, known_tokens, main_model
 from sm.errors import ExternalError, NoServer, NoTerminal
 from sm.monitor.observer import Observer
 from sm.monitor.processes import Watcher
@@ -25,11 +23,11 @@ from sm.monitor.progress import (
     without_words,
 )
 from sm.monitor.summary import Summary, SummaryResult
-from sm.monitor.sums import TreeSums, main_model
 from sm.monitor.usage import UsageMeter
 from sm.sessions.cleanup import started_s
 from sm.sessions.keepers import SessionKeeper
 from sm.sessions.manager import Manager
+from sm.sessions.session_sums import SessionSums
 from sm.sessions.waits import WaitingSessions
 from sm.store import Store
 from sm.terminals.base import Screen
@@ -81,7 +79,8 @@ class Monitor:
     _summary: Summary
     _terminals: Screen
     _keeper: SessionKeeper
-    sums: TreeSums
+    _sums: Sequence[SessionSums]
+    """Of capabilities."""
 
     def __post_init__(self) -> None:
         observer = self._observer
@@ -176,8 +175,7 @@ class Monitor:
 
     async def _samples(self, session: Session) -> Sequence[Sample]:
         """The completed sessions of the same agent type."""
-        await self.sums.refresh()
-        return self.sums.samples().get(session.agent_type, ())
+        return [sample for sums in self._sums for sample in await sums.samples(session.agent_type)]
 
     async def glances(self, sessions: Sequence[Session]) -> dict[str, Glance]:
         """The usage and the current activity of sessions, by id, with two queries for all of them."""
@@ -211,23 +209,6 @@ class Monitor:
         ids = [s.id for s in sessions]
         found, facts = await asyncio.gather(self._store.usage.of(ids), self._store.measures.facts_of(ids))
         return {s.id: self._usage_of(s, found.get(s.id, []), facts.get(s.id, {})) for s in sessions}
-
-    async def usage_series(
-        self, sessions: Sequence[Session], period: UsagePeriod, since: str
-    ) -> list[UsageBucket] | None:
-        """The usage of all the sessions together over time, by the times of the messages; None: it is not counted."""
-        if not self._counts_tokens:
-            return None
-        by_provider: dict[str, list[Session]] = {}
-        for session in sessions:
-            by_provider.setdefault(session.provider, []).append(session)
-        # An agent can write any time into its transcript.
-        until, sums = later(self._manager.now(), _AHEAD_S), list[tuple[Usage, Price]]()
-        for members in by_provider.values():
-            price, ids = self._manager.provider(members[0]).cost_usd, [s.id for s in members]
-            found = await self._store.usage.by_time(ids, period.digits, since, until)
-            sums += [(used, price) for used in found]
-        return buckets(sums, period)
 
     def _usage_of(self, session: Session, usages: Sequence[Usage], facts: Mapping[str, Any]) -> SessionUsage:
         provider, model = self._manager.provider(session), facts.get("model")

@@ -12,7 +12,7 @@ from sm.core.states import CallerKind, EventType, NoticeKind
 from sm.core.usage import Usage
 from sm.core.wording import subject
 from sm.errors import InternalError, NotFound, NotPermitted, SmError
-from sm.policy.access import Action, Principal, Relation, may, may_at_all
+from sm.policy.access import Action, Principal, Relation, may, may_at_all, visible
 from sm.policy.retries import RetryLimits
 from sm.providers.base import Provider
 from sm.sessions.tree import SessionTree
@@ -151,6 +151,18 @@ class Manager:
         if parent is None:
             raise NotFound("you have no parent: the operator started you", _TO_OPERATOR)
         return parent
+
+    def subtree(self, caller: Caller, reference: str | None, *, descendants: bool) -> list[Session]:
+        """The named session, with `descendants` also those below it; all visible sessions without a name.
+
+        Archived ones are included. Raises NotFound.
+        """
+        principal = self.principal(caller)
+        if reference is None:
+            return [s for s in self._store.sessions.values() if visible(principal, s)]
+        session = self.find(caller, reference)
+        below = self.tree.descendants(session.id) if descendants else ()
+        return [session, *(s for s in below if visible(principal, s))]
 
     def filter_allowed(
         self, caller: Caller, action: Action, sessions: Sequence[Session], session_tree: SessionTree

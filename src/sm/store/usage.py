@@ -30,13 +30,6 @@ class UsageReads:
         """The counted usage of these messages, by id. Omits messages without usage."""
         return {}
 
-    async def by_time(self, session_ids: Iterable[str], digits: int, since: str, until: str) -> list[Usage]:
-        """Sums by time and model of several sessions; `at` is the first `digits` characters of the times.
-
-        `since` and `until` are inclusive. Omits usage without a time.
-        """
-        return []
-
     async def tokens_between(self, session_id: str, since: str, until: str) -> list[tuple[str, int]]:
         """(time, input and output) of the messages of a session after `since`, until `until`."""
         return []

@@ -15,14 +15,13 @@ from sm.api.routes import (
     screens,
     sessions,
     telegram,
-    usage,
     workspaces,
 )
 
-ROUTES: dict[str, list[Route]] = {
+_KERNEL: dict[str, list[Route]] = {
     "daemon": daemon.routes,
     "sessions": sessions.routes,
-    "live": [*live.routes, *screens.routes, *usage.routes],
+    "live": [*live.routes, *screens.routes],
     "agents": agents.routes,
     "telegram": telegram.routes,
     "messages": messages.routes,
@@ -32,7 +31,8 @@ ROUTES: dict[str, list[Route]] = {
     "mcp": mcp.routes,
     "workspaces": workspaces.routes,
     "sandboxes": sandbox.routes,
-    **capability_routes(),
 }
+_ADDED = capability_routes()
+ROUTES = {tag: [*_KERNEL.get(tag, ()), *_ADDED.get(tag, ())] for tag in (*_KERNEL, *_ADDED)}
 
 __all__ = ["ROUTES"]

@@ -1,7 +1,15 @@
-"""Builds reports of usage, and registers them at the kernel."""
+"""Builds sums and reports of usage, and registers them at the kernel."""
 
+from sm.capabilities.usage import operations
+from sm.capabilities.usage.operations.reporting import Reporting
+from sm.capabilities.usage.tree_sums import TreeSums
 from sm.kernel import Kernel
 
 
 def setup(kernel: Kernel) -> None:
-    pass
+    store, manager = kernel.store, kernel.manager
+    sums = TreeSums(kernel.config, store, kernel.usage, kernel.providers, manager)
+    reporting = Reporting(store, manager, kernel.workspaces, sums)
+    kernel.sums.append(sums)
+    kernel.use_cases[operations.REPORT] = reporting.report
+    kernel.use_cases[operations.SERIES] = reporting.series

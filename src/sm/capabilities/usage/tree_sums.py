@@ -1,25 +1,27 @@
 """Sums over sessions and their descendants, with the removed ones, kept in memory from one read to the next."""
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from sm.config import Config
-from sm.core.estimates import Sample
+from sm.core.estimates import Estimate, Sample, estimate_totals
 from sm.core.lifecycle import is_live
-from sm.core.models import Session
+from sm.core.models import Caller, Session
 from sm.core.statuses import Status
 from sm.core.timestamps import epoch_s
 from sm.core.tree_totals import NO_TOTALS, Price, Totals, TreePart, TreeTotals
-from sm.core.usage import UNREAD, Usage
+from sm.core.usage import Usage, main_model
 from sm.core.work_time import elapsed_s
-from sm.monitor.usage import UsageMeter
-from sm.policy.access import AccessTarget
+from sm.monitor import UsageMeter
+from sm.policy.access import AccessTarget, is_unrestricted, visible
 from sm.providers.base import Provider
+from sm.sessions.manager import Manager
+from sm.sessions.session_sums import SessionSums, SumsOf
 from sm.store import Store
 from sm.store.sums import RemovedSums
 
 
-class TreeSums:
+class TreeSums(SessionSums):
     """The totals of every session. `refresh` looks only at sessions that have changed since the last call."""
 
     def __init__(
@@ -28,9 +30,9 @@ class TreeSums:
         store: Store,
         usage: UsageMeter,
         providers: Mapping[str, Provider],
-        now: Callable[[], str],
+        manager: Manager,
     ) -> None:
-        self._now = now
+        self._manager = manager
         self._progress = config.child_agents.progress
         self._store = store
         self._providers = providers
@@ -47,7 +49,6 @@ class TreeSums:
         self._totals = TreeTotals()
         self._changes = -1
         self.version = 0
-        """Rises with each change of the sums."""
 
     @property
     def counts_tokens(self) -> bool:
@@ -68,28 +69,38 @@ class TreeSums:
         return self._models.get(session_id)
 
     def own(self, session_id: str) -> Totals:
-        """The session's own part of the sums."""
         part = self._parts.get(session_id)
         return NO_TOTALS if part is None else part.own
 
-    def of_tree(self, session_id: str) -> Totals:
-        """The sums of the session and all its descendants, also those that a caller may not see."""
-        return self._totals[session_id]
-
-    def of_trees_for(self, may_see: Callable[[AccessTarget], bool]) -> TreeTotals:
-        """The sums of the sessions that a caller sees, by session."""
-        totals = TreeTotals()
+    async def sums(self, caller: Caller) -> SumsOf:
+        await self.refresh()
+        if is_unrestricted(caller):
+            return self._totals.__getitem__
+        principal, totals = self._manager.principal(caller), TreeTotals()
         known: Mapping[str, AccessTarget] = {**self._seen, **(self._removed or {})}
         totals.update(
             {
-                s: part if may_see(known[s]) else TreePart(part.parent_id, Totals())
+                s: part if visible(principal, known[s]) else TreePart(part.parent_id, NO_TOTALS)
                 for s, part in self._parts.items()
             }
         )
-        return totals
+        return totals.__getitem__
 
-    def samples(self) -> dict[str, list[Sample]]:
-        """The completed sessions of each agent type, with the removed ones, the newest first."""
+    async def samples(self, agent_type: str) -> Sequence[Sample]:
+        await self.refresh()
+        return self._samples().get(agent_type, ())
+
+    async def estimates(self, types: Mapping[str, str | None]) -> dict[str, Estimate | None]:
+        await self.refresh()
+        samples, found = self._samples(), {}
+        for name, model in types.items():
+            known = samples.get(name, [])
+            wanted = known[0].model if known and model is None else model
+            found[name] = estimate_totals(known, wanted)
+        return found
+
+    def _samples(self) -> dict[str, list[Sample]]:
+        """As `samples`, of each agent type."""
         found: dict[str, list[tuple[str, Sample]]] = {}
         for session in self.sessions():
             if session.status is Status.COMPLETED and session.completed_at is not None:
@@ -177,7 +188,7 @@ class TreeSums:
 
     def _working_since_ms(self, session: Session) -> int:
         """The start of the work that is under way, by the system clock as it is set now."""
-        now = self._now()
+        now = self._manager.now()
         return int((epoch_s(now) - self._store.work.elapsed_s(session, now)) * 1000)
 
     def _removed_part(self, session: RemovedSums, usages: Sequence[Usage]) -> TreePart:
@@ -195,9 +206,3 @@ class TreeSums:
             unread=known.unread,
         )
         return TreePart(session.heir, own)
-
-
-def main_model(usages: Sequence[Usage]) -> str | None:
-    """The model that has the most tokens in the main conversation, else in those of sub-agents; None: no usage."""
-    most = max(usages, key=lambda used: (not used.sidechain, used.context), default=None)
-    return None if most is None else most.model.removesuffix(UNREAD) or None
