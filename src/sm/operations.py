@@ -47,8 +47,8 @@ class Operation:
     """The documentation of the target; empty: that of the other routes below the same name, such as `sessions`."""
     takes_key: bool = True
     """False: a repetition does no more than the first call, so a POST needs no Idempotency-Key."""
-    agents: bool = True
-    """False: only the operator's socket has its route."""
+    agents: bool = False
+    """The sockets of sandboxed agents have its route too, not only the operator's."""
     command: str = ""
     """The command of `sm` that does it, without `sm`; empty: none."""
     button: str = ""

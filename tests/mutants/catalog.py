@@ -30,8 +30,8 @@ MUTANTS = (
     Mutant(
         "spending_of_paused_session",
         "a paused session that spends again counts as paused",
-        "src/sm/daemon/wiring.py",
-        "        usage.followers.append(manager.pauses)\n",
+        "src/sm/daemon/monitor_parts.py",
+        "        self.usage.followers.append(manager.pauses)\n",
         "",
     ),
     Mutant(

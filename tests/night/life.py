@@ -41,6 +41,8 @@ from sm.core.statuses import Status
 from sm.core.timers import TimerKind
 from sm.core.timestamps import iso, later
 from sm.core.usage import Usage
+from sm.daemon.foundation import HostParts
+from sm.daemon.front_doors import DaemonLife
 from sm.daemon.wiring import DaemonParts
 from sm.errors import NoServer
 from sm.kernel import OperationCall
@@ -201,14 +203,11 @@ class Life:
                 LoadedConfig(config()),
                 self.store,
                 cast(Terminals, _NoTerminals()),
-                agent_bounds=SOCKET_LIMITS,
-                containment=None,
-                started_s=world.now_s(),
-                stopping=asyncio.Event(),
-                wall=world.now_s,
-                steady=world.now_s,
+                DaemonLife(world.now_s(), asyncio.Event()),
+                SOCKET_LIMITS,
+                HostParts(wall=world.now_s, steady=world.now_s),
             )
-            self.services, self.manager = self.parts.services, self.parts.manager
+            self.services, self.manager = self.parts.doors.services, self.parts.base.manager
             for begin in self.parts.kernel.at_start:
                 await begin()
             digests = asyncio.create_task(self.parts.kernel.tasks["digest"]())

@@ -48,7 +48,7 @@ class Door:
 
     @property
     def services(self) -> Any:
-        return self.world.daemon.parts.services
+        return self.world.daemon.parts.doors.services
 
     @property
     def sessions(self) -> Mapping[str, Session]:

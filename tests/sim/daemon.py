@@ -19,10 +19,12 @@ from sm.config import load
 from sm.core.models import Exit
 from sm.core.programs import engine_of
 from sm.daemon.database import open_database
+from sm.daemon.foundation import HostParts
+from sm.daemon.front_doors import DaemonLife
 from sm.daemon.lock import InstanceLock, instance_lock
 from sm.daemon.main import make_directories, write_command
 from sm.daemon.sandboxing import SandboxParts
-from sm.daemon.start import catch_up, running_parts
+from sm.daemon.start import catch_up, run_until_one_ends, running_parts
 from sm.daemon.wiring import DaemonParts
 from sm.monitor.program_checks import RunCheck
 from sm.paths import InstancePaths
@@ -194,52 +196,49 @@ class Daemon:
                 loaded,
                 store,
                 terminals,
-                agent_bounds=AGENT_SOCKET_LIMITS,
-                containment=self._options.containment,
-                started_s=around.clocks.steady(),
-                stopping=self._stopping,
-                sandboxing=SandboxParts(
-                    loaded.config, paths, store, way_in=WAY_IN, make_engine=partial(played_engine, access)
+                DaemonLife(around.clocks.steady(), self._stopping),
+                AGENT_SOCKET_LIMITS,
+                HostParts(
+                    self._options.containment,
+                    SandboxParts(
+                        loaded.config,
+                        paths,
+                        store,
+                        way_in=WAY_IN,
+                        make_engine=partial(played_engine, access),
+                    ),
+                    around.clocks.wall,
+                    around.clocks.steady,
+                    self._options.check_program,
                 ),
-                wall=around.clocks.wall,
-                steady=around.clocks.steady,
-                check_program=self._options.check_program,
             )
-            self._audit = parts.audit
+            self._audit = parts.base.audit
             sock = listen(paths.socket)
             around.board.keep(sock, self.life)
-            processes = parts.sandboxing.session_processes
+            processes = parts.base.sandboxing.session_processes
             agents = processes._agents
             looks = SkippedLooks(processes.look, lambda: (around.kernel.changes, dict(agents())))
             processes.look = looks.look  # type: ignore[method-assign]
             later = await catch_up(paths, loaded, store, parts, terminals)
-            runner = web.AppRunner(parts.server.app(), shutdown_timeout=2.0)
+            runner = web.AppRunner(parts.doors.server.app(), shutdown_timeout=2.0)
             await runner.setup()
-            identify = KernelIdentifier(parts.identity).identify
+            identify = KernelIdentifier(parts.watch.identity).identify
             await Site(runner, Listener("sm.sock", SOCKET_LIMITS, identify), sock).start()
-            await parts.agent_sockets.serve()
+            await parts.doors.agent_sockets.serve()
             self._ready.set_result(None)
             running = {
                 **running_parts(paths, store, parts, later),
                 "stop": self._stopping.wait(),
             }
-            tasks = [asyncio.create_task(part, name=name) for name, part in running.items()]
             try:
-                await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-                for task in tasks:
-                    if task.done():
-                        task.result()
+                await run_until_one_ends(running, parts, runner)
             finally:
-                await asyncio.gather(parts.agent_sockets.close(), runner.cleanup())
-                for task in tasks:
-                    task.cancel()
-                await asyncio.gather(*tasks, return_exceptions=True)
                 around.board.close(self.life)
-                parts.observer.close()
+                parts.watch.observer.close()
                 with suppress(FileNotFoundError):
                     os.unlink(paths.socket)
-                await parts.sandboxing.close()
-                parts.audit.close()
+                await parts.base.sandboxing.close()
+                parts.base.audit.close()
 
 
 class SkippedLooks:

@@ -45,9 +45,11 @@ def left_to_do(daemon: Daemon, clocks: Clocks) -> list[str]:
         if m.state is MessageState.DELIVERING
         and not _is_behind_dialog(store.sessions.get(m.session_id or ""))
     ]
-    left += [f"end of {session}, which could not be recorded" for session in daemon.parts.watcher.unverified]
+    left += [
+        f"end of {session}, which could not be recorded" for session in daemon.parts.watch.watcher.unverified
+    ]
     # Time passes while an agent is read only if the read waits for room on the disk, or for the terminal server.
-    agents = daemon.parts.observer._agents.values()
+    agents = daemon.parts.watch.observer._agents.values()
     left += [f"read of agent {agent.session_id}" for agent in agents if agent.lock.locked()]
     if store._writing.locked() or not store._turns.empty():
         left.append("transaction")

@@ -92,25 +92,6 @@ class AgentSockets:
                 async with self._opening:
                     await self._serve_again(workspace)
 
-    def trouble(self) -> list[str]:
-        """A sentence for each container whose agents cannot reach the daemon, with the way back.
-
-        A running container keeps the removed directory of its socket, in which no other socket can be made.
-        """
-        running = {
-            session.workspace: session.process.pid
-            for session in self._store.index.unfinished.values()
-            if session.effective_mode is TrustLevel.SANDBOXED and session.exit is None and session.process
-        }
-        return [
-            f"agents in container {name} cannot reach sm: {os.path.dirname(self._paths.agent_socket(workspace))} was "
-            f"removed while the container ran; type sm sandbox stop {name} --force, then sm restore for each agent"
-            for name, workspace in sorted(
-                (workspace or DEFAULT_CONTAINER, workspace) for workspace in running
-            )
-            if INSIDE_SOCKET_DIR in removed_mounts(running[workspace])
-        ]
-
     async def _serve_again(self, workspace: str | None) -> None:
         """Serve a new socket. Connections to the removed one go on."""
         path = self._paths.agent_socket(workspace)
@@ -166,3 +147,21 @@ class AgentSockets:
             with suppress(FileNotFoundError):
                 os.unlink(self._paths.agent_socket(workspace))
         self._open.clear()
+
+
+def unreachable_containers(paths: InstancePaths, store: Store) -> list[str]:
+    """Return a sentence for each container whose agents cannot reach the daemon, with the way back.
+
+    A running container keeps the removed directory of its socket, in which no other socket can be made.
+    """
+    running = {
+        session.workspace: session.process.pid
+        for session in store.index.unfinished.values()
+        if session.effective_mode is TrustLevel.SANDBOXED and session.exit is None and session.process
+    }
+    return [
+        f"agents in container {name} cannot reach sm: {os.path.dirname(paths.agent_socket(workspace))} was "
+        f"removed while the container ran; type sm sandbox stop {name} --force, then sm restore for each agent"
+        for name, workspace in sorted((workspace or DEFAULT_CONTAINER, workspace) for workspace in running)
+        if INSIDE_SOCKET_DIR in removed_mounts(running[workspace])
+    ]

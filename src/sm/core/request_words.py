@@ -1,13 +1,12 @@
 """The words of kinds of requests that ask for no tool, plan or text of an agent."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from sm.core.capability_parts import capability_parts
 
 
-@dataclass(frozen=True, slots=True)
-class RequestWords:
+class RequestWords(NamedTuple):
     """How every view words the requests of one kind. The functions take the arguments of a request."""
 
     verb: str

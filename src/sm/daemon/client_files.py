@@ -27,7 +27,7 @@ _PARTS = (
         for module in ("__init__", "program", "wire_format")
     ),
 )
-"""The parts of the package `sm` that the commands of agents import. The others need compiled modules."""
+"""The parts of the package `sm` with all that the commands of agents import. The others need compiled modules."""
 _LIBRARIES = ("click", "rich")
 _KEPT = 2
 """The number of versions that stay: commands of the previous one may still run."""

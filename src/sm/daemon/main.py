@@ -24,15 +24,19 @@ from sm import __version__
 from sm.api.auth import Containment
 from sm.api.middleware import KernelIdentifier
 from sm.api.sockets import AGENT_SOCKET_LIMITS, SOCKET_LIMITS, Listener, Site, SocketLimits, listen
-from sm.config import LoadedConfig, load
+from sm.config import Config, LoadedConfig, load
 from sm.daemon.database import open_database
+from sm.daemon.foundation import HostParts
+from sm.daemon.front_doors import DaemonLife
 from sm.daemon.lock import InstanceLock, instance_lock
 from sm.daemon.log import start_logging
-from sm.daemon.start import catch_up, running_parts
-from sm.daemon.wiring import DaemonParts, terminals_of
+from sm.daemon.start import catch_up, run_until_one_ends, running_parts
+from sm.daemon.wiring import DaemonParts
 from sm.errors import DaemonUnavailable, InvalidPath, SmError, TerminalError
 from sm.linux.platform import check_platform, raise_fd_limit
+from sm.linux.processes import die_with_parent
 from sm.paths import InstancePaths, instance_paths
+from sm.store import Store
 from sm.terminals.tmux.terminals import Tmux
 
 log = logging.getLogger("sm.daemon")
@@ -117,29 +121,28 @@ async def run(
     write_command(paths)
     async with (
         await open_database(paths, new=new_database) as store,
-        terminals_of(loaded.config, paths, store, umask) as terminals,
+        _terminals(loaded.config, paths, store, umask) as terminals,
     ):
         parts = DaemonParts(
             paths,
             loaded,
             store,
             terminals,
-            agent_bounds=agent_bounds,
-            containment=containment,
-            started_s=started_s,
-            stopping=stopping,
+            DaemonLife(started_s, stopping),
+            agent_bounds,
+            HostParts(containment),
         )
         with listen(paths.socket) as sock:
             later = await catch_up(paths, loaded, store, parts, terminals)
-            runner = web.AppRunner(parts.server.app(), shutdown_timeout=2.0)
+            runner = web.AppRunner(parts.doors.server.app(), shutdown_timeout=2.0)
             await runner.setup()
-            listener = Listener("sm.sock", bounds, KernelIdentifier(parts.identity).identify)
+            listener = Listener("sm.sock", bounds, KernelIdentifier(parts.watch.identity).identify)
 
             async def serve(bound: socket.socket) -> None:
                 await Site(runner, listener, bound).start()
 
             await serve(sock)
-            await parts.agent_sockets.serve()
+            await parts.doors.agent_sockets.serve()
             # What is loaded now stays. Without it, a full collection holds the event loop for a third of the time.
             gc.freeze()
             log.info("started %s, pid %d", __version__, os.getpid())
@@ -149,17 +152,9 @@ async def run(
                 "files": _keep_files(lock, paths, serve),
                 "stop": stopping.wait(),
             }
-            tasks = [asyncio.create_task(part, name=name) for name, part in running.items()]
             try:
-                await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-                for task in tasks:  # raises the error of a part that failed
-                    if task.done():
-                        task.result()
+                await run_until_one_ends(running, parts, runner)
             finally:
-                await asyncio.gather(parts.agent_sockets.close(), runner.cleanup())
-                for task in tasks:
-                    task.cancel()
-                await asyncio.gather(*tasks, return_exceptions=True)
                 await _close(paths, parts, terminals)
     log.info("stopped")
 
@@ -186,14 +181,26 @@ async def _keep_files(
 
 
 async def _close(paths: InstancePaths, parts: DaemonParts, terminals: Tmux) -> None:
-    parts.observer.close()
+    parts.watch.observer.close()
     with suppress(FileNotFoundError):
         os.unlink(paths.socket)
     with suppress(TerminalError, TimeoutError):  # a stopped tmux must not block the end of the daemon
         async with asyncio.timeout(_RETIRE_WITHIN_S):
             await terminals.retire()
-    await parts.sandboxing.close()
-    parts.audit.close()
+    await parts.base.sandboxing.close()
+    parts.base.audit.close()
+
+
+def _terminals(config: Config, paths: InstancePaths, store: Store, umask: int) -> Tmux:
+    """The tmux server of this instance. A server that the daemon starts passes `umask` on to its agents."""
+    return Tmux(
+        store.instance,
+        config.tmux,
+        dict(os.environ),
+        umask=umask,
+        before_exec=die_with_parent(),
+        scratch=paths.run,
+    )
 
 
 class ReadyPipe:

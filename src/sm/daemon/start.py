@@ -3,8 +3,11 @@
 The daemon and the simulation in tests/sim start their parts with these functions.
 """
 
-from collections.abc import Coroutine
+import asyncio
+from collections.abc import Coroutine, Mapping
 from typing import Any
+
+from aiohttp import web
 
 from sm.config import LoadedConfig
 from sm.daemon.recovery import recover, recover_later, remove_strays, unverified_sessions
@@ -25,16 +28,16 @@ async def catch_up(
 
     Returns what is left of the recovery, which goes on while the daemon serves, or None.
     """
-    await remove_strays(paths, store, parts.sandbox)
+    await remove_strays(paths, store, parts.base.sandbox)
     # Reports first: a session wrote them before recovery finds its process gone.
-    await replay(paths, store.sessions, parts.reports, parts.messages, parts.observer)
+    await replay(paths, store.sessions, parts.sessions.reports, parts.messages.messages, parts.watch.observer)
     for begin in parts.kernel.at_start:
         await begin()
-    await parts.pausing.begin()
-    await parts.sandboxing.adopt()
+    await parts.watch.pausing.begin()
+    await parts.base.sandboxing.adopt()
     sessions = unverified_sessions(store)
-    recovered = await recover(sessions, parts.manager, terminals, parts.watcher)
-    return None if recovered else recover_later(sessions, parts.manager, terminals, parts.watcher)
+    recovered = await recover(sessions, parts.base.manager, terminals, parts.watch.watcher)
+    return None if recovered else recover_later(sessions, parts.base.manager, terminals, parts.watch.watcher)
 
 
 def running_parts(
@@ -45,28 +48,45 @@ def running_parts(
     `later`: what `catch_up` has left.
     """
     return {
-        "agent sockets": parts.agent_sockets.keep(),
+        "agent sockets": parts.doors.agent_sockets.keep(),
         "outbox": parts.outbox.run(),
-        "watcher": parts.watcher.run(later),
-        "unread transcripts": parts.unread_transcripts.run(),
-        "cut off": parts.cut_off.run(),
-        "containers": parts.sandboxing.engine.containers.run(),
-        "processes": parts.sandboxing.watch_processes(),
+        "watcher": parts.watch.watcher.run(later),
+        "unread transcripts": parts.watch.unread_transcripts.run(),
+        "cut off": parts.sessions.cut_off.run(),
+        "containers": parts.base.sandboxing.engine.containers.run(),
+        "processes": parts.base.sandboxing.watch_processes(),
         "store": store.wait_closed(),
-        "delivery": parts.worker.run(),
-        "timers": parts.timers.run(),
+        "delivery": parts.messages.worker.run(),
+        "timers": parts.messages.timers.run(),
         "due timers": parts.due_timers.run(),
         "configuration": parts.config_file.run(),
-        "waiting": parts.waiting.run(),
-        "attached operator": parts.attached.run(),
-        "dialogs": parts.dialogs.run(),
-        "setup dialogs": parts.setup_dialogs.run(),
-        "terminal dialogs": parts.terminal_dialogs.run(),
-        "cleanup": parts.cleanup.run(),
+        "waiting": parts.sessions.waiting.run(),
+        "attached operator": parts.watch.attached.run(),
+        "dialogs": parts.messages.dialogs.run(),
+        "setup dialogs": parts.messages.setup_dialogs.run(),
+        "terminal dialogs": parts.messages.terminal_dialogs.run(),
+        "cleanup": parts.sessions.cleanup.run(),
         **{name: run() for name, run in parts.kernel.tasks.items()},
-        "transcripts": parts.transcript_watch.run(),
-        "upkeep": upkeep(paths, store, parts.reports, parts.messages, parts.observer),
-        "program checks": parts.program_checks.run(),
-        "telegram": parts.telegram.run(),
-        "web": parts.web.run(),
+        "transcripts": parts.sessions.transcript_watch.run(),
+        "upkeep": upkeep(paths, store, parts.sessions.reports, parts.messages.messages, parts.watch.observer),
+        "program checks": parts.base.program_checks.run(),
+        "telegram": parts.doors.telegram.run(),
+        "web": parts.doors.web.run(),
     }
+
+
+async def run_until_one_ends(
+    running: Mapping[str, Running], parts: DaemonParts, runner: web.AppRunner
+) -> None:
+    """Run all until the first of them ends, and raise its error. Then stop serving, and cancel the others."""
+    tasks = [asyncio.create_task(part, name=name) for name, part in running.items()]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in tasks:
+            if task.done():
+                task.result()
+    finally:
+        await asyncio.gather(parts.doors.agent_sockets.close(), runner.cleanup())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

@@ -12,7 +12,7 @@ import asyncio
 import json
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -41,7 +41,7 @@ from sm.equipment.skills import SkillSearch, is_inside, skills_off_of
 from sm.errors import UsageError
 from sm.paths import INSIDE_HOME
 from sm.policy.environment import denied_in_sandbox
-from sm.providers.base import GrantedCapabilities, Provider
+from sm.providers.base import CapabilitySources, GrantedCapabilities, Provider
 from sm.sandboxes.home import HomeOf, on_host
 
 _THREADS = 4
@@ -131,82 +131,32 @@ class Granter:
         has_own_server: bool,
     ) -> Grants:
         until_s = time.monotonic() + _TIME_S
-        around = _directories_above(session.working_dir)
-        directory = None if workspace is None else workspace.directory
-        if directory is not None and directory not in around:
-            around = (*around, directory)
-        writable = (around[0],) if directory is None else (around[0], directory)
-        # A worktree also has the commands of its repository, wherever that is (measured).
-        repository = project_of(around)
-        sources = provider.capability_sources(environment, tuple(dict.fromkeys((*around, repository))))
-        if sources is None:
+        places = _places(session, workspace, provider, environment)
+        if places is None:
             return Grants()
-        strict = workspace is not None and workspace.strict_mcps
-        warnings: list[str] = []
-        reserved = ReservedName(has_own_server)
-        servers = reserved.without(user_servers(sources.user_mcps, repository), sources.user_mcps)
-        own = frozenset(servers)
-        project: Servers = {}
-        if workspace is not None:
-            path = sources.project_mcps[workspace.directory]
-            project = reserved.without(project_servers(path), path)
-            states = self._states(path, project)
-            agreed = {name: project[name] for name, state in states.items() if state is ItemState.AGREED}
-            servers = {**servers, **agreed}
-            own -= agreed.keys()
-            warnings += _agreement_warnings(workspace.slug, path, states, allowed.mcps)
-        chosen = servers
-        if allowed.mcps is not None:
-            chosen = {name: server for name, server in servers.items() if name in allowed.mcps}
-            known = {**project, **servers}
-            if has_own_server:
-                known[OWN_SERVER] = {}
-            warnings += (_missing_warning(name, known) for name in allowed.mcps if name not in known)
         sandboxed = session.effective_mode is TrustLevel.SANDBOXED
-        if sandboxed:
-            kept = {
-                name: _sandboxed(server)
-                for name, server in chosen.items()
-                if not _is_on_host(server, name in own, directory)
-            }
-            warnings += (
-                f"MCP server {folded(name, NAME_SHOWN)} is left out: its program is configured for the host, and "
-                "the session runs in a sandbox"
-                for name in chosen
-                if name not in kept
-            )
-            chosen = kept
+        reserved = ReservedName(has_own_server)
+        found = self._servers(places, workspace, allowed, reserved)
+        chosen, warnings = _chosen(found, places, allowed, has_own_server, sandboxed=sandboxed)
         # Otherwise the agent CLI would find the omitted servers by itself, also in other places.
-        strict = strict or allowed.mcps is not None or len(chosen) < len(servers) or sandboxed
+        strict = workspace is not None and workspace.strict_mcps
+        strict = strict or allowed.mcps is not None or len(chosen) < len(found.servers) or sandboxed
         off = dict.fromkeys((OWN_SERVER,) if has_own_server else ())
-        if strict or directory is not None:
-            for place in around:
-                path = sources.project_mcps[place]
-                names = tuple(project)
-                if place != directory:
-                    found = server_names(path, follow=not is_inside(place, writable))
-                    names = reserved.names(found, path)
-                off |= dict.fromkeys(names)
-                if not strict and place != directory and not project.keys() >= set(names):
-                    more = ", ".join(folded(name, NAME_SHOWN) for name in names if name not in project)
-                    warnings.append(
-                        f"MCP servers not used from {path}: {more} (a session in a workspace gets only the MCP "
-                        "servers of the workspace's own file and of the user)"
-                    )
+        if strict or places.directory is not None:
+            names, unused = _left_out(places, found.project, reserved, strict=strict)
+            off |= dict.fromkeys(names)
+            warnings += unused
         else:
-            for path in (sources.project_mcps[place] for place in around):
+            for path in (places.sources.project_mcps[place] for place in places.around):
                 with suppress(UsageError):  # the agent CLI reads these files by itself
-                    reserved.names(
-                        server_names(path, follow=not is_inside(os.path.dirname(path), writable)), path
-                    )
+                    reserved.names(places.names_in(path, os.path.dirname(path)), path)
         warnings += reserved.warnings()
-        home = self._home_of(session)
+        home, sources = self._home_of(session), places.sources
         if home is not None:  # the skills of the host's user are not in the container
-            inside = provider.capability_sources({"HOME": INSIDE_HOME}, around) or sources
+            inside = provider.capability_sources({"HOME": INSIDE_HOME}, places.around) or sources
             sources = replace(sources, skills=inside.skills, commands=inside.commands)
-        search = SkillSearch(writable, until_s, contained=sandboxed, home=home)
+        search = SkillSearch(places.writable, until_s, contained=sandboxed, home=home)
         skills_off, all_own, missing = skills_off_of(allowed.skills, sources, search)
-        warnings += missing
         return Grants(
             GrantedCapabilities(
                 strict_mcps=strict,
@@ -216,7 +166,26 @@ class Granter:
                 own_skills=all_own,
             ),
             chosen,
-            tuple(warnings),
+            (*found.warnings, *warnings, *missing),
+        )
+
+    def _servers(
+        self, places: "_Places", workspace: Workspace | None, allowed: Capabilities, reserved: ReservedName
+    ) -> "_FoundServers":
+        """Read the servers of the user, and those of the workspace's file that the operator agreed to."""
+        sources = places.sources
+        servers = reserved.without(user_servers(sources.user_mcps, places.repository), sources.user_mcps)
+        if workspace is None:
+            return _FoundServers(servers, frozenset(servers))
+        path = sources.project_mcps[workspace.directory]
+        project = reserved.without(project_servers(path), path)
+        states = self._states(path, project)
+        agreed = {name: project[name] for name, state in states.items() if state is ItemState.AGREED}
+        return _FoundServers(
+            {**servers, **agreed},
+            servers.keys() - agreed.keys(),
+            project,
+            tuple(_agreement_warnings(workspace.slug, path, states, allowed.mcps)),
         )
 
     def _states(self, path: str, servers: Servers) -> Mapping[str, ItemState]:
@@ -224,6 +193,102 @@ class Granter:
 
 
 # ------------------------------------------------------------------------------------------------------- the servers
+
+
+@dataclass(frozen=True, slots=True)
+class _Places:
+    """The directories in which an agent CLI looks for servers and skills."""
+
+    around: tuple[str, ...]
+    """The working directory and those above it, then the directory of the workspace."""
+    directory: str | None
+    """That of the workspace."""
+    repository: str
+    sources: CapabilitySources
+
+    @property
+    def writable(self) -> tuple[str, ...]:
+        """The directories whose files agents can write."""
+        return (self.around[0],) if self.directory is None else (self.around[0], self.directory)
+
+    def names_in(self, path: str, place: str) -> Sequence[str]:
+        """The names of the servers in a project's file at that place. Raises UsageError."""
+        return server_names(path, follow=not is_inside(place, self.writable))
+
+
+def _places(
+    session: Session, workspace: Workspace | None, provider: Provider, environment: Mapping[str, str]
+) -> _Places | None:
+    around = _directories_above(session.working_dir)
+    directory = None if workspace is None else workspace.directory
+    if directory is not None and directory not in around:
+        around = (*around, directory)
+    # A worktree also has the commands of its repository, wherever that is (measured).
+    repository = project_of(around)
+    sources = provider.capability_sources(environment, tuple(dict.fromkeys((*around, repository))))
+    return None if sources is None else _Places(around, directory, repository, sources)
+
+
+@dataclass(frozen=True, slots=True)
+class _FoundServers:
+    servers: Servers
+    """Those that the session may get, by name."""
+    of_user: Set[str]
+    """The names of those that the user has configured."""
+    project: Servers = field(default_factory=dict)
+    """All in the file of the workspace."""
+    warnings: tuple[str, ...] = ()
+
+
+def _chosen(
+    found: _FoundServers,
+    places: _Places,
+    allowed: Capabilities,
+    has_own_server: bool,
+    *,
+    sandboxed: bool,
+) -> tuple[Servers, list[str]]:
+    """Choose the servers that the capabilities and the trust level allow. Returns warnings too."""
+    chosen, warnings = found.servers, list[str]()
+    if allowed.mcps is not None:
+        chosen = {name: server for name, server in chosen.items() if name in allowed.mcps}
+        known = {**found.project, **found.servers}
+        if has_own_server:
+            known[OWN_SERVER] = {}
+        warnings += (_missing_warning(name, known) for name in allowed.mcps if name not in known)
+    if not sandboxed:
+        return chosen, warnings
+    kept = {
+        name: _sandboxed(server)
+        for name, server in chosen.items()
+        if not _is_on_host(server, name in found.of_user, places.directory)
+    }
+    warnings += (
+        f"MCP server {folded(name, NAME_SHOWN)} is left out: its program is configured for the host, and the session "
+        "runs in a sandbox"
+        for name in chosen
+        if name not in kept
+    )
+    return kept, warnings
+
+
+def _left_out(
+    places: _Places, project: Servers, reserved: ReservedName, *, strict: bool
+) -> tuple[list[str], list[str]]:
+    """Name the servers that the agent CLI would find by itself and must ignore. Returns warnings too."""
+    off, warnings = list[str](), list[str]()
+    for place in places.around:
+        path, names = places.sources.project_mcps[place], tuple(project)
+        if place != places.directory:
+            names = reserved.names(places.names_in(path, place), path)
+        off += names
+        if not strict and place != places.directory and not project.keys() >= set(names):
+            more = ", ".join(folded(name, NAME_SHOWN) for name in names if name not in project)
+            warnings.append(
+                f"MCP servers not used from {path}: {more} (a session in a workspace gets only the MCP servers of the "
+                "workspace's own file and of the user)"
+            )
+    return off, warnings
 
 
 def _agreement_warnings(

@@ -18,7 +18,7 @@ from sm.providers.base import Provider
 from sm.sessions.manager import Manager, SessionResult
 from sm.sessions.plan import SpawnPlanner
 from sm.sessions.spawn import START_WAIT_S, Spawner, as_payload
-from sm.store import Store
+from sm.store import Store, Transaction
 from sm.terminals.base import ForeignPane, Lifecycle
 
 _PUBLISHED_MAX_BYTES = 64 * 1024
@@ -57,13 +57,7 @@ class Adoptions:
             return SessionResult(
                 await self._spawner.wait_for_start(caller, earlier, START_WAIT_S, is_connected)
             )
-        try:
-            pane = await self._terminals.look(target)
-        except (NoTerminal, NoServer) as error:
-            raise NotFound(
-                f"no such pane: {folded(target, 80)} ({error.message})", "list panes: tmux list-panes -a"
-            ) from None
-        self._refuse_a_session(pane)
+        pane = await self._pane(target)
         process, provider = await self._agent_in(pane)
         request = SpawnRequest(
             agent_type=agent_type or _usual_type(provider),
@@ -93,26 +87,22 @@ class Adoptions:
         launch = replace(planned.launch, flags=flags, permission=None)
         planned = replace(planned, session=session, launch=launch)
         adopted = {"pane_id": pane.pane_id, "pane_pid": pane.pid, **as_payload(process)}
-
         async with self._store.transaction(caller, key) as tx:
-            starting = [
-                e.payload.get("adopt") for e in tx.mail.open.effects.values() if e.kind == EffectKind.START
-            ]
-            if (
-                any(s.process == process and s.exit is None for s in tx.unfinished_sessions())
-                or adopted in starting
-            ):
-                raise IllegalState(
-                    f"process {process.pid} in pane {pane.pane_id} already belongs to a session",
-                    "list sessions: sm all",
-                )
+            _refuse_an_adopted(tx, pane, process, adopted)
             inserted = await self._spawner.insert(tx, planned, caller, {"adopt": adopted})
         return SessionResult(
             await self._spawner.wait_for_start(caller, inserted.id, START_WAIT_S, is_connected),
             planned.warnings,
         )
 
-    def _refuse_a_session(self, pane: ForeignPane) -> None:
+    async def _pane(self, target: str) -> ForeignPane:
+        """Find the pane. Raises NotFound, and IllegalState for the terminal of a session."""
+        try:
+            pane = await self._terminals.look(target)
+        except (NoTerminal, NoServer) as error:
+            raise NotFound(
+                f"no such pane: {folded(target, 80)} ({error.message})", "list panes: tmux list-panes -a"
+            ) from None
         if pane.taken:
             raise IllegalState(
                 f"pane {pane.pane_id} belongs to a terminal of this or another instance of sm",
@@ -124,6 +114,7 @@ class Adoptions:
                 f"pane {pane.pane_id} is already session {short_label(known)}",
                 f"sm status {name_to_type(known)}",
             )
+        return pane
 
     async def _agent_in(self, pane: ForeignPane) -> tuple[Process, Provider]:
         """The only agent in the process tree of the pane. Descendants of an agent do not count as agents."""
@@ -166,3 +157,16 @@ def _usual_type(provider: Provider) -> str:
             f"no agent type is configured for {provider.name}", "show the configuration: sm config"
         )
     return _USUAL_TYPE if _USUAL_TYPE in types else next(iter(types))
+
+
+def _refuse_an_adopted(
+    tx: Transaction, pane: ForeignPane, process: Process, adopted: Mapping[str, object]
+) -> None:
+    """Raise IllegalState if a session has this process, or is about to have it."""
+    starts = [e.payload.get("adopt") for e in tx.mail.open.effects.values() if e.kind == EffectKind.START]
+    has_session = any(s.process == process and s.exit is None for s in tx.unfinished_sessions())
+    if has_session or adopted in starts:
+        raise IllegalState(
+            f"process {process.pid} in pane {pane.pane_id} already belongs to a session",
+            "list sessions: sm all",
+        )

@@ -303,23 +303,9 @@ class Restorer:
                 await self._restart(tx, now, caller, digest(token), (*plan.warnings, *losses))
                 for other in left:
                     await self._manager.notices.add_for_left(tx, other)
-                # The outbox closes the old terminal first. Its process identifies the terminal, because a start
-                # repeated after a crash finds the new terminal, possibly dead, under the same id.
-                payload = {
-                    "again": True,
-                    "pane_pid": None if pane is None else pane.pid,
-                    "process": None if now.process is None else as_payload(now.process),
-                    "began": now.started_at,
-                }
-                await tx.effect(EffectKind.START, session_id, payload, tx.now)
-                summarizes = is_begun and summary is not None
-                if summarizes and summary is not None:
-                    send(tx, session_id, SM_ITSELF, summary, MessageMode.COMMAND)
-                if plan.first_message is not None:
-                    send(tx, session_id, caller.name, plan.first_message)
-                elif goes_on:
-                    mode = MessageMode.IDLE if summarizes else MessageMode.AUTO
-                    send(tx, session_id, caller.name, GO_ON, mode)
+                await _order_start(tx, now, pane)
+                summarizes = summary if is_begun else None
+                _send_first(tx, caller, session_id, plan.first_message, summarizes, goes_on=goes_on)
                 tx.remember(session_id + (_GOES_ON if goes_on else ""))
                 session_tree = SessionTree({s.id: s for s in tx.all_sessions()})
                 named = self._manager.filter_allowed(caller, Action.RESTORE, left, session_tree)
@@ -476,3 +462,37 @@ def refuse_foreign_process(session: Session, pane: Pane | None) -> None:
         f"process {pane.pid} in the terminal of session {short_label(session)} is not its agent",
         f"end the process: sm attach {name_to_type(session)}",
     )
+
+
+async def _order_start(tx: Transaction, session: Session, pane: Pane | None) -> None:
+    """Order the start of the next process.
+
+    The outbox closes the old terminal first. Its process identifies the terminal, because a start repeated after a
+    crash finds the new terminal, possibly dead, under the same id.
+    """
+    payload = {
+        "again": True,
+        "pane_pid": None if pane is None else pane.pid,
+        "process": None if session.process is None else as_payload(session.process),
+        "began": session.started_at,
+    }
+    await tx.effect(EffectKind.START, session.id, payload, tx.now)
+
+
+def _send_first(
+    tx: Transaction,
+    caller: Caller,
+    session_id: str,
+    first_message: str | None,
+    summary: str | None,
+    *,
+    goes_on: bool,
+) -> None:
+    """Send what a new process is told: to summarize its conversation, then its prompt or to go on."""
+    if summary is not None:
+        send(tx, session_id, SM_ITSELF, summary, MessageMode.COMMAND)
+    if first_message is not None:
+        send(tx, session_id, caller.name, first_message)
+    elif goes_on:
+        mode = MessageMode.AUTO if summary is None else MessageMode.IDLE
+        send(tx, session_id, caller.name, GO_ON, mode)

@@ -65,8 +65,9 @@ class PartWrites:
     def keep(self, rows: Rows) -> None:
         """Replace the copy of the rows in memory."""
         opened = self._tx.mail.open
-        parts = {part: kept for part, kept in opened.parts.items() if part is not self._part}
-        self._tx.mail.open = replaced(opened, parts={**parts, self._part: rows} if rows else parts)
+        kept = {**opened.parts, self._part: rows}
+        in_order = (writes._part for writes in self._tx.parts)  # the first part that holds a session names it
+        self._tx.mail.open = replaced(opened, parts={part: kept[part] for part in in_order if kept.get(part)})
 
     def follow(self, before: Session, after: Session) -> None:
         """Follow a change of a session."""

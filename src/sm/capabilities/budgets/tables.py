@@ -280,7 +280,7 @@ class BudgetTable(TablePart[BudgetReads, BudgetWrites]):
         return BudgetWrites(self, transaction)
 
     def hold(self, session: Session, find: Find, rows: Mapping[str, Budget]) -> WorkHold | None:
-        """WorkHold a session below a spent budget. The order to report what it has passes."""
+        """Hold a session below a spent budget. The order to report what it has passes."""
         if not any(budget.stops for budget in rows.values()):
             return None
         bound = binding(session, find, rows)

@@ -108,11 +108,7 @@ def command(
     from sm.web.settings import read_settings
 
     # Checked before the server starts, with the rest of the options.
-    ready = _link_printer(scope, name, phone=phone, qr=qr)
-    if service:
-        if scope or name or phone or qr:
-            raise UsageError("--service prints no link", "for a link: sm web link")
-        ready = _address_printer()
+    ready = _printer(scope, name, service=service, phone=phone, qr=qr)
     settings = read_settings(instance.paths.config)
     binding = web_binding(
         settings.bind if bind is None else bind,
@@ -204,6 +200,18 @@ def _store() -> "LoginStore":
     from sm.web.login_store import LoginStore
 
     return LoginStore(_operator().paths.web)
+
+
+def _printer(
+    scope: str | None, name: str | None, *, service: bool, phone: bool, qr: bool
+) -> "Callable[[WebAddress, LoginStore], None]":
+    """Return the function that prints how to reach the server. Raises UsageError."""
+    print_link = _link_printer(scope, name, phone=phone, qr=qr)
+    if not service:
+        return print_link
+    if scope or name or phone or qr:
+        raise UsageError("--service prints no link", "for a link: sm web link")
+    return _address_printer()
 
 
 def _link_printer(

@@ -78,35 +78,9 @@ def _read(payload: Mapping[str, Any], at: float, *, expects_turn: bool) -> HookE
             reason = values.word(payload.get("reason")) or "unknown"
             return HookEvent(name, ending=None if reason == "clear" else reason)
         case "UserPromptSubmit":
-            given = values.string(payload.get("prompt"))
-            whole = len(given) < _PROMPT_CUT_AT
-            prompt, pasted = without_paste_tags(given)
-            is_input = is_entered(payload)
-            takes = is_input and whole and not sub
-            accepted = AcceptedInput(prompt, at, hook=name, pasted=pasted) if takes else None
-            return replace(
-                here,
-                observation=observe(Activity.BUSY, "a turn began", opens=is_input),
-                accepted=accepted,
-                task=task_of(prompt) if is_input and not sub else None,
-                peer=None if sub else _peer(prompt),
-            )
+            return _prompt(payload, observe, here, in_sub_agent=bool(sub))
         case "PreToolUse" | "PostToolUse" | "PostToolUseFailure" | "PermissionDenied":
-            tool = tool_of(values.string(payload.get("tool_name")), payload.get("tool_input"))
-            begins, use = name == "PreToolUse", values.word(payload.get("tool_use_id")) or None
-            return replace(
-                HookEvent(name) if sub else here,
-                observation=replace(observe(Activity.BUSY, tool), use=use),
-                activity=tool if begins else None,
-                tool_started=use if begins else None,
-                tool_digest=_digest(payload) if begins else "",
-                tool_ended=use
-                if name.startswith("Post")
-                else None,  # the transcript shows who denied the use
-                answers=answers_in(payload.get("tool_input")) if name == "PostToolUse" else (),
-                tool_failed=None if begins or sub else name != "PostToolUse",
-                denial=_denial(tool, payload) if name == "PermissionDenied" else "",
-            )
+            return _tool(payload, observe, HookEvent(name) if sub else here, in_sub_agent=bool(sub))
         case "PermissionRequest":
             blocked = observe(Activity.BLOCKED, _permission_reason(payload))
             return replace(
@@ -135,6 +109,40 @@ def _read(payload: Mapping[str, Any], at: float, *, expects_turn: bool) -> HookE
             )
         case _:
             return HookEvent(name)
+
+
+def _prompt(
+    payload: Mapping[str, Any], observe: _Observe, here: HookEvent, *, in_sub_agent: bool
+) -> HookEvent:
+    given = values.string(payload.get("prompt"))
+    prompt, pasted = without_paste_tags(given)
+    is_input = is_entered(payload)
+    busy = observe(Activity.BUSY, "a turn began", opens=is_input)
+    takes = is_input and len(given) < _PROMPT_CUT_AT and not in_sub_agent
+    return replace(
+        here,
+        observation=busy,
+        accepted=AcceptedInput(prompt, busy.at, hook=here.name, pasted=pasted) if takes else None,
+        task=task_of(prompt) if is_input and not in_sub_agent else None,
+        peer=None if in_sub_agent else _peer(prompt),
+    )
+
+
+def _tool(payload: Mapping[str, Any], observe: _Observe, here: HookEvent, *, in_sub_agent: bool) -> HookEvent:
+    name = here.name
+    tool = tool_of(values.string(payload.get("tool_name")), payload.get("tool_input"))
+    begins, use = name == "PreToolUse", values.word(payload.get("tool_use_id")) or None
+    return replace(
+        here,
+        observation=replace(observe(Activity.BUSY, tool), use=use),
+        activity=tool if begins else None,
+        tool_started=use if begins else None,
+        tool_digest=_digest(payload) if begins else "",
+        tool_ended=use if name.startswith("Post") else None,  # the transcript shows who denied the use
+        answers=answers_in(payload.get("tool_input")) if name == "PostToolUse" else (),
+        tool_failed=None if begins or in_sub_agent else name != "PostToolUse",
+        denial=_denial(tool, payload) if name == "PermissionDenied" else "",
+    )
 
 
 def _session_start(

@@ -59,31 +59,13 @@ def session_settings(
     `--strict-mcp-config`. That list overrides approvals and does not affect `--mcp-config`. `--disable-slash-commands`
     would also disable `/compact`.
     """
-    timeouts_s = dict.fromkeys(EVENTS, HOOK_TIMEOUT_S) | {"PermissionRequest": DIALOG_TIMEOUT_S}
-    commands = dict.fromkeys(EVENTS, f"{shlex.quote(sm)} hook claude")
-    if given.own_server:
-        timeouts_s[_BEGINS_TURN] = TOOLS_TIMEOUT_S
-        commands[_BEGINS_TURN] += " --await-tools"
     allowed = [f"Bash(sm {name}:*)" for name in UNASKED]
     if given.own_server:
         allowed += (f"mcp__{OWN_SERVER}__{name}" for name in UNASKED_TOOLS)
     if reads is not None:
         allowed.append(f"Read(/{reads})")
     settings: dict[str, object] = {
-        "hooks": {
-            event: [
-                {
-                    "hooks": [
-                        {
-                            "type": "command",
-                            "command": f"{command} 2>/dev/null || :",
-                            "timeout": timeouts_s[event],
-                        }
-                    ]
-                }
-            ]
-            for event, command in commands.items()
-        },
+        "hooks": _hooks(sm, given),
         "permissions": {
             "allow": allowed,
             **({} if given.skills else {"deny": ["Skill"]}),
@@ -97,3 +79,25 @@ def session_settings(
     if not given.own_skills:
         settings["disableBundledSkills"] = True
     return settings
+
+
+def _hooks(sm: str, given: GrantedCapabilities) -> Mapping[str, object]:
+    timeouts_s = dict.fromkeys(EVENTS, HOOK_TIMEOUT_S) | {"PermissionRequest": DIALOG_TIMEOUT_S}
+    commands = dict.fromkeys(EVENTS, f"{shlex.quote(sm)} hook claude")
+    if given.own_server:
+        timeouts_s[_BEGINS_TURN] = TOOLS_TIMEOUT_S
+        commands[_BEGINS_TURN] += " --await-tools"
+    return {
+        event: [
+            {
+                "hooks": [
+                    {
+                        "type": "command",
+                        "command": f"{command} 2>/dev/null || :",
+                        "timeout": timeouts_s[event],
+                    }
+                ]
+            }
+        ]
+        for event, command in commands.items()
+    }

@@ -24,7 +24,6 @@ LIST = Operation(
     "GET",
     "/v1/accounts",
     list[AccountView],
-    agents=False,
     command="accounts",
 )
 PAUSE = Operation(
@@ -35,7 +34,6 @@ PAUSE = Operation(
     list[AccountView],
     AccountPause,
     target=_TARGET,
-    agents=False,
     takes_key=False,
     command="pause --account NAME",
 )
@@ -46,7 +44,6 @@ RESUME = Operation(
     "/v1/accounts/{name}/resume",
     ResumedView,
     target=_TARGET,
-    agents=False,
     takes_key=False,
     command="resume --account NAME",
 )

@@ -11,7 +11,6 @@ SHOW = Operation(
     "GET",
     "/v1/archives",
     ArchivesView,
-    agents=False,
 )
 EXPORT = Operation(
     "export",
@@ -19,7 +18,6 @@ EXPORT = Operation(
     "GET",
     "/v1/sessions/{ref}/export",
     PackedFile,
-    agents=False,
     command="export SESSION FILE",
 )
 OPERATIONS = (SHOW, EXPORT)

@@ -23,6 +23,7 @@ SHOW = Operation(
     "/v1/sessions/{ref}/budget",
     BudgetReportView,
     command="budget SESSION",
+    agents=True,
 )
 CHANGE = Operation(
     "change",
@@ -32,6 +33,7 @@ CHANGE = Operation(
     BudgetReportView,
     BudgetChange,
     command="budget SESSION --set LIMITS",
+    agents=True,
 )
 SHOW_DAY = Operation(
     "budget_of_day",
@@ -39,7 +41,6 @@ SHOW_DAY = Operation(
     "GET",
     "/v1/budget",
     BudgetReportView,
-    agents=False,
     command="budget daily",
 )
 CHANGE_DAY = Operation(
@@ -49,7 +50,6 @@ CHANGE_DAY = Operation(
     "/v1/budget",
     BudgetReportView,
     BudgetChange,
-    agents=False,
     command="budget daily --set LIMITS",
 )
 OPERATIONS = (SHOW, CHANGE, SHOW_DAY, CHANGE_DAY)

@@ -1,4 +1,4 @@
-"""Charges budgets, and carries out what follows. Functions of a transaction; `policy.budgets` decides."""
+"""Charges budgets, and carries out what follows. Functions of a transaction; `capabilities.budgets.rules` decides."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace

@@ -26,5 +26,6 @@ SHOW = Operation(
     DigestPeriod,
     command="digest",
     fields={"workspace": {"minLength": 1}},
+    agents=True,
 )
 OPERATIONS = (SHOW,)

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from sm.capabilities.pairing.text import denied_words, paired_words
+from sm.capabilities.pairing.words import denied_words, paired_words
 from sm.operations import Operation
 from sm.wire_types.pairings import PairingView, PairOverviewView, PairRequestView, RevokedUserView
 
@@ -28,7 +28,6 @@ LIST = Operation(
     "GET",
     "/v1/pairings",
     PairOverviewView,
-    agents=False,
     command="pair list",
 )
 APPROVE = Operation(
@@ -39,7 +38,6 @@ APPROVE = Operation(
     PairingView,
     UserApproval,
     target=_TARGET,
-    agents=False,
     command="pair approve ID",
     button="pair",
     done=paired_words,
@@ -51,7 +49,6 @@ DENY = Operation(
     "/v1/pairings/{request_id}/deny",
     PairRequestView,
     target=_TARGET,
-    agents=False,
     command="pair deny ID",
     button="refuse",
     done=denied_words,
@@ -63,7 +60,6 @@ REVOKE = Operation(
     "/v1/pairings/{user}/revoke",
     RevokedUserView,
     target=_TARGET,
-    agents=False,
     command="pair revoke USER",
 )
 OPERATIONS = (LIST, APPROVE, DENY, REVOKE)

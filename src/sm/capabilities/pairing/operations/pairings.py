@@ -14,7 +14,7 @@ from sm.capabilities.pairing.rules import (
     open_requests,
 )
 from sm.capabilities.pairing.tables import PART, PairingRows
-from sm.capabilities.pairing.text import owner_question, stranger_reply
+from sm.capabilities.pairing.words import owner_question, stranger_reply
 from sm.core.models import BridgeUser, RequestKey
 from sm.core.states import BridgeLevel, TrustLevel
 from sm.core.text import folded

@@ -29,5 +29,6 @@ FIND = Operation(
     list[FoundView],
     SearchedWords,
     command="search WORDS",
+    agents=True,
 )
 OPERATIONS = (FIND,)

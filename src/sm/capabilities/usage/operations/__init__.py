@@ -49,6 +49,7 @@ REPORT = Operation(
     UsageReportView,
     ReportScope,
     command="usage",
+    agents=True,
     fields={"workspace": _TEXT},
 )
 SERIES = Operation(
@@ -59,6 +60,7 @@ SERIES = Operation(
     "/v1/usage",
     UsageSeriesView,
     SeriesScope,
+    agents=True,
     fields={"session": _TEXT, "workspace": _TEXT},
 )
 OPERATIONS = (SERIES, REPORT)

@@ -526,6 +526,14 @@ def _long_call(play: Play) -> str:
 )
 def _screens(play: Play) -> str:
     seen = _Screens(play)
+    _look_at_turns(play, seen)
+    _look_at_dialogs(play, seen)
+    _look_at_tools(play, seen)
+    expect(not seen.missed, f"not recognized: {'; '.join(seen.missed)}")
+    return f"{seen.count} of {seen.count} recognized"
+
+
+def _look_at_turns(play: Play, seen: "_Screens") -> None:
     plain = play.start_idle("Plain")
     seen.look(plain, "an empty conversation", State.IDLE)
     play.send(plain, "seen-text [[text:begun]][[hold:seen-text]][[text:done]]")
@@ -539,6 +547,9 @@ def _screens(play: Play) -> str:
     play.wait_status(plain, "idle")
     seen.look(plain, "a finished turn", State.IDLE)
     seen.look_at_title(plain, "idle")
+
+
+def _look_at_dialogs(play: Play, seen: "_Screens") -> None:
     question = {
         "question": "Which colour?",
         "header": "Colour",
@@ -576,6 +587,9 @@ def _screens(play: Play) -> str:
         asking = play.spawn(agent_type, f"seen-dialog{number} {asks}[[then]][[text:so]]")
         play.request(asking)
         seen.look(asking, f"the dialog about {name}", state, partial(_says, words))
+
+
+def _look_at_tools(play: Play, seen: "_Screens") -> None:
     editor = play.spawn(
         "Editor", f"seen-tool {tool('Bash', command=_LONG, description='x')}[[then]][[text:so]]"
     )
@@ -590,8 +604,6 @@ def _screens(play: Play) -> str:
     play.turn("seen-shell", 1)
     play.wait_status(editor, "idle")
     seen.look(editor, "a shell in the background", State.IDLE, lambda content: content.background)
-    expect(not seen.missed, f"not recognized: {'; '.join(seen.missed)}")
-    return f"{seen.count} of {seen.count} recognized"
 
 
 def _says(words: str, content: ScreenContent) -> bool:

@@ -1,0 +1,190 @@
+"""The use cases of the daemon, and the doors that offer them: HTTP, MCP and Telegram. The page has its own process."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from sm.api.agent_sockets import AgentSockets, unreachable_containers
+from sm.api.sockets import SocketLimits
+from sm.config import LoadedConfig, sandbox_for
+from sm.daemon.config_file import ConfigFile
+from sm.daemon.foundation import Foundation
+from sm.daemon.message_parts import MessageParts
+from sm.daemon.monitor_parts import MonitorParts
+from sm.daemon.session_parts import SessionParts
+from sm.daemon.web_server import WebServer
+from sm.kernel import Kernel
+from sm.mcp import McpServer
+from sm.monitor.live_screens import LiveScreens
+from sm.paths import INSIDE_HOME
+from sm.server import ApiServer
+from sm.services import (
+    DaemonInfo,
+    Live,
+    Reads,
+    Services,
+    Sessions,
+    Telegram,
+    TelegramLink,
+    Waits,
+)
+from sm.sessions.adopt import Adoptions
+from sm.sessions.archive import Records
+from sm.sessions.interrupt import Interrupts
+from sm.sessions.sandboxing import Sandboxing
+from sm.sessions.session_sums import SessionSums
+
+if TYPE_CHECKING:
+    from sm.telegram.door import TelegramDoor
+
+
+@dataclass(frozen=True, slots=True)
+class DaemonLife:
+    """The life of this daemon: its start (time.monotonic()), and the event that ends it."""
+
+    started_s: float
+    stopping: asyncio.Event
+
+
+class TelegramParts:
+    """The bot of Telegram, whose modules are imported only when a token is configured."""
+
+    def __init__(
+        self,
+        loaded: LoadedConfig,
+        services: Services,
+        wall: Callable[[], float],
+        steady: Callable[[], float],
+    ) -> None:
+        self._door: TelegramDoor | None = None
+        if loaded.telegram_token is not None:
+            door = import_module("sm.telegram.door")
+            self._door = door.TelegramDoor(
+                loaded.config.telegram, loaded.telegram_token, services, wall, steady
+            )
+
+    async def run(self) -> None:
+        """Run until cancelled."""
+        if self._door is not None:
+            await self._door.run()
+        await asyncio.get_running_loop().create_future()
+
+
+class FrontDoors:
+    def __init__(
+        self,
+        base: Foundation,
+        sessions: SessionParts,
+        watch: MonitorParts,
+        messages: MessageParts,
+        kernel: Kernel,
+        config_file: ConfigFile,
+        life: DaemonLife,
+        agent_bounds: SocketLimits,
+    ) -> None:
+        config, record = base.config, base.audit.record
+        link = None if base.loaded.telegram_token is None else TelegramLink(base.steady)
+        self.web = WebServer(base.paths, is_wanted=config.web.start_with_daemon)
+        daemon = _daemon_info(base, config_file, kernel, link, self.web, life)
+        self.services = _services(base, sessions, watch, messages, kernel, link, daemon)
+        self.telegram = TelegramParts(base.loaded, self.services, base.wall, base.steady)
+        mcp = McpServer(
+            self.services,
+            record,
+            enabled=config.mcp.enabled,
+            resources=config.mcp.resources,
+            tools=config.mcp.tools,
+        )
+        self.server = ApiServer(self.services, record, mcp)
+        self.agent_sockets = AgentSockets(
+            base.paths, base.store, agent_bounds, base.containment, self.server.agent_app
+        )
+
+
+def _daemon_info(
+    base: Foundation,
+    config_file: ConfigFile,
+    kernel: Kernel,
+    link: TelegramLink | None,
+    web: WebServer,
+    life: DaemonLife,
+) -> DaemonInfo:
+    store, terminals = base.store, base.terminals
+
+    def trouble() -> list[str]:
+        bot = None if link is None else link.trouble()
+        troubles = (store.trouble(), terminals.trouble, bot, web.trouble())
+        return [*config_file.warnings, *filter(None, (*troubles, *(look() for look in kernel.troubles)))]
+
+    return DaemonInfo(
+        base.paths.socket,
+        life.started_s,
+        trouble,
+        partial(unreachable_containers, base.paths, store),
+        life.stopping,
+        lambda: terminals.server_pid,
+        config_file,
+    )
+
+
+def _services(
+    base: Foundation,
+    sessions: SessionParts,
+    watch: MonitorParts,
+    messages: MessageParts,
+    kernel: Kernel,
+    link: TelegramLink | None,
+    daemon: DaemonInfo,
+) -> Services:
+    store, manager, terminals = base.store, base.manager, base.terminals
+    lists = Sessions(
+        store, manager, sessions.workspaces, sessions.spawner, sessions.kills, messages.timers, terminals
+    )
+    return Services(
+        sessions=lists,
+        records=Records(store, manager, base.sandboxing.writable, watch.observer.read_to_end),
+        seen=sessions.seen,
+        programs=base.program_checks,
+        restorer=sessions.restorer,
+        adoptions=Adoptions(store, manager, sessions.spawner, sessions.planner, terminals, base.providers),
+        interrupts=Interrupts(store, manager),
+        pausing=watch.pausing,
+        workspaces=sessions.workspaces,
+        sandboxing=_sandboxing(base, sessions),
+        leftovers=sessions.leftovers,
+        reports=sessions.reports,
+        requests=messages.requests,
+        dialogs=messages.dialogs,
+        messages=messages.messages,
+        waits=Waits(store, manager, messages.messages, messages.requests, sessions.waiting, messages.timers),
+        monitor=watch.monitor,
+        live=Live(store, watch.monitor, sessions.seen),
+        usage=next(iter(watch.sums), SessionSums()),
+        screens=LiveScreens(terminals),
+        terminals=terminals,
+        store=Reads(store),
+        users=sessions.users,
+        telegram=Telegram(
+            store, manager, base.audit.record, link, base.config.telegram.owner_ids, sessions.users
+        ),
+        daemon=daemon,
+        fields=kernel.fields,
+        status_fields=kernel.status_fields,
+        use_cases=kernel.use_cases,
+    )
+
+
+def _sandboxing(base: Foundation, sessions: SessionParts) -> Sandboxing:
+    providers = base.providers
+    return Sandboxing(
+        base.store,
+        base.manager,
+        sessions.kills,
+        base.sandboxing.engine,
+        base.paths,
+        partial(sandbox_for, base.config),
+        lambda agent: providers[agent].home_files({"HOME": INSIDE_HOME}) if agent in providers else {},
+    )

@@ -1,0 +1,50 @@
+"""The parts that deliver messages, and those that show and answer requests of agents."""
+
+from sm.daemon.foundation import Foundation
+from sm.daemon.monitor_parts import MonitorParts
+from sm.daemon.session_parts import SessionParts
+from sm.messaging import (
+    ComposerDriver,
+    DeliveryReceipts,
+    DeliveryWorker,
+    MailTimers,
+    Messages,
+)
+from sm.monitor import AgentListener
+from sm.providers.readers import SetupDialog, ToolEnd
+from sm.requests import Dialogs, Requests, SetupDialogs, TerminalDialogs
+
+
+class DialogListener(AgentListener):
+    """Passes events to the dialogs, whose package must not import the monitor's protocol."""
+
+    def __init__(self, dialogs: Dialogs, setup: SetupDialogs) -> None:
+        self._dialogs = dialogs
+        self._setup = setup
+
+    async def tool_ended(self, session_id: str, end: ToolEnd) -> None:
+        await self._dialogs.tool_ended(session_id, end)
+
+    async def sub_agent_ended(self, session_id: str, sub_agent: str) -> None:
+        await self._dialogs.sub_agent_ended(session_id, sub_agent)
+
+    async def setup_dialog(self, session_id: str, dialog: SetupDialog | None) -> None:
+        await self._setup.dialog_shown(session_id, dialog)
+
+
+class MessageParts:
+    def __init__(self, base: Foundation, sessions: SessionParts, watch: MonitorParts) -> None:
+        store, manager, terminals = base.store, base.manager, base.terminals
+        checks, observer = base.program_checks, watch.observer
+        self.composer = ComposerDriver(terminals, observer)
+        self.dialogs = Dialogs(store, manager, terminals, checks.state)
+        self.setup_dialogs = SetupDialogs(store, manager, terminals, sessions.kills)
+        self.terminal_dialogs = TerminalDialogs(store, manager, terminals)
+        self.requests = Requests(store, manager, sessions.reports, self.dialogs, self.setup_dialogs)
+        self.messages = Messages(store, manager, self.dialogs)
+        receipts = DeliveryReceipts(store, manager, checks.state)
+        self.worker = DeliveryWorker(store, manager, terminals, self.composer, receipts)
+        self.timers = MailTimers(store, manager, sessions.kills, sessions.waiting)
+        # A receipt is taken before the listeners that follow the turn of its message.
+        for listener in (receipts, self.composer, DialogListener(self.dialogs, self.setup_dialogs)):
+            observer.register(listener)

@@ -1,0 +1,73 @@
+"""The parts that observe agents: their processes, their terminals, their usage, and who looks at them."""
+
+from sm.api.auth import Identity
+from sm.daemon.foundation import Foundation
+from sm.daemon.freezer import AgentSight, Freezer
+from sm.daemon.session_parts import SessionParts
+from sm.monitor import Monitor, Observer, Summary, UsageMeter, Watcher
+from sm.monitor.completions import Completions, TurnReader
+from sm.monitor.retries import Retries
+from sm.monitor.terminal_use import TerminalLooks
+from sm.monitor.unread_transcripts import UnreadTranscripts
+from sm.monitor.watched_panes import WatchedPanes
+from sm.providers.base import Summarizer
+from sm.sessions.attached import AttachedOperator
+from sm.sessions.pause import Pausing
+from sm.sessions.session_sums import SessionSums
+
+
+class MonitorParts:
+    def __init__(self, base: Foundation, sessions: SessionParts) -> None:
+        store, manager, terminals, config = base.store, base.manager, base.terminals, base.config
+        processes = base.sandboxing.session_processes
+        panes = WatchedPanes(store)
+        self.identity = Identity(store.index, terminals, panes.tty_owner, processes.session_of)
+        self.attached = AttachedOperator(store, sessions.seen, terminals, self.identity.is_operator)
+        self.usage = UsageMeter(store, config, base.now, base.home_of, threads=base.file_threads)
+        self.usage.followers.append(manager.pauses)
+        self.observer = _observer(base, self.usage, self.attached)
+        self.watcher = Watcher(store, manager, terminals, self.observer, base.sandbox, panes)
+        use_of_terminal = TerminalLooks(terminals, manager).use_of
+        self.completions = Completions(config, store, manager, sessions.reports, use_of_terminal)
+        self.retries = Retries(store, use_of_terminal)
+        self.freezer = Freezer(processes.cgroup)
+        self.pausing = Pausing(store, manager, AgentSight(self.freezer, self.observer))
+        self.unread_transcripts = UnreadTranscripts(store, manager, self.observer, base.steady)
+        self.sums: list[SessionSums] = []
+        self.monitor = Monitor(
+            config,
+            store,
+            manager,
+            self.observer,
+            self.watcher,
+            self.usage,
+            sessions.waiting,
+            _summary(base),
+            terminals,
+            base.keepers,
+            self.sums,
+        )
+
+
+def _observer(base: Foundation, usage: UsageMeter, attached: AttachedOperator) -> Observer:
+    progress = base.config.child_agents.progress
+    return Observer(
+        base.store,
+        base.manager,
+        base.terminals,
+        usage,
+        turns=TurnReader(base.config, base.store, base.program_checks.state),
+        transcripts_every_s=lambda: progress.snapshot_interval,
+        off=base.config.daemon.ignore_evidence,
+        home_of=base.home_of,
+        clock=base.wall,
+        is_attended=attached.shows,
+        threads=base.file_threads,
+    )
+
+
+def _summary(base: Foundation) -> Summary:
+    def summarizer() -> Summarizer | None:
+        return next(filter(None, (provider.summarizer for provider in base.providers.values())), None)
+
+    return Summary(summarizer, f"{base.paths.state}/what")
