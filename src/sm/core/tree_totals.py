@@ -35,10 +35,10 @@ class Totals:
     """The sessions of which some tokens cannot be read. They are among the unpriced ones."""
 
     @classmethod
-    def of(cls, usages: Sequence[Usage], price: Price | None) -> Self:
-        """The tokens of sums by model and their known cost. `price`: None without an agent CLI that has prices."""
+    def of(cls, usages: Sequence[Usage], price: Price) -> Self:
+        """The tokens of sums by model and their known cost."""
         is_unread = any(used.is_unread for used in usages)
-        costs = [None if price is None else price([used]) for used in usages if used.context]
+        costs = [price([used]) for used in usages if used.context]
         return cls(
             tokens=TokenCounts.of(usages),
             measured=int(bool(usages)),

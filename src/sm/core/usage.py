@@ -78,11 +78,6 @@ class TokenCounts:
         )
 
 
-def known_tokens(usages: Sequence[Usage]) -> TokenCounts | None:
-    """The sum by kind. Returns None if the tokens of any message are unknown, because a partial sum would mislead."""
-    return None if any(used.is_unread for used in usages) else TokenCounts.of(usages)
-
-
 @dataclass(frozen=True, slots=True)
 class Todo:
     """An entry of an agent's to-do list."""

@@ -10,7 +10,8 @@ from sm.config import Config
 from sm.core.estimates import Sample
 from sm.core.models import Session
 from sm.core.timestamps import epoch_s, iso, later
-from sm.core.usage import COST_DIGITS, SessionUsage, TokenCounts, ToolUse, Usage, known_tokens, main_model
+from sm.core.tree_totals import Totals
+from sm.core.usage import SessionUsage, TokenCounts, ToolUse, Usage, main_model
 from sm.errors import ExternalError, NoServer, NoTerminal
 from sm.monitor.observer import Observer
 from sm.monitor.processes import Watcher
@@ -225,11 +226,11 @@ class Monitor:
         )
         if not self._counts_tokens:
             return shown
-        cost_usd = provider.cost_usd(usages) if usages else None
+        sums = Totals.of(usages, provider.cost_usd)
         return replace(
             shown,
-            tokens=known_tokens(usages) if usages else None,
-            cost_usd=None if cost_usd is None else round(cost_usd, COST_DIGITS),
+            tokens=sums.tokens if sums.measured and not sums.unread else None,
+            cost_usd=sums.cost_usd,
             context_percent=context_percent(measured),
         )
 

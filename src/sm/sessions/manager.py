@@ -9,7 +9,7 @@ from sm.core.messages import SM_ITSELF, Notice
 from sm.core.models import BridgeUser, Caller, Exit, PermissionMode, Process, Session, Signal
 from sm.core.reference import session_word
 from sm.core.states import CallerKind, EventType, NoticeKind
-from sm.core.usage import Usage
+from sm.core.tree_totals import Price
 from sm.core.wording import subject
 from sm.errors import InternalError, NotFound, NotPermitted, SmError
 from sm.policy.access import Action, Principal, Relation, may, may_at_all, visible
@@ -213,10 +213,10 @@ class Manager:
     def provider(self, session: Session) -> Provider:
         return self._providers[session.provider]
 
-    def cost_usd(self, session: Session | RemovedSums, used: Usage) -> float | None:
-        """The price of the usage of a session with one model; None: unknown."""
+    def price(self, session: Session | RemovedSums) -> Price:
+        """The price of the usage of a session. Unknown for an agent CLI that this version of sm does not know."""
         provider = self._providers.get(session.provider)
-        return None if provider is None else provider.cost_usd([used])
+        return (lambda usages: None) if provider is None else provider.cost_usd
 
     @property
     def prices_as_of(self) -> str | None:

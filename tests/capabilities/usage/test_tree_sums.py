@@ -24,7 +24,7 @@ def completed(number: int, model: str) -> Session:
 
 def tree_sums(store: Store) -> TreeSums:
     manager = Manager(Config(), store, {}, lambda *_: None, lambda: AT)
-    return TreeSums(Config(), store, UsageMeter(store, Config(), lambda: AT), {}, manager)
+    return TreeSums(Config(), store, UsageMeter(store, Config(), lambda: AT), manager)
 
 
 async def test_samples_include_a_model_that_newer_sessions_did_not_use(tmp_path: Path) -> None:

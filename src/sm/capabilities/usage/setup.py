@@ -8,7 +8,7 @@ from sm.kernel import Kernel
 
 def setup(kernel: Kernel) -> None:
     store, manager = kernel.store, kernel.manager
-    sums = TreeSums(kernel.config, store, kernel.usage, kernel.providers, manager)
+    sums = TreeSums(kernel.config, store, kernel.usage, manager)
     reporting = Reporting(store, manager, kernel.workspaces, sums)
     kernel.sums.append(sums)
     kernel.use_cases[operations.REPORT] = reporting.report

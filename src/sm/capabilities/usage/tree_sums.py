@@ -9,12 +9,11 @@ from sm.core.lifecycle import is_live
 from sm.core.models import Caller, Session
 from sm.core.statuses import Status
 from sm.core.timestamps import epoch_s
-from sm.core.tree_totals import NO_TOTALS, Price, Totals, TreePart, TreeTotals
+from sm.core.tree_totals import NO_TOTALS, Totals, TreePart, TreeTotals
 from sm.core.usage import Usage, main_model
 from sm.core.work_time import elapsed_s
 from sm.monitor import UsageMeter
 from sm.policy.access import AccessTarget, is_unrestricted, visible
-from sm.providers.base import Provider
 from sm.sessions.manager import Manager
 from sm.sessions.session_sums import SessionSums, SumsOf
 from sm.store import Store
@@ -29,13 +28,11 @@ class TreeSums(SessionSums):
         config: Config,
         store: Store,
         usage: UsageMeter,
-        providers: Mapping[str, Provider],
         manager: Manager,
     ) -> None:
         self._manager = manager
         self._progress = config.child_agents.progress
         self._store = store
-        self._providers = providers
         self._measured = usage.follow_changes()
         self._unread = store.follow_removals()
         """Removed sessions whose sums have not been read, also those that lived only between two calls of `refresh`."""
@@ -164,7 +161,7 @@ class TreeSums(SessionSums):
         if usages is None:
             known = self.own(session.id)
         else:
-            known = Totals.of(usages, self._price(session))
+            known = Totals.of(usages, self._manager.price(session))
             self._models[session.id] = main_model(usages) or session.model
         since_ms = None if session.working_since is None else self._working_since_ms(session)
         own = Totals(
@@ -181,18 +178,13 @@ class TreeSums(SessionSums):
         )
         return TreePart(session.parent_id, own)
 
-    def _price(self, session: Session | RemovedSums) -> Price | None:
-        """None if its agent CLI is unknown to this version of sm."""
-        provider = self._providers.get(session.provider)
-        return None if provider is None else provider.cost_usd
-
     def _working_since_ms(self, session: Session) -> int:
         """The start of the work that is under way, by the system clock as it is set now."""
         now = self._manager.now()
         return int((epoch_s(now) - self._store.work.elapsed_s(session, now)) * 1000)
 
     def _removed_part(self, session: RemovedSums, usages: Sequence[Usage]) -> TreePart:
-        known = Totals.of(usages if self.counts_tokens else (), self._price(session))
+        known = Totals.of(usages if self.counts_tokens else (), self._manager.price(session))
         self._models[session.id] = main_model(usages) or session.model
         own = Totals(
             0,

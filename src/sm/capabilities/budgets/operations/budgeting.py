@@ -15,6 +15,7 @@ from sm.capabilities.budgets.operations.amounts import added, amounts_of, change
 from sm.capabilities.budgets.rules import as_much_again, is_spent, only_lowers, still_spent
 from sm.capabilities.budgets.settings import BudgetSettings
 from sm.capabilities.budgets.state.charges import Budgets
+from sm.capabilities.budgets.state.spending import priced
 from sm.capabilities.budgets.tables import PART
 from sm.capabilities.budgets.text import amount_text, amounts_to_type
 from sm.capabilities.budgets.text.sentences import spent_text
@@ -238,10 +239,7 @@ class Budgeting:
         for member in spenders:
             spent += Spent(seconds=member.worked_s)
             for used in usages.get(member.id, ()):
-                cost = self._manager.cost_usd(member, used)
-                spent += Spent(
-                    cost or 0.0, used.input + used.output, 0.0, used.context if cost is None else 0
-                )
+                spent += priced(used, self._manager.price(member))
         return Budget(session.id, Amounts(), self._settings.soft_percent, spent=spent, state_at=tx.now)
 
     def _warnings(self, tx: Transaction, subject: str) -> tuple[str, ...]:

@@ -109,11 +109,7 @@ class Digests:
         found: dict[str, list[Usage]] = {}
         for session_id, used in await self._store.usage.since(since):
             found.setdefault(session_id, []).append(used)
-        return {
-            s.id: Totals.of(found[s.id], self._manager.provider(s).cost_usd)
-            for s in sessions
-            if s.id in found
-        }
+        return {s.id: Totals.of(found[s.id], self._manager.price(s)) for s in sessions if s.id in found}
 
     def _words(self, sessions: list[Session], since: str) -> dict[str, str]:
         """The words of capabilities about the spending of sessions, by id.

@@ -93,7 +93,7 @@ class Reporting:
         # An agent can write any time into its transcript.
         until, sums = later(self._manager.now(), _AHEAD_S), list[tuple[Usage, Price]]()
         for members in by_provider.values():
-            price, ids = self._manager.provider(members[0]).cost_usd, [s.id for s in members]
+            price, ids = self._manager.price(members[0]), [s.id for s in members]
             read = self._store.part(PART).by_time(ids, PERIOD_DIGITS[period], since, until)
             sums += [(used, price) for used in await read]
         return buckets(sums, period)
@@ -180,7 +180,7 @@ class Reporting:
                 used.at,
                 used.model,
                 TokenCounts.of([used]),
-                self._manager.cost_usd(session, used),
+                self._manager.price(session)([used]),
                 used.is_unread,
             )
             for session_id, used in (usage if self._sums.counts_tokens else ())
