@@ -8,8 +8,7 @@ from pathlib import Path
 
 import click
 
-from sm.cli import COMMANDS
-from sm.cli.group import ALIASES, sm
+from sm.cli.group import ALIASES, COMMANDS, sm
 
 DOCUMENT = Path("docs/reference/commands.md")
 HEAD = """# Commands

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import grimp
 import pytest
 
 SOURCES = Path(__file__).parents[1] / "src"
@@ -24,6 +25,22 @@ def test_only_linux_modules_name_paths_in_proc() -> None:
         return [s for s in strings if s.startswith("/proc/")]
 
     assert {name.rpartition(".")[0] for name, path in MODULES.items() if literals(path)} == {"sm.linux"}
+
+
+def test_package_imports_nothing_that_imports_it() -> None:
+    """With the contract `circles`, which sees a package only together with its modules: no circle of files."""
+    graph = grimp.build_graph("sm", exclude_type_checking_imports=False, cache_dir=None)
+    importers = {
+        package: [m for m in graph.find_modules_that_directly_import(package) if m.startswith(f"{package}.")]
+        for package in graph.modules
+    }
+    assert importers["sm.cli"] == ["sm.cli.__main__"]
+    assert not [
+        (package, module)
+        for package, modules in importers.items()
+        for module in modules
+        if graph.chain_exists(importer=package, imported=module)
+    ]
 
 
 @pytest.mark.processes

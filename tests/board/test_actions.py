@@ -9,8 +9,7 @@ import pytest
 
 from sm.api.routes import ROUTES
 from sm.board import ACTIONS, NO_WORDS, ActionInput, ApiCall, Target, command_to_copy, needs
-from sm.cli import COMMANDS
-from sm.cli.group import sm
+from sm.cli.group import COMMANDS, sm
 from tests.board.samples import AT_S, message, row
 from tests.cli.samples import request
 

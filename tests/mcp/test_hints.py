@@ -2,7 +2,7 @@
 
 import pytest
 
-from sm.cli import COMMANDS
+from sm.cli.group import COMMANDS
 from sm.mcp import hints
 from sm.mcp.tools import TOOLS
 from sm.mcp.tools.control import control_session

@@ -29,7 +29,7 @@ ALLOWED: dict[str, tuple[str, set[str]]] = {
         {"claude.agent_configs", "Bash"},
     ),
     "policy/rules.py": ("its messages give tools as examples", {"Bash", "claude"}),
-    "cli/__init__.py": ("the help of `sm trust`", {"claude"}),
+    "cli/group.py": ("the help of `sm trust`", {"claude"}),
     "cli/commands/spawn.py": ("the help of --preset names a key of the section", {"claude.presets"}),
 }
 """By module: the reason, and the allowed words."""

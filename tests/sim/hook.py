@@ -15,7 +15,7 @@ from unittest import mock
 
 from greenlet import GreenletExit  # type: ignore[import-untyped]
 
-from sm.cli.hook import emit, permission, tools, transport
+from sm.cli.hook import emit, permission, spool, tools, transport
 from sm.client.connection import HttpConnection
 from tests.sim.blocking import Interruption, run_blocking_on_loop
 from tests.sim.clocks import Clocks
@@ -90,9 +90,10 @@ class RunningHook(RunningCommand):
             for module in (emit, permission, tools):
                 stack.enter_context(mock.patch.object(module, "_signal", _signals()))
             polls = SimpleNamespace(poll=lambda: _Poll(self._files, self._clocks.sleep), POLLIN=select.POLLIN)
-            stack.enter_context(mock.patch.object(emit, "select", polls))
+            for module in (emit, transport):
+                stack.enter_context(mock.patch.object(module, "select", polls))
             # A child would take the greenlets of the whole simulation with it.
-            stack.enter_context(mock.patch.object(permission, "_spool_in_child", transport.spool))
+            stack.enter_context(mock.patch.object(permission, "_spool_in_child", spool.write_event))
             waits = wait_for_bytes(self._clocks.sleep, self._files)
             stack.enter_context(mock.patch.object(HttpConnection, "_wait_for_bytes", waits))
             try:

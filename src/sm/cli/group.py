@@ -1,4 +1,4 @@
-"""Defines the click group `sm`, which imports a command only when it is called."""
+"""Lists the commands, and defines the click group `sm`, which imports a command only when it is called."""
 
 import os
 import sys
@@ -9,12 +9,104 @@ from typing import Any
 import click
 
 from sm import __version__
-from sm.cli import COMMANDS, COMMON, INTERNAL
 from sm.errors import PlatformUnsupported
 
 TYPE_CHECKING = False  # see wire.py
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
+
+AGENTS = "Manage agents"
+STATE = "See what agents do"
+MESSAGES = "Talk to agents"
+REPORTS = "Report from inside an agent"
+SETUP = "Setup and administration"
+
+COMMANDS = (
+    (AGENTS, "spawn", "Start an agent in its own terminal."),
+    (AGENTS, "attach", "Attach to an agent's terminal."),
+    (AGENTS, "interrupt", "Interrupt agents (Escape). They stay alive."),
+    (AGENTS, "kill", "End agents and every process they started."),
+    (AGENTS, "restore", "Restart ended sessions and resume their conversations."),
+    (AGENTS, "fork", "Start an agent from a copy of another agent's conversation."),
+    (AGENTS, "adopt", "Manage an agent you started yourself in a tmux pane."),
+    (AGENTS, "reparent", "Move a session under another parent."),
+    (AGENTS, "rename", "Give a session another name."),
+    (AGENTS, "diff", "Show what an agent changed since it began."),
+    (AGENTS, "merge", "Merge the branch of an agent's worktree into your branch."),
+    (AGENTS, "archive", "Hide ended sessions from lists."),
+    (AGENTS, "unarchive", "Show archived sessions in lists again."),
+    (AGENTS, "export", "Write the archive of an ended session to a file."),
+    (AGENTS, "rm", "Delete ended sessions and their files."),
+    (AGENTS, "prune", "Delete all ended sessions, or those of a certain age."),
+    (AGENTS, "agents", "List the agent types that you can spawn."),
+    (AGENTS, "accounts", "List the accounts of your agents, and why they are parked."),
+    (AGENTS, "budget", "Show or change the budget of a session and those below it."),
+    (AGENTS, "pause", "Pause agents: no new turn, and messages wait."),
+    (AGENTS, "resume", "End the pause of agents, or an account's limit."),
+    (AGENTS, "workspace", "Manage workspaces: teams of agents with a directory."),
+    (STATE, "ls", "List agents: first those that need you."),
+    (STATE, "seen", "Mark ended sessions as seen."),
+    (STATE, "top", "Watch and direct agents in a full-screen view."),
+    (STATE, "web", "Watch and direct agents in a browser, also on a phone."),
+    (STATE, "all", "List all sessions as a tree."),
+    (STATE, "children", "List the children of a session."),
+    (STATE, "who", "List the other children of my parent."),
+    (STATE, "others", "List the other sessions of my workspace."),
+    (STATE, "me", "Show the session that runs this command."),
+    (STATE, "status", "Show the state of the system, or of one session."),
+    (STATE, "digest", "Show what happened while you were away."),
+    (STATE, "progress", "Show a session's progress: tokens, cost, tools, activity."),
+    (STATE, "usage", "Show tokens, cost and time of groups of sessions."),
+    (STATE, "tail", "Show an agent's last actions, or follow new ones."),
+    (STATE, "output", "Show the last lines of an agent's terminal."),
+    (STATE, "events", "Show events, or follow new ones."),
+    (STATE, "search", "Search prompts, messages, answers and output of agents."),
+    (STATE, "checkpoints", "List the milestones that a session reported."),
+    (STATE, "what", "Summarize a session in a few sentences."),
+    (STATE, "why", "Explain a session's status, or who answered a request."),
+    (STATE, "wait", "Wait until sessions complete or reach a status."),
+    (MESSAGES, "send", "Send a message to agents."),
+    (MESSAGES, "broadcast", "Send a message to all your agents."),
+    (MESSAGES, "inbox", "Show the messages in your inbox."),
+    (MESSAGES, "log", "Show sent messages and whether they arrived."),
+    (MESSAGES, "requests", "List open requests, or show one in full."),
+    (MESSAGES, "approve", "Approve a permission, plan, completion or more budget."),
+    (MESSAGES, "deny", "Deny a permission, plan, question, completion or budget."),
+    (MESSAGES, "reject", "Deny a request; the same as sm deny."),
+    (MESSAGES, "answer", "Answer an agent's question."),
+    (REPORTS, "checkpoint", "Report a milestone."),
+    (REPORTS, "note", "Set a one-line note about the current work."),
+    (REPORTS, "ask", "Ask the parent or the operator a question."),
+    (REPORTS, "complete", "Report that the work is done, or why it failed."),
+    (SETUP, "demo", "Run a demo: a small team of agents at work."),
+    (SETUP, "doctor", "Check this machine for what sm needs."),
+    (SETUP, "check", "Check that sm and an agent CLI still understand each other."),
+    (SETUP, "provider", "Show the agent CLIs, and choose their versions."),
+    (SETUP, "config", "Show, check or edit the configuration."),
+    (SETUP, "sandbox", "Manage the containers of sandboxed agents, and their image."),
+    (SETUP, "mcp", "Serve the tools of sm to an MCP client on stdin and stdout."),
+    (SETUP, "telegram", "Show or test the bot of Telegram."),
+    (SETUP, "pair", "Pair users of Telegram with this instance, or revoke them."),
+    (SETUP, "trust", "Mark a directory as trusted for claude."),
+    (SETUP, "daemon", "Start, stop and inspect the daemon."),
+    (SETUP, "service", "Run the daemon as a systemd user service."),
+    (SETUP, "uninstall", "Remove the daemon, the service and the state of sm."),
+    (SETUP, "completion", "Print a shell completion script."),
+    (SETUP, "version", "Show the version."),
+    (SETUP, "help", "Show help for a command, or list all commands."),
+)
+"""(section, name, first line of help) in the order of `sm help --all`, which therefore imports no command."""
+
+COMMON = frozenset(
+    {
+        *("spawn", "attach", "kill", "restore", "ls", "top", "status", "tail", "wait"),
+        *("send", "requests", "approve", "deny", "answer", "demo", "doctor"),
+    }
+)
+"""The commands that `sm --help` shows."""
+
+INTERNAL = frozenset({"hook"})
+"""Commands that only programs call. Help and completion omit them."""
 
 COMPLETE = "_SM_COMPLETE"
 COMMAND_HELP = 'Run "sm COMMAND --help" for help on a command.'

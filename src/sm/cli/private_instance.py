@@ -14,8 +14,8 @@ from types import FrameType
 
 import click
 
-from sm.cli.commands.daemon import stop
 from sm.cli.instance import Instance, start
+from sm.cli.stop_daemon import stop
 from sm.errors import SmError, WaitTimeout
 
 _PANE_EXIT_S = 3.0

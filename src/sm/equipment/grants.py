@@ -202,7 +202,7 @@ class _Places:
     around: tuple[str, ...]
     """The working directory and those above it, then the directory of the workspace."""
     directory: str | None
-    """That of the workspace."""
+    """The directory of the workspace."""
     repository: str
     sources: CapabilitySources
 
@@ -232,7 +232,7 @@ def _places(
 @dataclass(frozen=True, slots=True)
 class _FoundServers:
     servers: Servers
-    """Those that the session may get, by name."""
+    """By name, as the session may get them."""
     of_user: Set[str]
     """The names of those that the user has configured."""
     project: Servers = field(default_factory=dict)

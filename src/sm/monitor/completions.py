@@ -33,7 +33,7 @@ from sm.sessions.reports import Reports
 from sm.state.part_holds import postponed
 from sm.state.turns import FROM_COMPLETION, unfinished_work
 from sm.store import Store, Transaction
-from sm.store.followers import SessionFollower
+from sm.store.transaction import SessionFollower
 
 _AGAIN_S = 5.0
 """How often to look again, in memory, at a session that waits for something."""

@@ -11,7 +11,7 @@ from sm.core.requests import Request
 from sm.core.states import MessageState
 from sm.monitor.monitor import Monitor
 from sm.store import Store
-from sm.store.part import Parts
+from sm.store.open_work import Parts
 
 _SWEEP_EVERY_S = 2.0
 """How often to look for staleness, which comes with the time and not with an event."""

@@ -3,8 +3,8 @@
 from sm.core.effects import Effect
 from sm.store.connection import backups
 from sm.store.database import Store, durable
-from sm.store.messages import Open
 from sm.store.migrations import Schema
+from sm.store.open_work import Open
 from sm.store.transaction import Transaction
 
 __all__ = ["Effect", "Open", "Schema", "Store", "Transaction", "backups", "durable"]

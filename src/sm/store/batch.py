@@ -8,7 +8,7 @@ from typing import cast
 
 from sm.core.effects import Effect
 from sm.core.models import Event, Session, Workspace
-from sm.store.messages import Open
+from sm.store.open_work import Open
 from sm.store.transaction import Transaction
 
 
@@ -92,6 +92,6 @@ class Changes:
         if tx.workspaces:
             self.workspaces = {**self.workspaces, **tx.workspaces}
         self.removed |= tx.removed
-        self.open = tx.mail.open
+        self.open = tx.open
         self.events += tx.events
         self.effects += tx.effects

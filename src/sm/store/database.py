@@ -30,7 +30,6 @@ from sm.store.backup import write_backup
 from sm.store.batch import Changes, WriteTurn
 from sm.store.change_signal import ChangeSignal
 from sm.store.connection import connect, inspect, make_room, refusal, rows
-from sm.store.followers import SessionFollower
 from sm.store.measures import MeasureReads
 from sm.store.messages import MailReads
 from sm.store.migrations import Schema, migrate
@@ -52,12 +51,13 @@ from sm.store.rows import (
 from sm.store.sums import SumReads
 from sm.store.telegram import TelegramReads
 from sm.store.telegram_preferences import PreferenceReads
-from sm.store.transaction import ALONE, SHARED, Transaction
+from sm.store.transaction import SessionFollower, Transaction
 from sm.store.turn_ends import TurnEndReads
 from sm.store.usage import UsageReads
 from sm.store.work_clock import RunClock, WorkClock
 from sm.store.writable_paths import WritablePathReads
 from sm.store.write_ahead_log import WriteAheadLog
+from sm.store.writes import ALONE, SHARED
 
 log = logging.getLogger(__name__)
 
@@ -379,7 +379,7 @@ class Store:
             gone = self.index.remove(session_id)
             if gone is not None:
                 self._by_token.pop(gone.token_hash or "", None)
-        self.mail.open = changes.open
+        self.mail.publish(changes.open)
         if changes.events:
             self.last_seq = changes.events[-1].seq
         for effect in changes.effects:

@@ -11,26 +11,26 @@ from sm.store.writes import Writes
 
 class MeasureWrites(Writes):
     def set_position(self, session_id: str, path: str, position: FilePosition) -> None:
-        self._write(
+        self._tx.write(
             "INSERT OR REPLACE INTO transcripts (session_id, path, inode, offset) VALUES (?, ?, ?, ?)",
             (session_id, path, position.inode, position.offset),
         )
 
     def tools(self, session_id: str, tools: Iterable[ToolUse]) -> None:
-        self._write_rows(
+        self._tx.write_rows(
             "INSERT OR IGNORE INTO tool_uses (session_id, tool_use_id, name, at, sidechain) VALUES (?, ?, ?, ?, ?)",
             ((session_id, tool.id, tool.name, tool.at, tool.sidechain) for tool in tools),
         )
 
     def facts(self, session_id: str, facts: Mapping[str, Any]) -> None:
-        self._write(
+        self._tx.write(
             "INSERT OR REPLACE INTO observed (session_id, facts) VALUES (?, ?)",
             (session_id, encode_json(dict(facts))),
         )
 
     def forget(self, session_id: str) -> None:
         for table in ("transcripts", "tool_uses", "observed"):
-            self._write(f"DELETE FROM {table} WHERE session_id = ?", (session_id,))  # noqa: S608 - constant names
+            self._tx.write(f"DELETE FROM {table} WHERE session_id = ?", (session_id,))  # noqa: S608 - constant names
 
 
 class MeasureReads:

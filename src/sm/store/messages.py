@@ -2,18 +2,16 @@
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from dataclasses import replace
+from typing import Any, Protocol, TypeVar
 
-from sm.core.effects import Effect
 from sm.core.messages import Message, Notice
 from sm.core.requests import Request
 from sm.core.states import MessageState
-from sm.core.telegram import Outgoing, WatchedText
-from sm.core.timers import Timer
 from sm.errors import NotFound
 from sm.store.connection import Read
-from sm.store.part import Parts, PartWrites, TablePart
+from sm.store.open_work import Open
+from sm.store.part import PartWrites, TablePart
 from sm.store.rows import (
     MESSAGES,
     NOTICES,
@@ -25,41 +23,21 @@ from sm.store.rows import (
     RowTable,
     encode_json,
 )
-
-if TYPE_CHECKING:
-    from sm.store.transaction import Transaction
+from sm.store.writes import StoreWriter
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True)  # without slots, for `replaced`
-class Open:
-    """Unfinished work by id, in order."""
-
-    messages: Mapping[int, Message] = field(default_factory=dict)
-    """Queued and delivering."""
-    requests: Mapping[int, Request] = field(default_factory=dict)
-    """Open, unclaimed and unconfirmed."""
-    notices: Mapping[int, Notice] = field(default_factory=dict)
-    """Not yet part of a message."""
-    effects: Mapping[int, Effect] = field(default_factory=dict)
-    """Pending and taken."""
-    timers: Mapping[tuple[str, str], Timer] = field(default_factory=dict)
-    """By subject and kind."""
-    outgoing: Mapping[int, Outgoing] = field(default_factory=dict)
-    """Calls to Telegram."""
-    texts: Mapping[int, WatchedText] = field(default_factory=dict)
-    """Texts from Telegram whose outcome is still to be told, by the number of their message."""
-    parts: Parts = field(default_factory=dict)
-    """The rows of capabilities. A part without rows has no entry."""
 
 
 class MailLookup:
     """Finds messages and requests: the open ones in memory, the others with one indexed query."""
 
-    def __init__(self, open: Open, read: Read) -> None:
-        self.open = open
+    def __init__(self, read: Read) -> None:
         self._read = read
+
+    @property
+    def open(self) -> Open:
+        """The unfinished work in memory, as of the reader."""
+        raise NotImplementedError
 
     async def message(self, message_id: int) -> Message:
         """Raises NotFound."""
@@ -113,10 +91,14 @@ class MailLookup:
 class MailWrites(MailLookup):
     """Writes messages, requests and notices in a transaction. `open` includes the transaction's own changes."""
 
-    def __init__(self, transaction: "Transaction", open: Open, numbers: Counter[str]) -> None:
-        super().__init__(open, transaction.read)
-        self._tx = transaction
+    def __init__(self, tx: StoreWriter, numbers: Counter[str]) -> None:
+        super().__init__(tx.read)
+        self._tx = tx
         self._numbers = numbers
+
+    @property
+    def open(self) -> Open:
+        return self._tx.open
 
     def new_id(self, table: str) -> int:
         """The next id, counted in memory because only one process writes. A failed transaction leaves a gap."""
@@ -127,7 +109,7 @@ class MailWrites(MailLookup):
 
     def add_message(self, message: Message, text: str) -> None:
         self._tx.insert_row("messages", MESSAGES.row(message) | {"text": text})
-        self.open = replace(self.open, messages=_with(self.open.messages, message, message.open))
+        self._tx.open = replace(self.open, messages=_with(self.open.messages, message, message.open))
 
     async def sent_at(self, sender: str, nth: int) -> str | None:
         """Time of the sender's `nth` newest message; None when there are fewer."""
@@ -150,7 +132,7 @@ class MailWrites(MailLookup):
         """Change the state of a message. Raises IllegalState if the stored state differs from that of `before`."""
         after = replace(before, state=state, state_at=at, **changes)
         self._change(MESSAGES, before, after)
-        self.open = replace(self.open, messages=_with(self.open.messages, after, after.open))
+        self._tx.open = replace(self.open, messages=_with(self.open.messages, after, after.open))
         return after
 
     # Requests
@@ -158,13 +140,13 @@ class MailWrites(MailLookup):
     def add_request(self, request: Request) -> None:
         self._tx.insert_row("requests", REQUESTS.row(request))
         keep = request.open or request.unclaimed or request.unconfirmed
-        self.open = replace(self.open, requests=_with(self.open.requests, request, keep=keep))
+        self._tx.open = replace(self.open, requests=_with(self.open.requests, request, keep=keep))
 
     def change_request(self, before: Request, **changes: Any) -> Request:
         after = replace(before, **changes)
         self._change(REQUESTS, before, after)
         keep = after.open or after.unclaimed or after.unconfirmed
-        self.open = replace(self.open, requests=_with(self.open.requests, after, keep=keep))
+        self._tx.open = replace(self.open, requests=_with(self.open.requests, after, keep=keep))
         return after
 
     # Notices
@@ -186,7 +168,7 @@ class MailWrites(MailLookup):
         if await self.has_notice(notice.session_id, notice.occasion):
             return False
         self._tx.insert_row("notices", NOTICES.row(notice))
-        self.open = replace(self.open, notices=_with(self.open.notices, notice, keep=True))
+        self._tx.open = replace(self.open, notices=_with(self.open.notices, notice, keep=True))
         return True
 
     def finish_notices(self, notices: Iterable[Notice], state: str, message_id: int | None = None) -> None:
@@ -197,7 +179,7 @@ class MailWrites(MailLookup):
             self._tx.write(
                 "UPDATE notices SET state = ?, message_id = ? WHERE id = ?", (state, message_id, notice.id)
             )
-        self.open = replace(self.open, notices=left)
+        self._tx.open = replace(self.open, notices=left)
 
     async def queued_notices(self, session_id: str) -> dict[int, list[Notice]]:
         """The queued messages with a notice about the session: all their notices, by the id of the message."""
@@ -229,12 +211,12 @@ class MailWrites(MailLookup):
             if after.text != before.text:
                 self._tx.write("UPDATE notices SET text = ? WHERE id = ?", (after.text, after.id))
         notices = {**self.open.notices, **{n.id: n for n in pending}}
-        self.open = replace(self.open, notices=dict(sorted(notices.items())))
+        self._tx.open = replace(self.open, notices=dict(sorted(notices.items())))
 
     def readdress(self, notice: Notice, recipient: str | None) -> None:
         self._tx.write("UPDATE notices SET recipient = ? WHERE id = ?", (recipient, notice.id))
         after = replace(notice, recipient=recipient)
-        self.open = replace(self.open, notices=_with(self.open.notices, after, keep=True))
+        self._tx.open = replace(self.open, notices=_with(self.open.notices, after, keep=True))
 
     def reword_notice(self, session_id: str, occasion: str, text: str) -> None:
         """Change the text of a pending notice. A notice that is part of a message stays unchanged."""
@@ -242,7 +224,7 @@ class MailWrites(MailLookup):
             if (notice.session_id, notice.occasion) == (session_id, occasion) and notice.text != text:
                 self._tx.write("UPDATE notices SET text = ? WHERE id = ?", (text, notice.id))
                 after = replace(notice, text=text)
-                self.open = replace(self.open, notices=_with(self.open.notices, after, keep=True))
+                self._tx.open = replace(self.open, notices=_with(self.open.notices, after, keep=True))
                 return
 
     def forget(self, session_id: str) -> None:
@@ -262,10 +244,19 @@ class MailReads(MailLookup):
     """Reads of committed messages, requests and notices."""
 
     def __init__(self, read: Read) -> None:
-        super().__init__(Open(), read)
+        super().__init__(read)
+        self._committed = Open()
         self.numbers = Counter[str]()
         self._of: Mapping[int, Message] = {}
         self._queued: dict[str | None, list[Message]] = {}
+
+    @property
+    def open(self) -> Open:
+        return self._committed
+
+    def publish(self, committed: Open) -> None:
+        """Replace the copy in memory after a commit."""
+        self._committed = committed
 
     def queued(self) -> Mapping[str | None, Sequence[Message]]:
         if self._of is not self.open.messages:
@@ -278,7 +269,7 @@ class MailReads(MailLookup):
 
     async def load(self, parts: Iterable[TablePart[Any, PartWrites]]) -> None:
         """Read the unfinished work at the start of the daemon."""
-        self.open = Open(
+        self._committed = Open(
             _by_id(await self._all(MESSAGES, "state IN ('queued', 'delivering') ORDER BY id")),
             _by_id(
                 await self._all(

@@ -1,9 +1,9 @@
 """Tables of capabilities: what the store asks of them, and the rules that the kernel asks for their rows."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from sm.core.capability_parts import capability_parts
 from sm.core.models import Session
@@ -14,18 +14,13 @@ from sm.core.usage import SaidText
 from sm.errors import IllegalState, SmError
 from sm.store.connection import Read
 from sm.store.migrations import Schema
-
-if TYPE_CHECKING:
-    from sm.store.database import Store
-    from sm.store.messages import Open
-    from sm.store.transaction import Transaction
+from sm.store.open_work import Open, Parts, Rows
+from sm.store.writes import StoreWriter
 
 Find = Callable[[str], Session | None]
 """Finds a session by its id."""
 OUTPUTS_MAX = 6
 """How many outputs of a session are kept, the newest ones: each process has one, and restarts begin new ones."""
-Rows = Any
-"""The copy of a part's rows in memory. It is never changed in place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +43,10 @@ class PartWrites:
     The transaction calls the other methods when it changes sessions; here they do nothing.
     """
 
-    def __init__(self, part: "TablePart[Any, Any]", transaction: "Transaction") -> None:
+    _tx: StoreWriter
+    """The transaction. A part that needs more than statements annotates it as a `Transaction`."""
+
+    def __init__(self, part: "TablePart[Any, Any]", transaction: StoreWriter) -> None:
         self._part = part
         self._tx = transaction
 
@@ -60,14 +58,14 @@ class PartWrites:
     @property
     def rows(self) -> Rows:
         """The rows as of the transaction."""
-        return self._part.rows_of(self._tx.mail.open)
+        return self._part.rows_of(self._tx.open)
 
     def keep(self, rows: Rows) -> None:
         """Replace the copy of the rows in memory."""
-        opened = self._tx.mail.open
-        kept = {**opened.parts, self._part: rows}
-        in_order = (writes._part for writes in self._tx.parts)  # the first part that holds a session names it
-        self._tx.mail.open = replaced(opened, parts={part: kept[part] for part in in_order if kept.get(part)})
+        kept = {**self._tx.open.parts, self._part: rows}
+        # In one order, since the first part that holds a session names the reason.
+        parts = {part: kept[part] for part in known_parts() if kept.get(part)}
+        self._tx.open = replaced(self._tx.open, parts=parts)
 
     def follow(self, before: Session, after: Session) -> None:
         """Follow a change of a session."""
@@ -140,11 +138,11 @@ class TablePart(Generic[R, W]):
     by_session: ClassVar[bool] = False
     """The copy is a mapping by session, and live views show it."""
 
-    def rows_of(self, open: "Open") -> Rows:
+    def rows_of(self, open: Open) -> Rows:
         """The copy of the rows in memory."""
         return self.rows_in(open.parts)
 
-    def rows_in(self, parts: "Parts") -> Rows:
+    def rows_in(self, parts: Parts) -> Rows:
         """The copy of the rows among those of all parts."""
         return parts.get(self, self.empty)
 
@@ -152,19 +150,19 @@ class TablePart(Generic[R, W]):
         """Read the copy of the rows at the start of the daemon, if the part has one."""
         return self.empty
 
-    def reads(self, store: "Store") -> R:
-        """Reads of the rows as committed."""
+    def reads(self, store: Any) -> R:
+        """Reads of the rows as committed. `store`: the `Store`, which is above this module, as is the transaction."""
         raise NotImplementedError
 
-    def writes(self, transaction: "Transaction") -> W:
-        """Changes of the rows in a transaction."""
+    def writes(self, transaction: Any) -> W:
+        """Changes of the rows in a `Transaction`."""
         raise NotImplementedError
 
     def hold(self, session: Session, find: Find, rows: Rows) -> WorkHold | None:
         """The hold on the session and on starts of agents below it; None: this capability has none."""
         return None
 
-    def postponed(self, session: Session, open: "Open", now: float) -> str | None:
+    def postponed(self, session: Session, open: Open, now: float) -> str | None:
         """Why the session begins no turn now, and its process starts later; None: this part postpones nothing.
 
         Unlike a hold it refuses nothing. `now`: seconds since the epoch.
@@ -180,7 +178,3 @@ def known_parts() -> tuple[TablePart[Any, PartWrites], ...]:
 def known_schemas() -> tuple[Schema, ...]:
     """The schemas of all capabilities that have their own."""
     return tuple(part.schema for part in known_parts() if part.schema is not None)
-
-
-Parts = Mapping[Any, Rows]
-"""The rows by `TablePart`."""

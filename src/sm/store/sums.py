@@ -37,21 +37,21 @@ class RemovedSums:
 class SumWrites(Writes):
     def add_work(self, session_id: str, since: str, seconds: float) -> None:
         """Count the work of a session that began at `since` and lasted so long."""
-        self._write_rows(
+        self._tx.write_rows(
             "INSERT INTO work (session_id, at, seconds) VALUES (?, ?, ?)"
             " ON CONFLICT (session_id, at) DO UPDATE SET seconds = seconds + excluded.seconds",
             ((session_id, slot, seconds) for slot, seconds in split(since, seconds)),
         )
 
     def add_follow_up(self, session_id: str, kind: FollowUpKind, at: str) -> None:
-        self._write(
+        self._tx.write(
             "INSERT INTO follow_ups (session_id, kind, at) VALUES (?, ?, ?)", (session_id, kind.value, at)
         )
 
     def inherit(self, session_id: str, heir: str | None) -> None:
         """Give the sums of a session that is removed to its parent, with those that the session has inherited."""
-        self._write("UPDATE removed_sums SET heir = ? WHERE heir = ?", (heir or "", session_id))
-        self._write(
+        self._tx.write("UPDATE removed_sums SET heir = ? WHERE heir = ?", (heir or "", session_id))
+        self._tx.write(
             "INSERT OR REPLACE INTO removed_sums (session_id, heir) VALUES (?, ?)", (session_id, heir or "")
         )
 

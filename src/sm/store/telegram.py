@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sm.core.telegram import (
     QUEUE_MAX,
@@ -21,6 +21,7 @@ from sm.core.telegram import (
 from sm.core.telegram_threads import PLACEMENT, session_of_progress
 from sm.core.text import well_formed
 from sm.store.connection import Read
+from sm.store.messages import MailWrites
 from sm.store.rows import (
     DROPPED_CALLS,
     OUTGOING,
@@ -30,10 +31,10 @@ from sm.store.rows import (
     encode_json,
     insertion,
 )
+from sm.store.telegram_preferences import PreferenceWrites
+from sm.store.telegram_texts import TextWrites
 from sm.store.telegram_threads import ThreadReads, ThreadWrites
-
-if TYPE_CHECKING:
-    from sm.store.transaction import Transaction
+from sm.store.writes import StoreWriter, Writes
 
 _DROPPED_KEPT = 200
 _DROPPED, _LEFT_OUT = "dropped", "left_out "
@@ -43,12 +44,17 @@ _BUTTONS_KEPT = 64
 _COUNT = "INSERT INTO telegram_counts (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = value + ?"
 
 
-class TelegramWrites:
+class TelegramWrites(Writes):
     """Writes updates, calls and chats in a transaction."""
 
-    def __init__(self, transaction: "Transaction") -> None:
-        self._tx = transaction
-        self.threads = ThreadWrites(transaction)
+    def __init__(
+        self, tx: StoreWriter, mail: MailWrites, texts: TextWrites, preferences: PreferenceWrites
+    ) -> None:
+        super().__init__(tx)
+        self._mail = mail
+        self._texts = texts
+        self._preferences = preferences
+        self.threads = ThreadWrites(tx)
 
     # Updates
 
@@ -128,7 +134,7 @@ class TelegramWrites:
             row = TELEGRAM_DRAFTS.row(draft)
             self._tx.write(*insertion(TELEGRAM_DRAFTS.name, row, verb="INSERT OR REPLACE"))
         for text in change.watched:
-            self._tx.telegram_texts.put(text)
+            self._texts.put(text)
         if change.chat is not None:
             self._saw(change.chat)
         for call in list(self._open.values()):
@@ -173,7 +179,7 @@ class TelegramWrites:
         self.put_chat(await self.chat(new) or TelegramChat(new, "supergroup", known.title))
         self.threads.migrate_chat(old, new)
         self._tx.write("UPDATE telegram_outgoing SET chat_id = ? WHERE chat_id = ?", (new, old))
-        self._tx.chat_preferences.move(old, new)
+        self._preferences.move(old, new)
         moved = {
             number: replace(call, chat_id=new) if call.chat_id == old else call
             for number, call in self._open.items()
@@ -184,10 +190,10 @@ class TelegramWrites:
 
     @property
     def _open(self) -> Mapping[int, Outgoing]:
-        return self._tx.mail.open.outgoing
+        return self._tx.open.outgoing
 
     def _set_open(self, calls: Mapping[int, Outgoing]) -> None:
-        self._tx.mail.open = replace(self._tx.mail.open, outgoing=calls)
+        self._tx.open = replace(self._tx.open, outgoing=calls)
 
     async def queue(self, new: NewCall) -> None:
         """Add a call. It replaces the waiting call with its subject.
@@ -217,7 +223,7 @@ class TelegramWrites:
             self._count_left_out(least.chat_id)
             self._remove(least)
         call = Outgoing(
-            self._tx.mail.new_id(OUTGOING.name),
+            self._mail.new_id(OUTGOING.name),
             chat_id,
             new.method,
             parameters,

@@ -1,21 +1,14 @@
 """Preferences of chats: sessions that a chat follows, and sessions whose reports make no sound."""
 
-from typing import TYPE_CHECKING
-
 from sm.store.connection import Read
-
-if TYPE_CHECKING:
-    from sm.store.transaction import Transaction
+from sm.store.writes import Writes
 
 EVERYTHING = ""
 """In place of the id of a session: the whole chat is muted."""
 
 
-class PreferenceWrites:
+class PreferenceWrites(Writes):
     """Writes preferences of chats in a transaction."""
-
-    def __init__(self, transaction: "Transaction") -> None:
-        self._tx = transaction
 
     def follow(self, chat_id: int, session_id: str) -> None:
         self._tx.write(

@@ -2,20 +2,14 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from sm.core.telegram import WatchedText
 from sm.store.rows import TELEGRAM_TEXTS, insertion
-
-if TYPE_CHECKING:
-    from sm.store.transaction import Transaction
+from sm.store.writes import Writes
 
 
-class TextWrites:
+class TextWrites(Writes):
     """Writes watched texts in a transaction."""
-
-    def __init__(self, transaction: "Transaction") -> None:
-        self._tx = transaction
 
     def find(self, number: int) -> WatchedText | None:
         return self._texts.get(number)
@@ -32,7 +26,7 @@ class TextWrites:
 
     @property
     def _texts(self) -> Mapping[int, WatchedText]:
-        return self._tx.mail.open.texts
+        return self._tx.open.texts
 
     def _set(self, texts: Mapping[int, WatchedText]) -> None:
-        self._tx.mail.open = replace(self._tx.mail.open, texts=texts)
+        self._tx.open = replace(self._tx.open, texts=texts)

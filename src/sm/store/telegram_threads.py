@@ -1,22 +1,15 @@
 """Topics, progress cards and the forum in the database."""
 
-from typing import TYPE_CHECKING
-
 from sm.core.telegram_threads import ForumFacts, ProgressCard, Topic, TopicState
 from sm.store.connection import Read
 from sm.store.rows import FORUMS, PROGRESS_CARDS, TOPICS, insertion
-
-if TYPE_CHECKING:
-    from sm.store.transaction import Transaction
+from sm.store.writes import Writes
 
 _ONE_TOPIC = f"{TOPICS.select} WHERE session_id = ? AND chat_id = ?"
 
 
-class ThreadWrites:
+class ThreadWrites(Writes):
     """Writes topics and progress cards in a transaction."""
-
-    def __init__(self, transaction: "Transaction") -> None:
-        self._tx = transaction
 
     async def topic(self, session_id: str, chat_id: int) -> Topic:
         """The topic of the session in the chat; a new one that is wanted if there is no row."""

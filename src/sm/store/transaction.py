@@ -1,27 +1,28 @@
 """Reads and writes of one transaction: sessions, events, checkpoints and effects, and through `mail` messages."""
 
-import asyncio
 import sqlite3
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, TypeVar, cast
 
 import aiosqlite
 
 from sm.core.effects import Effect, EffectKind
 from sm.core.lifecycle import Decision, is_ended, is_live
+from sm.core.messages import Message
 from sm.core.models import Caller, Checkpoint, Event, Launch, RequestKey, Session, Workspace
+from sm.core.requests import Request
 from sm.core.session_index import is_unfinished
 from sm.core.states import EventType
 from sm.core.statuses import Status
+from sm.core.warnings import Sign, WarningKind
 from sm.core.work_time import track_work
-from sm.errors import IllegalState, InternalError, NotFound, SmError
-from sm.store.connection import Script, Statement
-from sm.store.followers import SessionFollower
+from sm.errors import IllegalState, InternalError, NotFound
 from sm.store.idempotency import IdempotencyKey
 from sm.store.measures import MeasureWrites
-from sm.store.messages import MailWrites, Open
+from sm.store.messages import MailWrites
+from sm.store.open_work import Open
 from sm.store.part import PartWrites, TablePart
 from sm.store.rows import (
     EVENTS,
@@ -30,7 +31,6 @@ from sm.store.rows import (
     SHELL_LIMITS,
     TOLD,
     WORKSPACES,
-    RowTable,
     encode_json,
     insertion,
     launch_to_json,
@@ -43,30 +43,55 @@ from sm.store.timers import TimerWrites
 from sm.store.turn_ends import TurnEndWrites
 from sm.store.usage import UsageWrites
 from sm.store.work_clock import RunClock, WorkClock
+from sm.store.writes import Scope, StoreWriter
 
-T = TypeVar("T")
 W = TypeVar("W", bound=PartWrites)
 
 
-@dataclass(frozen=True, slots=True)
-class Scope:
-    """The statements that begin and end a transaction: its own commit, or a savepoint in a shared commit."""
+class SessionFollower:
+    """Acts in the transaction of a change, once it is in `Store.followers`. The methods do nothing here."""
 
-    begin: str
-    end: str
-    undo: tuple[str, ...]
+    async def follow_move(self, tx: "Transaction", before: Session, after: Session) -> None:
+        """Follow the move of a session to another parent by a person."""
+
+    async def leave(self, tx: "Transaction", session: Session) -> None:
+        """Prepare for the removal of a session."""
+
+    async def follow_status(self, tx: "Transaction", session: Session) -> None:
+        """Follow a change of the session's status or pause."""
+
+    async def follow_request(self, tx: "Transaction", session: Session, request: Request) -> None:
+        """Follow a request of the session that begins to wait for an answer."""
+
+    async def follow_closed_request(self, tx: "Transaction", session: Session, request: Request) -> None:
+        """Follow a request of the session that is closed."""
+
+    async def admit(
+        self, tx: "Transaction", sender: Session | None, to: Session, message: Message
+    ) -> Message:
+        """Return the new message as it is sent: at once, later, or held. Raises IllegalState.
+
+        `sender`: None for a person.
+        """
+        return message
+
+    def warns_of(self, kind: WarningKind) -> bool:
+        """True if a sign of this kind is told to people."""
+        return False
+
+    def has_warned(self, tx: "Transaction", session: Session, kind: WarningKind) -> bool:
+        """True while the last sign of this kind lasts."""
+        return False
+
+    async def follow_sign(self, tx: "Transaction", session: Session, sign: Sign) -> None:
+        """Follow a sign that the session goes wrong."""
+
+    async def follow_end_of_sign(self, tx: "Transaction", session: Session, kind: WarningKind) -> None:
+        """Follow the end of what such signs have shown."""
 
 
-ALONE = Scope("BEGIN IMMEDIATE", "COMMIT", ("ROLLBACK",))
-SHARED = Scope("SAVEPOINT unit", "RELEASE unit", ("ROLLBACK TO unit", "RELEASE unit"))
-
-
-class Transaction:
-    """The operations of the body of `Store.transaction`. Valid until the body ends.
-
-    Writes are buffered and executed in one call, in order, before the next read and at the end of the body, because
-    each call costs a thread switch (ADR 9).
-    """
+class Transaction(StoreWriter):
+    """The operations of the body of `Store.transaction`. Valid until the body ends."""
 
     def __init__(
         self,
@@ -83,20 +108,13 @@ class Transaction:
         parts: Sequence[TablePart[Any, Any]],
         followers: Sequence[SessionFollower],
     ) -> None:
-        self._db = db
-        self._scope = scope
-        self._held: list[Statement] = []
-        self._begun = False
-        self._script: asyncio.Task[aiosqlite.Cursor] | None = None
-        self._failure: Exception | None = None
+        super().__init__(db, scope, now, open)
         self._committed = sessions
         self._unfinished = unfinished
         self._workspaces = workspaces
         self._key = IdempotencyKey(None, None)
         self._work = work
         self._runs = runs
-        self.now = now
-        """The time at which the transaction began."""
         self.replayed: str | None = None
         """The result that an earlier transaction remembered for the same request; None: carry out the request."""
         self.sessions: dict[str, Session] = {}
@@ -104,15 +122,15 @@ class Transaction:
         self.events: list[Event] = []
         self.effects: list[Effect] = []
         self.removed: set[str] = set()
-        self.mail = MailWrites(self, open, numbers)
-        self.measures = MeasureWrites(self.write, self.write_rows)
-        self.sums = SumWrites(self.write, self.write_rows)
+        self.mail = MailWrites(self, numbers)
+        self.measures = MeasureWrites(self)
+        self.sums = SumWrites(self)
         self.summed = SumReads(self.read)
         self.timers = TimerWrites(self)
         self.turn_ends = TurnEndWrites(self)
-        self.telegram = TelegramWrites(self)
         self.chat_preferences = PreferenceWrites(self)
         self.telegram_texts = TextWrites(self)
+        self.telegram = TelegramWrites(self, self.mail, self.telegram_texts, self.chat_preferences)
         self._parts = {part: part.writes(self) for part in parts}
         self.usage = next((w for w in self.parts if isinstance(w, UsageWrites)), UsageWrites())
         self.followers = followers
@@ -126,57 +144,6 @@ class Transaction:
     def remember(self, result: str) -> None:
         """Store the result of this transaction's request for retries."""
         self._key.store(self.write, result, self.now)
-
-    def write(
-        self, sql: str, values: tuple[Any, ...], check: Callable[[sqlite3.Cursor], None] | None = None
-    ) -> None:
-        """Buffer a statement. `check` gets its cursor, in the database's thread, and may raise an SmError."""
-        self._held.append(Statement(sql, values, check))
-
-    def write_rows(self, sql: str, rows: Iterable[tuple[Any, ...]]) -> None:
-        """Buffer a statement for each of `rows`, which may be a generator: the database's thread iterates it."""
-        self._held.append(Statement(sql, rows=rows))
-
-    async def read(self, sql: str, values: tuple[Any, ...]) -> list[sqlite3.Row]:
-        try:
-            if self._held:
-                # The store needs the result even when the caller is cancelled here.
-                self._script = asyncio.create_task(self._run(self._due()))
-                await asyncio.shield(self._script)
-            return list(await self._db.execute_fetchall(sql, values))
-        except Exception as error:
-            self._failure = error
-            raise
-
-    async def _run(self, script: Script) -> aiosqlite.Cursor:
-        return await self._db.executescript(script)
-
-    def _due(self, *last: str) -> Script:
-        held, self._held = self._held, []
-        if not self._begun:
-            self._begun = True
-            held.insert(0, Statement(self._scope.begin))
-        return Script([*held, *map(Statement, last)])
-
-    async def end(self) -> None:
-        """Execute the buffered writes. Only the store calls this. Raises the error of the first failed statement."""
-        if self._failure is not None:
-            raise self._failure
-        if self._begun or self._held:
-            await self._db.executescript(self._due(self._scope.end))
-
-    async def undo(self) -> None:
-        """Roll back. Only the store calls this. Raises aiosqlite.Error if SQLite rolled back the whole batch."""
-        self._held = []
-        try:
-            if self._script is not None:
-                await self._script
-            if self._failure is not None:
-                raise self._failure
-        except (aiosqlite.IntegrityError, SmError):
-            pass
-        if self._begun:
-            await self._db.executescript(Script([Statement(sql) for sql in self._scope.undo]))
 
     @property
     def parts(self) -> Iterable[PartWrites]:
@@ -233,9 +200,6 @@ class Transaction:
         self.write(*insertion("workspaces", WORKSPACES.row(workspace), verb="INSERT OR REPLACE"))
         self.workspaces[workspace.slug] = workspace
 
-    def insert_row(self, table: str, row: Mapping[str, Any]) -> None:
-        self.write(*insertion(table, row))
-
     async def insert(self, session: Session, launch: Launch, prompt: str | None) -> None:
         self.insert_row(
             "sessions",
@@ -253,29 +217,6 @@ class Transaction:
     def put_told(self, occasion: str) -> None:
         """Remember that the operator was told; see `Store.was_told`."""
         self.write("INSERT OR IGNORE INTO meta (name, value) VALUES (?, ?)", (TOLD + occasion, self.now))
-
-    def change(self, table: RowTable[T], before: T, after: T, state: str, what: str) -> bool:
-        """Update the columns that differ; False if none does.
-
-        Optimistic lock: if the column `state` no longer has the value of `before`, the transaction fails with
-        IllegalState, which calls the row `what`.
-        """
-        old, new = table.row(before), table.row(after)
-        changed = {name: value for name, value in new.items() if value != old[name]}
-        if not changed:
-            return False
-
-        def check(cursor: sqlite3.Cursor) -> None:
-            if cursor.rowcount != 1:
-                raise IllegalState(f"{what} is no longer {old[state]}")
-
-        sets = ", ".join(f"{name} = ?" for name in changed)
-        self.write(
-            f"UPDATE {table.name} SET {sets} WHERE id = ? AND {state} = ?",  # noqa: S608 - constant names
-            (*changed.values(), old["id"], old[state]),
-            check,
-        )
-        return True
 
     async def remove(self, session: Session) -> None:
         """Erase the session. Its events and an empty row stay, so that `seq` has no gaps, and its sums (`sums`)."""
@@ -400,7 +341,7 @@ class Transaction:
         effect = Effect(self.mail.new_id("outbox"), kind, session_id, payload)
         self.insert_row("outbox", OUTBOX.row(effect) | {"created_at": at})
         self.effects.append(effect)
-        self.mail.open = replace(self.mail.open, effects={**self.mail.open.effects, effect.id: effect})
+        self.open = replace(self.open, effects={**self.open.effects, effect.id: effect})
 
     async def take(self, effect: Effect) -> None:
         """Mark the effect as started: the daemon never repeats it."""
@@ -412,8 +353,8 @@ class Transaction:
             "UPDATE outbox SET state = ?, reason = ?, payload = '{}' WHERE id = ?",
             ("dead" if dead else "done", dead, effect.id),
         )
-        remaining = {key: other for key, other in self.mail.open.effects.items() if key != effect.id}
-        self.mail.open = replace(self.mail.open, effects=remaining)
+        remaining = {key: other for key, other in self.open.effects.items() if key != effect.id}
+        self.open = replace(self.open, effects=remaining)
 
     def has_open(self, kind: EffectKind, session_id: str) -> bool:
         """True while such an effect is pending or running."""
@@ -421,5 +362,5 @@ class Transaction:
 
     def open_effect(self, kind: EffectKind, session_id: str) -> Effect | None:
         """The first such effect that is pending or running."""
-        effects = self.mail.open.effects.values()
+        effects = self.open.effects.values()
         return next((e for e in effects if e.kind == kind and e.session_id == session_id), None)

@@ -4,7 +4,6 @@ An agent that was answered does not report the end again, so it is on disk befor
 """
 
 from dataclasses import asdict, fields
-from typing import TYPE_CHECKING
 
 from sm.core.faults import Fault, FaultKind
 from sm.core.observation import Activity, Observation, Source
@@ -13,18 +12,13 @@ from sm.core.turn_ends import ReportedEnd
 from sm.core.turns import TurnWork
 from sm.store.connection import Read
 from sm.store.rows import decode_json, encode_json
-
-if TYPE_CHECKING:
-    from sm.store.transaction import Transaction
+from sm.store.writes import Writes
 
 _FIELDS = frozenset(f.name for f in fields(Observation))
 _OF_WORK = frozenset(f.name for f in fields(TurnWork))
 
 
-class TurnEndWrites:
-    def __init__(self, transaction: "Transaction") -> None:
-        self._tx = transaction
-
+class TurnEndWrites(Writes):
     def keep(self, end: ReportedEnd) -> None:
         """Store the end in place of an earlier one of the session."""
         self._tx.write(

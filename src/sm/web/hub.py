@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import partial
+from typing import Protocol
 
 from sm.board import NeedKind, RowChange, SessionTable
 from sm.client.http import Client
@@ -13,9 +14,26 @@ from sm.feed import Feed, FeedNews, Mail, MailFailure, Outage, Situation
 from sm.web.frames import Fields, chip_fields, need_fields
 from sm.web.offers import board_offers
 from sm.web.row_source import RowSource
-from sm.web.tab import Tab
 
 _SETTLED_MAX = 20
+
+
+class HubTab(Protocol):
+    """A tab that gets the news."""
+
+    @property
+    def shows_archive(self) -> bool:
+        """True if it needs all sessions, also archived ones."""
+
+    @property
+    def source(self) -> RowSource:
+        """Its rows: `Hub.live` or `Hub.archive`."""
+
+    def take(self, change: RowChange) -> None:
+        """Note a change of `source`."""
+
+    def wake(self) -> None:
+        """Make a frame soon."""
 
 
 class Hub:
@@ -27,7 +45,7 @@ class Hub:
         self._feed = Feed(client, partial(self._call, self._take_news))
         self._archive_feed: Feed | None = None
         self._ends = set[asyncio.Future[None]]()
-        self._tabs: set[Tab] = set()
+        self._tabs: set[HubTab] = set()
         self.situation = Situation(self._feed.ask)
         self.live = RowSource(self.situation.table)
         """Without archived sessions."""
@@ -49,13 +67,13 @@ class Hub:
         await asyncio.gather(*(asyncio.to_thread(feed.end) for feed in feeds), *self._ends)
 
     @property
-    def tabs(self) -> frozenset[Tab]:
+    def tabs(self) -> frozenset[HubTab]:
         return frozenset(self._tabs)
 
-    def add(self, tab: Tab) -> None:
+    def add(self, tab: HubTab) -> None:
         self._tabs.add(tab)
 
-    def remove(self, tab: Tab) -> None:
+    def remove(self, tab: HubTab) -> None:
         self._tabs.discard(tab)
         self.follow_archive()
 

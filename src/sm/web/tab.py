@@ -5,7 +5,7 @@ A frame is made of the newest state when the socket can take it. Nothing is queu
 
 import asyncio
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
 
@@ -13,11 +13,9 @@ from sm.board import Board, ButtonGuard, RowChange
 from sm.board.details import count_line
 from sm.web.client_frames import ViewFrame
 from sm.web.frames import Fields, detail_fields, layout
+from sm.web.hub import Hub
 from sm.web.logins import WebLogin
-
-if TYPE_CHECKING:
-    from sm.web.hub import Hub
-    from sm.web.row_source import RowSource
+from sm.web.row_source import RowSource
 
 _ROWS_IN_FRAME = 200
 _DETAIL_EVERY_S = 1.0
@@ -26,7 +24,7 @@ _HIDDEN_EVERY_S = 10.0
 
 
 class Tab:
-    def __init__(self, hub: "Hub", login: WebLogin) -> None:
+    def __init__(self, hub: Hub, login: WebLogin) -> None:
         self._hub = hub
         self.login = login
         self.rests = True
@@ -56,7 +54,7 @@ class Tab:
         self._settled = hub.settled[-1][0] if hub.settled else 0
 
     @property
-    def source(self) -> "RowSource":
+    def source(self) -> RowSource:
         return self._hub.archive if self.shows_archive else self._hub.live
 
     @property

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from sm.capabilities.budgets.amounts import amount_text, floor_text
 from sm.capabilities.budgets.model import (
     DAILY,
     Amounts,
@@ -16,7 +17,7 @@ from sm.capabilities.budgets.model import (
     parse_amounts,
     parse_change,
 )
-from sm.capabilities.budgets.text import amount_text, amounts_text, amounts_to_type, floor_text, spent_words
+from sm.capabilities.budgets.text import amounts_text, amounts_to_type, spent_words
 from sm.capabilities.budgets.text.sentences import limit_text
 from sm.core.models import Session
 from sm.wire_types.budget import BudgetState

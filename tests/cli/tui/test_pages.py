@@ -307,7 +307,7 @@ async def test_choices_are_kept_until_the_next_time(home: Instance, tmp_path: Pa
 async def test_top_says_when_the_daemon_has_another_version(
     home: Instance, agent: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sm.cli.tui.app.__version__", "0.0.1")
+    monkeypatch.setattr("sm.cli.tui.board_app.__version__", "0.0.1")
     async with top(home) as view:
         await view.shows("the daemon has version ", ": restart sm top")
 

@@ -7,7 +7,8 @@ from collections.abc import AsyncIterator, Callable
 from textual.pilot import Pilot
 
 from sm.board import BoardNeed
-from sm.cli.tui.app import Pace, TopApp
+from sm.cli.tui.app import TopApp
+from sm.cli.tui.board_app import Pace
 from sm.cli.tui.kept import KeptChoices
 from sm.client.http import Client
 from tests.instance import Instance

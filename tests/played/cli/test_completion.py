@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from sm.cli import COMMANDS
+from sm.cli.group import COMMANDS
 from tests.cli.peer import ReceivedRequest, answer
 from tests.cli.samples import request, session
 from tests.played.cli.command import Sm

@@ -11,7 +11,8 @@ import click
 import pytest
 
 import sm.cli
-from sm.cli import COMMANDS, COMMON, INTERNAL, group
+from sm.cli import group
+from sm.cli.group import COMMANDS, COMMON, INTERNAL
 from sm.errors import PlatformUnsupported
 from tests.fixtures import context_fixture
 from tests.played.cli.command import Sm, empty_home

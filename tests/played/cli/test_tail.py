@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from sm.cli.commands.tail import Cursor, action_line
+from sm.cli.commands.tail import Cursor
+from sm.cli.display.evidence import action_line
 from tests.cli.conftest import SESSION
 from tests.cli.peer import HANG_UP, Answer, Script, answer, error
 from tests.cli.samples import AT, session

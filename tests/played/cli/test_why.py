@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from sm.cli.commands.why import request_block, why_block
+from sm.cli.commands.why import request_block
+from sm.cli.display.evidence import why_block
 from tests.cli.conftest import SESSION
 from tests.cli.peer import answer, error
 from tests.cli.samples import decision, request

@@ -56,6 +56,8 @@ class AccountReads:
 class AccountWrites(PartWrites):
     """Adds, parks and unparks accounts in a transaction. `state` decides what follows."""
 
+    _tx: Transaction
+
     @property
     def rows(self) -> AccountRows:
         return PART.rows_of(self._tx.mail.open)

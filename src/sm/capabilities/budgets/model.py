@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 from typing import Any, Self
 
-from sm.capabilities.budgets.text import amount_text
+from sm.capabilities.budgets.amounts import amount_text
 from sm.core.models import Session
 from sm.wire_types.budget import BudgetState
 

@@ -5,8 +5,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 from enum import StrEnum
 
+from sm.capabilities.budgets.amounts import amount_text
 from sm.capabilities.budgets.model import Amounts, Budget, Spent
-from sm.capabilities.budgets.text import amount_text
 from sm.wire_types.budget import BudgetState
 
 _ROUNDING = 1e-9

@@ -134,6 +134,8 @@ class BudgetReads:
 class BudgetWrites(BudgetReads, PartWrites):
     """Changes and charges budgets in a transaction. `state.charges` decides what follows from a charge."""
 
+    _tx: Transaction
+
     def __init__(self, part: "BudgetTable", transaction: Transaction) -> None:
         tx = transaction
         PartWrites.__init__(self, part, tx)

@@ -53,6 +53,8 @@ class PairingReads:
 class PairingWrites(PartWrites):
     """Adds, changes and removes pairings and their requests in a transaction."""
 
+    _tx: Transaction
+
     @property
     def rows(self) -> PairingRows:
         return PART.rows_of(self._tx.mail.open)

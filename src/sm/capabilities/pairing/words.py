@@ -1,7 +1,10 @@
 """The words of pairing in chats. Pure."""
 
 from sm.core.text import folded
-from sm.wire_types.pairings import PairingView, PairRequestView
+
+TYPE_CHECKING = False  # see wire.py: the command loads this module too
+if TYPE_CHECKING:
+    from sm.wire_types.pairings import PairingView, PairRequestView
 
 _LABEL_MAX = 80
 
@@ -19,9 +22,9 @@ def owner_question(label: str, user: str, request: str) -> str:
     )
 
 
-def paired_words(paired: PairingView) -> str:
+def paired_words(paired: "PairingView") -> str:
     return f"Paired {paired.user} ({folded(paired.label, _LABEL_MAX)}) as {paired.trust_level}"
 
 
-def denied_words(denied: PairRequestView) -> str:
+def denied_words(denied: "PairRequestView") -> str:
     return f"Denied {denied.user} ({folded(denied.label, _LABEL_MAX)})"

@@ -1,12 +1,9 @@
 """Starts, stops and inspects the daemon, for `sm daemon`."""
 
 import os
-import select
-import signal
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import suppress
 from typing import TextIO
 
 import click
@@ -17,22 +14,13 @@ from sm.cli.display.overview import log_line
 from sm.cli.group import CommandGroup
 from sm.cli.instance import Instance, daemon_stopped_error, start
 from sm.cli.options import number_option
-from sm.client.http import Client, DaemonAway
+from sm.cli.stop_daemon import mark_stopped, stop, unmark_stopped
+from sm.client.http import DaemonAway
 from sm.core.lines import JsonObject, json_text, line, plural
 from sm.core.timestamps import span
-from sm.errors import (
-    DaemonUnavailable,
-    IllegalState,
-    NotPermitted,
-    ProtocolMismatch,
-    SmError,
-    WaitTimeout,
-)
+from sm.errors import IllegalState, NotPermitted, SmError
 from sm.wire import decode, encode
 
-# With --all, each agent may use its grace time.
-_STOP_S = 300.0
-_GONE_S = 30.0
 _POLL_S = 0.25
 
 _SUGGESTIONS = {
@@ -67,7 +55,7 @@ def run() -> None:
     """
     from sm.daemon.main import main
 
-    _unmark_stopped(Instance(os.environ))
+    unmark_stopped(Instance(os.environ))
     raise SystemExit(main(["--foreground"]))
 
 
@@ -91,7 +79,7 @@ def start_command(new: bool) -> None:
     if new:
         _refuse_sessions(instance, "begin a new database")
     client = instance.client(start=False)
-    _unmark_stopped(instance)
+    unmark_stopped(instance)
     try:
         pid = client.get("/v1/health")["pid"]
     except DaemonAway:
@@ -156,7 +144,7 @@ def stop_command(everything: bool) -> None:
         click.echo(stop(instance, everything=everything))
     except SmError:
         if sets_mark:
-            _unmark_stopped(instance)
+            unmark_stopped(instance)
         raise
 
 
@@ -265,71 +253,10 @@ def restart_running(instance: Instance) -> int | None:
 
 
 def _restart(instance: Instance) -> int:
-    _unmark_stopped(instance)
+    unmark_stopped(instance)
     stop(instance, everything=False)
     start(instance)
     return int(instance.client(start=False).get("/v1/health")["pid"])
-
-
-def stop(instance: Instance, *, everything: bool) -> str:
-    """Stop the daemon, wait until its process is gone, and say what happened."""
-    if instance.is_contained:  # there the daemon has no pid
-        _refuse_sessions(instance, "stop the daemon")
-    client = instance.client(start=False)
-    try:
-        pid = client.daemon_pid()
-    except DaemonAway:
-        if not everything:
-            return "the daemon is not running"
-        start(instance)  # agents may still run, and only a daemon can end them
-        mark_stopped(instance)
-        pid = client.daemon_pid()
-    process = os.pidfd_open(pid)
-    try:
-        effect = _request_stop(client, process, everything=everything)
-        poll = select.poll()
-        poll.register(process, select.POLLIN)  # readable when the process is gone (pidfd_open(2))
-        if not poll.poll(_GONE_S * 1000):
-            raise WaitTimeout(f"the daemon (pid {pid}) did not exit within {_GONE_S:.0f} s", "sm daemon logs")
-    finally:
-        os.close(process)
-    return f"daemon stopped, pid {pid}; {effect}"
-
-
-def _request_stop(client: Client, process: int, *, everything: bool) -> str:
-    """Ask the daemon to stop, and describe the effect on its agents."""
-    try:
-        live = client.get("/v1/health")["sessions"]
-        killed = client.post("/v1/daemon/stop", {"all": everything}, timeout_s=_STOP_S)["killed"]
-    except ProtocolMismatch:
-        # A daemon of another version refuses requests, and a stop is the way to replace it.
-        if everything:
-            raise
-        signal.pidfd_send_signal(process, signal.SIGTERM)
-        return "all agents keep running"
-    except DaemonAway:
-        return "the daemon exited before it answered"
-    if everything:
-        return f"{plural(len(killed), 'agent')} ended"
-    return f"{live} {'agent keeps' if live == 1 else 'agents keep'} running"
-
-
-def mark_stopped(instance: Instance) -> None:
-    try:
-        os.makedirs(instance.paths.state, 0o700, exist_ok=True)
-        os.close(os.open(instance.paths.stopped, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o600))
-    except OSError as error:
-        raise DaemonUnavailable(f"cannot write {instance.paths.stopped}: {error.strerror}") from None
-
-
-def _unmark_stopped(instance: Instance) -> None:
-    with suppress(FileNotFoundError):
-        os.unlink(instance.paths.stopped)
-
-
-def _refuse_sessions(instance: Instance, what: str) -> None:
-    if instance.session_id is not None:
-        raise NotPermitted(f"a session may not {what}", "only the operator may")
 
 
 def _format(record: str, *, as_json: bool) -> str:
@@ -372,3 +299,9 @@ def _follow(path: str, file: TextIO) -> Iterator[str]:
                 time.sleep(_POLL_S)
     finally:
         file.close()
+
+
+def _refuse_sessions(instance: Instance, what: str) -> None:
+    """Raise NotPermitted if a session runs this command."""
+    if instance.session_id is not None:
+        raise NotPermitted(f"a session may not {what}", "only the operator may")

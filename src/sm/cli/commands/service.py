@@ -8,9 +8,9 @@ from contextlib import suppress
 import click
 
 from sm.cli.call import Call, json_option
-from sm.cli.commands.daemon import stop
 from sm.cli.group import CommandGroup
 from sm.cli.instance import Instance
+from sm.cli.stop_daemon import stop
 from sm.core.lines import line
 from sm.errors import ExternalError, NotPermitted
 

@@ -15,17 +15,17 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterable
-from datetime import UTC, datetime, timedelta, tzinfo
+from datetime import UTC, datetime, timedelta
 
 import click
 
 from sm.cli.call import Call, json_option
+from sm.cli.display.evidence import action_line
 from sm.cli.display.output import now, width
 from sm.cli.options import number_option, session_argument
 from sm.cli.outage import until_answered
 from sm.client.http import Client, session_path
-from sm.core.columns import cut
-from sm.core.lines import JsonObject, clock, line
+from sm.core.lines import JsonObject
 from sm.core.statuses import ENDED
 
 _LINES_MAX = 10_000
@@ -138,11 +138,3 @@ def _when(action: JsonObject) -> datetime:
 
 def _identity(action: JsonObject) -> tuple[str, str, str]:
     return action["timestamp"], action["kind"], action["text"]
-
-
-def action_line(action: JsonObject, now: datetime, columns: int | None, zone: tzinfo | None = None) -> str:
-    """Format an action as `[15:10:02] Bash: npm test`, cut to `columns`."""
-    text, kind = line(action["text"], 2000), action["kind"]
-    known = {"tool": text, "prompt": f"> {text}", "text": f'"{text}"', "event": f"* {text}"}
-    at = clock(action["timestamp"], now, zone, seconds=True)
-    return cut(f"[{at}] {known.get(kind, f'{line(kind)}: {text}')}", columns)

@@ -30,11 +30,11 @@ from collections.abc import Iterator, Sequence
 import click
 
 from sm.cli.call import Call, json_option
-from sm.cli.commands.daemon import mark_stopped, stop
 from sm.cli.commands.service import remove_unit, unit_of
 from sm.cli.installation import is_removed_with_its_link, uninstall_command
 from sm.cli.instance import Instance, start
 from sm.cli.selection import ask, running_trees, yes_option
+from sm.cli.stop_daemon import mark_stopped, stop
 from sm.client.http import DaemonAway
 from sm.core.lines import JsonObject, line, plural
 from sm.core.session_lines import label

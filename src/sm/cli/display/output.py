@@ -43,9 +43,9 @@ def print_table(table: Table) -> None:
     if not table.rows:
         click.echo(table.empty, err=True)
     elif sys.stdout.isatty():
-        from sm.cli.display import terminal
+        from sm.cli.display.terminal import print_grid
 
-        terminal.print_table(table)
+        print_grid(table.rows, table.colours, lambda: table_lines(table), is_cut=table.is_cut)
     else:
         print_lines(table_lines(table))
 

@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 import click
@@ -13,7 +13,6 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from sm.cli.display.listing import GAP, STATUS_COLUMN, FittedListing, Listing, fit
-from sm.cli.display.output import Table, table_lines
 from sm.core.columns import columns, cut
 from sm.core.session_lines import COLOURS
 
@@ -24,19 +23,32 @@ _NAME_MIN = 20
 _TEXT_MIN = 16
 
 
-def print_table(table: Table) -> None:
-    """Print a table within the width of the terminal.
+def print_grid(
+    rows: Sequence[Sequence[str]],
+    colours: Mapping[tuple[int, int], str],
+    plain: Callable[[], Iterable[str]],
+    *,
+    is_cut: bool,
+) -> None:
+    """Print a table, with the members of `output.Table`, within the width of the terminal.
 
     The text of a row shrinks first. Then its first cell is wrapped: it names the row, so it is never cut. A terminal
-    that is too narrow for that gets plain lines.
+    that is too narrow for that gets the lines of `plain`.
     """
     console = _console()
-    widths = _widths(table, console.width)
+    widths = _widths(rows, console.width)
     if widths is None:
-        for line in table_lines(table):
-            click.echo(cut(line, console.width) if table.is_cut else line)
-    else:
-        console.print(_grid(table, widths))
+        for line in plain():
+            click.echo(cut(line, console.width) if is_cut else line)
+        return
+    grid = Grid(box=_BARS, show_header=False, show_edge=False, pad_edge=False)
+    for width in widths[:-1]:
+        grid.add_column(width=width, overflow="fold")
+    grid.add_column(width=widths[-1], no_wrap=is_cut, overflow="ellipsis" if is_cut else "fold")
+    for number, row in enumerate(rows):
+        cells = enumerate(row[: len(widths)])
+        grid.add_row(*(Text(cell, colours.get((number, column), "")) for column, cell in cells))
+    console.print(grid)
 
 
 @contextmanager
@@ -103,10 +115,10 @@ def _width() -> int:
     return os.get_terminal_size(sys.stdout.fileno()).columns or 80
 
 
-def _widths(table: Table, width: int) -> list[int] | None:
+def _widths(rows: Sequence[Sequence[str]], width: int) -> list[int] | None:
     """Choose the width of each column; None when the terminal is too narrow. Omits a text column without text."""
-    count = max(map(len, table.rows))
-    widths = [max(columns(row[n]) for row in table.rows if n < len(row)) for n in range(count)]
+    count = max(map(len, rows))
+    widths = [max(columns(row[n]) for row in rows if n < len(row)) for n in range(count)]
     if not widths[-1]:
         widths.pop()
     name, *facts = widths
@@ -118,14 +130,3 @@ def _widths(table: Table, width: int) -> list[int] | None:
     if name > left or (text < _TEXT_MIN and len(widths) == count and text < widths[-1]):
         return None
     return [name, *facts, text] if len(widths) == count else [name, *facts]
-
-
-def _grid(table: Table, widths: Sequence[int]) -> Grid:
-    grid = Grid(box=_BARS, show_header=False, show_edge=False, pad_edge=False)
-    for width in widths[:-1]:
-        grid.add_column(width=width, overflow="fold")
-    grid.add_column(width=widths[-1], no_wrap=table.is_cut, overflow="ellipsis" if table.is_cut else "fold")
-    for number, row in enumerate(table.rows):
-        cells = enumerate(row[: len(widths)])
-        grid.add_row(*(Text(cell, table.colours.get((number, column), "")) for column, cell in cells))
-    return grid

@@ -11,7 +11,7 @@ import select
 import sys
 import time
 
-from sm.cli.hook.transport import is_final, send, spool
+from sm.cli.hook.transport import ENDING, is_final, send, stamp, stdout_closed
 from sm.client.connection import BadAnswer
 from sm.registry import hook_format
 from sm.wire import decode, encode
@@ -32,9 +32,6 @@ _ALL_S = 1.0
 """These limits, except _ANSWER_MIN_S, count from the start of the process. After _ANSWER_S the event is spooled."""
 _QUIET_S = 0.1
 """The longest pause after an event that looks complete: an agent CLI may leave stdin open."""
-
-ENDING = (_signal.SIGINT, _signal.SIGTERM, _signal.SIGHUP)
-"""The signals with which an agent ends its hook."""
 
 _READ_MAX_BYTES = 8 << 20
 """A larger event is dropped."""
@@ -72,24 +69,13 @@ def emit(provider: str, at_ns: int, *, awaits_tools: bool = False) -> None:
 
         decide(body, key, emitted_at)
     elif not _deliver(encode(body), key, max(begin + _ANSWER_S, time.monotonic() + _ANSWER_MIN_S)):
-        spool(body, key, emitted_at)
+        from sm.cli.hook.spool import write_event
+
+        write_event(body, key, emitted_at)
     elif awaits_tools:
         from sm.cli.hook.tools import await_tools
 
         await_tools(emitted_at, key)
-
-
-def stdout_closed(within_s: float = 0.0) -> bool:
-    """Wait at most `within_s` for the reader of stdout to close it. True when it is closed."""
-    poll = select.poll()
-    poll.register(1, 0)  # POLLERR of a pipe, POLLHUP of a socket, POLLNVAL without a stdout
-    return bool(poll.poll(1000 * within_s))
-
-
-def stamp(at_ns: int) -> str:
-    """Format nanoseconds since the epoch as a time of the protocol. Importing `datetime` would take 5 ms."""
-    seconds, rest_ns = divmod(at_ns, 1_000_000_000)
-    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds)) + f".{rest_ns // 1000:06}Z"
 
 
 def _isolate() -> None:

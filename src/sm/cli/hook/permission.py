@@ -9,8 +9,7 @@ import _signal  # type: ignore[import-not-found]  # as in emit.py, like all othe
 import posix
 import time
 
-from sm.cli.hook.emit import ENDING, stdout_closed
-from sm.cli.hook.transport import is_final, send, spool
+from sm.cli.hook.transport import ENDING, is_final, send, stdout_closed
 from sm.client.connection import HttpConnection
 from sm.wire import decode, encode
 
@@ -119,7 +118,9 @@ def _spool_in_child(body: "dict[str, object]", key: str, emitted_at: str) -> Non
     if child == 0:
         try:
             _signal.setitimer(_signal.ITIMER_REAL, _SPOOL_S)
-            spool(body, key, emitted_at)
+            from sm.cli.hook.spool import write_event
+
+            write_event(body, key, emitted_at)
         finally:
             posix._exit(0)
     posix.waitpid(child, 0)

@@ -3,7 +3,7 @@
 import os
 import time
 
-from sm.cli.hook.emit import stamp
+from sm.cli.hook.transport import stamp
 from sm.client.connection import read_token
 from sm.errors import DaemonUnavailable, LimitReached, StorageFull
 from sm.wire import SPOOL_MAX_BYTES, encode
@@ -72,6 +72,15 @@ def write(
             "sm daemon start",
         ) from None
     return f"{directory}/{name}"
+
+
+def write_event(body: "Mapping[str, object]", key: str, emitted_at: str) -> None:
+    """Write a hook's event to the spool. Drops it on a socket of neither this instance nor a container."""
+    from sm.cli.instance import Instance
+
+    instance = Instance(os.environ)
+    if instance.has_default_socket or instance.is_contained:
+        write(instance, "hook", body, key, emitted_at=emitted_at, max_bytes=HOOKS_MAX_BYTES, durable=False)
 
 
 def _size(directory: str) -> int:

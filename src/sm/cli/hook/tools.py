@@ -6,8 +6,7 @@ The daemon decides how long. Imports C modules only, as `sm.cli.hook.emit` does.
 import _signal  # type: ignore[import-not-found]  # as in emit.py
 import time
 
-from sm.cli.hook.emit import ENDING, stdout_closed
-from sm.cli.hook.transport import is_final, send
+from sm.cli.hook.transport import ENDING, is_final, send, stdout_closed
 from sm.client.connection import BadAnswer
 from sm.wire import encode
 

@@ -7,15 +7,16 @@ that it counts once.
 import os
 import time
 
-from sm.cli.hook.emit import stamp
 from sm.cli.hook.spool import remove, write
+from sm.cli.hook.transport import stamp
 from sm.cli.instance import Instance
 from sm.cli.mcp.answers import tool_result
 from sm.errors import SmError
 
 TYPE_CHECKING = False  # see wire.py
 if TYPE_CHECKING:
-    from sm.cli.mcp.link import Log
+    from collections.abc import Callable
+
     from sm.cli.mcp.message import ClientMessage
 
 _ACTIONS: "dict[str, tuple[str, str, dict[str, object]]]" = {
@@ -49,7 +50,7 @@ class SpooledReport:
         remove(self._path)
 
 
-def spool(call: "ClientMessage", log: "Log") -> SpooledReport | None:
+def spool(call: "ClientMessage", log: "Callable[[str], None]") -> SpooledReport | None:
     """Store the report of a call; None if that is not possible, or if the daemon would refuse it."""
     action, text, defaults = _ACTIONS[call.params["name"]]
     arguments = call.params.get("arguments")

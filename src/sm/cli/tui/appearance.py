@@ -1,12 +1,11 @@
 """The colours of `sm top`: those of the terminal, or a dark or light theme."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import Any
+
+from textual.app import App
 
 from sm.board.choices import Theme
-
-if TYPE_CHECKING:
-    from sm.cli.tui.app import TopApp
 
 _THEMES: Mapping[Theme, str] = {
     Theme.SYSTEM: "ansi-dark",
@@ -15,18 +14,14 @@ _THEMES: Mapping[Theme, str] = {
 }
 
 
-def show_theme(app: "TopApp", theme: Theme) -> None:
-    """Change the colours. With NO_COLOR there are none."""
+def show_theme(app: App[Any], theme: Theme) -> bool:
+    """Change the colours; True: the app fills its background. With NO_COLOR there are none."""
     chosen = Theme.SYSTEM if app.no_color else theme
     app.theme = _THEMES[chosen]
     app.ansi_color = chosen is Theme.SYSTEM
-    for name in ("needs", "list"):
-        app.rows_view(name).repaint(filled=chosen is not Theme.SYSTEM)
+    return chosen is not Theme.SYSTEM
 
 
-def next_theme(app: "TopApp", theme: Theme) -> Theme:
-    """Change to the theme after `theme`, and return it."""
+def next_theme(theme: Theme) -> Theme:
     themes = list(Theme)
-    following = themes[(themes.index(theme) + 1) % len(themes)]
-    show_theme(app, following)
-    return following
+    return themes[(themes.index(theme) + 1) % len(themes)]

@@ -4,18 +4,15 @@ import shlex
 import time
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING
 
 from sm.board import KEYS, Sort
 from sm.board.chips import neighbour_of
 from sm.cli.tui import texts
+from sm.cli.tui.board_app import BoardApp
 from sm.cli.tui.pages import FollowPage
 from sm.cli.tui.palette import Palette, PaletteChoice
-from sm.cli.tui.runner import ACTION_KEYS
+from sm.cli.tui.runner import ACTION_KEYS, ActionRunner
 from sm.cli.tui.screens import LinePrompt, TextPage
-
-if TYPE_CHECKING:
-    from sm.cli.tui.app import TopApp
 
 _FAR = 10**9
 _PLACES = (
@@ -33,51 +30,51 @@ _PLACES = (
 """The keys of the palette's other entries, each with its title and its command."""
 
 
-def press(app: "TopApp", key: str) -> bool:
+def press(app: BoardApp, runner: ActionRunner, key: str) -> bool:
     """Carry out what the key means; False: it has no meaning."""
     if len(key) == 1 and key in "0123456789":
-        _press_digit(app, int(key))
+        _press_digit(app, runner, int(key))
     elif key in ACTION_KEYS:
-        app.runner.act(ACTION_KEYS[key])
+        runner.act(ACTION_KEYS[key])
     elif key in _VIEW_KEYS:
-        _VIEW_KEYS[key](app)
+        _VIEW_KEYS[key](app, runner)
     else:
         return False
     return True
 
 
-def _press_digit(app: "TopApp", digit: int) -> None:
+def _press_digit(app: BoardApp, runner: ActionRunner, digit: int) -> None:
     """Answer the selected question with an option; otherwise choose a workspace."""
     request = app.target.request
     if digit > 0 and request is not None and request["kind"] == "question" and request["options"]:
-        app.runner.answer_with(digit, app.target)
+        runner.answer_with(digit, app.target)
         return
     found = next((chip for chip in app.chips if chip.key == str(digit)), None)
     if found is not None:
         app.choose(found.slug)
 
 
-def _escape(app: "TopApp") -> None:
+def _escape(app: BoardApp, runner: ActionRunner) -> None:
     if not app.switch(to_needs=False) and app.board.filter_text:
         app.board.filter_by("", time.monotonic())
 
 
-def _step(app: "TopApp", steps: int) -> None:
+def _step(app: BoardApp, steps: int) -> None:
     app.choose(neighbour_of(app.chips, app.board.workspace, steps))
 
 
-def _next_sort(app: "TopApp") -> None:
+def _next_sort(app: BoardApp, runner: ActionRunner) -> None:
     order = list(Sort)
     app.sort_by(order[(order.index(app.board.sort) + 1) % len(order)])
 
 
-def _fold(app: "TopApp", folded: bool | None) -> None:
+def _fold(app: BoardApp, folded: bool | None) -> None:
     row = app.board.current
     if row is not None and app.target.need is None:
         app.fold(row.id, folded)
 
 
-def _filter(app: "TopApp") -> None:
+def _filter(app: BoardApp, runner: ActionRunner) -> None:
     before = app.board.filter_text
 
     def change(text: str) -> None:
@@ -89,9 +86,9 @@ def _filter(app: "TopApp") -> None:
     app.ask(prompt, lambda text: change(before) if text is None else None)
 
 
-def _palette(app: "TopApp") -> None:
+def _palette(app: BoardApp, runner: ActionRunner) -> None:
     """Show the actions on the selection, the workspaces, and the places of the view."""
-    choices = app.runner.palette_choices()
+    choices = runner.palette_choices()
     for chip in app.chips:
         command = shlex.join(
             ("sm", "ls", "--all", *(() if chip.slug is None else ("--workspace", chip.slug)))
@@ -99,7 +96,8 @@ def _palette(app: "TopApp") -> None:
         title = f"Workspace: {chip.label} ({chip.sessions})"
         choices.append(PaletteChoice(title, chip.key, command, partial(app.choose, chip.slug)))
     choices += [
-        PaletteChoice(title, key, command, partial(_VIEW_KEYS[key], app)) for key, title, command in _PLACES
+        PaletteChoice(title, key, command, partial(_VIEW_KEYS[key], app, runner))
+        for key, title, command in _PLACES
     ]
 
     def chosen(index: str | None) -> None:
@@ -110,39 +108,39 @@ def _palette(app: "TopApp") -> None:
     app.ask(Palette(choices), chosen)
 
 
-def _help(app: "TopApp") -> None:
+def _help(app: BoardApp, runner: ActionRunner) -> None:
     app.ask(TextPage("Keys (Esc: back)", texts.help_lines(app.target)))
 
 
-_VIEW_KEYS: Mapping[str, Callable[["TopApp"], object]] = {
-    "j": lambda app: app.move(1),
-    "down": lambda app: app.move(1),
-    "k": lambda app: app.move(-1),
-    "up": lambda app: app.move(-1),
-    "g": lambda app: app.move(-_FAR),
-    "home": lambda app: app.move(-_FAR),
-    "G": lambda app: app.move(_FAR),
-    "end": lambda app: app.move(_FAR),
-    "pagedown": lambda app: app.move(app.page_size),
-    "pageup": lambda app: app.move(-app.page_size),
-    "enter": lambda app: app.runner.show_details(),
+_VIEW_KEYS: Mapping[str, Callable[[BoardApp, ActionRunner], object]] = {
+    "j": lambda app, runner: app.move(1),
+    "down": lambda app, runner: app.move(1),
+    "k": lambda app, runner: app.move(-1),
+    "up": lambda app, runner: app.move(-1),
+    "g": lambda app, runner: app.move(-_FAR),
+    "home": lambda app, runner: app.move(-_FAR),
+    "G": lambda app, runner: app.move(_FAR),
+    "end": lambda app, runner: app.move(_FAR),
+    "pagedown": lambda app, runner: app.move(app.page_size),
+    "pageup": lambda app, runner: app.move(-app.page_size),
+    "enter": lambda app, runner: runner.show_details(),
     "escape": _escape,
-    "left": lambda app: _fold(app, True),
-    "right": lambda app: _fold(app, False),
-    " ": lambda app: _fold(app, None),
+    "left": lambda app, runner: _fold(app, True),
+    "right": lambda app, runner: _fold(app, False),
+    " ": lambda app, runner: _fold(app, None),
     "/": _filter,
     "S": _next_sort,
-    "[": lambda app: _step(app, -1),
-    "]": lambda app: _step(app, 1),
-    ":": lambda app: _palette(app),
-    "ctrl+k": lambda app: _palette(app),
-    "e": lambda app: app.ask(FollowPage(app.runner.page_tabs.of_events())),
-    "$": lambda app: app.ask(FollowPage(app.runner.page_tabs.of_spend())),
-    "T": lambda app: app.ask(FollowPage(app.runner.page_tabs.of_timeline())),
-    "A": lambda app: app.toggle_archived(),
-    "C": lambda app: app.next_theme(),
+    "[": lambda app, runner: _step(app, -1),
+    "]": lambda app, runner: _step(app, 1),
+    ":": _palette,
+    "ctrl+k": _palette,
+    "e": lambda app, runner: app.ask(FollowPage(runner.page_tabs.of_events())),
+    "$": lambda app, runner: app.ask(FollowPage(runner.page_tabs.of_spend())),
+    "T": lambda app, runner: app.ask(FollowPage(runner.page_tabs.of_timeline())),
+    "A": lambda app, runner: app.toggle_archived(),
+    "C": lambda app, runner: app.next_theme(),
     "?": _help,
-    "c": lambda app: app.runner.copy_command(),
-    "u": lambda app: app.runner.undo(),
-    "q": lambda app: app.exit(),
+    "c": lambda app, runner: runner.copy_command(),
+    "u": lambda app, runner: runner.undo(),
+    "q": lambda app, runner: app.exit(),
 }

@@ -1,9 +1,7 @@
 """The regions of `sm top` and their sizes."""
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from sm.cli.tui.app import TopApp
+from textual.geometry import Size
+from textual.screen import Screen
 
 _WIDE, _NARROW, _LOW = 120, 60, 12
 _DETAIL_MIN, _DETAIL_EDGE = 45, 2
@@ -24,13 +22,14 @@ Screen { layout: vertical; }
 """
 
 
-def lay_out(app: "TopApp", needs: int) -> None:
-    """Show the regions for which the screen has room. `needs`: the number of entries that need a person."""
-    width, height = app.size
-    main = app.main
+def lay_out(main: Screen[object], size: Size, needs: int, *, in_needs: bool) -> None:
+    """Show the regions for which the screen has room. `needs`: the number of entries that need a person.
+
+    `in_needs`: the selection is among them.
+    """
+    width, height = size
     is_low = height < _LOW
     one_region = width < _NARROW or is_low
-    in_needs = app.in_needs
     main.query_one("#detail").display = width >= _WIDE
     main.query_one("#detail").styles.width = detail_width(width) + _DETAIL_EDGE
     main.query_one("#chips").display = not is_low

@@ -3,9 +3,9 @@
 import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from sm.board import Target
+from sm.board import Board, Target
 from sm.board.details import target_lines, utc
 from sm.board.lanes import Lane, lanes
 from sm.board.order import Sort, arrange
@@ -20,9 +20,6 @@ from sm.client import live
 from sm.client.http import Client
 from sm.core.timestamps import epoch_s
 
-if TYPE_CHECKING:
-    from sm.cli.tui.app import TopApp
-
 _EVENTS = 500
 _BUCKETS = 200
 
@@ -30,8 +27,8 @@ Lines = Callable[[Any, int], PageLines]
 
 
 class PageTabs:
-    def __init__(self, app: "TopApp", client: Client) -> None:
-        self._app = app
+    def __init__(self, board: Board, client: Client) -> None:
+        self._board = board
         self._client = client
 
     def of_session(self, target: Target) -> Sequence[PageTab]:
@@ -39,7 +36,7 @@ class PageTabs:
 
     def of_events(self) -> Sequence[PageTab]:
         """The events of the chosen workspace, by groups of types."""
-        query = {"limit": _EVENTS, "workspace": self._app.board.workspace}
+        query = {"limit": _EVENTS, "workspace": self._board.workspace}
         command = ["sm", "events", "--limit", str(_EVENTS), *self._workspace_option()]
 
         def lines(types: Sequence[str]) -> Lines:
@@ -52,7 +49,7 @@ class PageTabs:
 
     def of_spend(self) -> Sequence[PageTab]:
         """The cost by tree, over time and by model."""
-        board, workspace = self._app.board, self._app.board.workspace
+        board, workspace = self._board, self._board.workspace
 
         def tree(answer: Any, width: int) -> PageLines:
             return pictures.spend_lines(spend_by_tree(board.rows, workspace), width, nested=True)
@@ -75,7 +72,7 @@ class PageTabs:
 
     def of_timeline(self) -> Sequence[PageTab]:
         """The last hour as lanes, and the same as a table."""
-        workspace = self._app.board.workspace
+        workspace = self._board.workspace
 
         def read() -> Any:
             found = live.timeline(self._client, workspace=workspace)
@@ -142,13 +139,13 @@ class PageTabs:
         return found[name]
 
     def _overview(self, session_id: str, width: int) -> PageLines:
-        row = self._app.board.rows.get(session_id)
+        row = self._board.rows.get(session_id)
         if row is None:
             return ["the session is no longer in the list"]
         return target_lines(Target(row), self._now_s(), width)
 
     def _children(self, session_id: str, width: int) -> PageLines:
-        rows = self._app.board.rows
+        rows = self._board.rows
         below = {session_id}
         found = []
         for row in rows.values():  # parents come before their children, unless a session was moved
@@ -162,14 +159,14 @@ class PageTabs:
         )
 
     def _labels(self) -> Mapping[str, str]:
-        return {row.id: row.label for row in self._app.board.rows.values()}
+        return {row.id: row.label for row in self._board.rows.values()}
 
     def _workspace_option(self) -> list[str]:
-        workspace = self._app.board.workspace
+        workspace = self._board.workspace
         return [] if workspace is None else ["--workspace", workspace]
 
     def _now_s(self) -> float:
-        return self._app.board.now_s(time.monotonic())
+        return self._board.now_s(time.monotonic())
 
     def _now(self) -> datetime:
         return utc(self._now_s())

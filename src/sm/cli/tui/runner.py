@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
 from textual.app import SuspendNotSupported
@@ -31,6 +30,7 @@ from sm.board.prediction import predicted
 from sm.board.tabs import TABS
 from sm.cli.options import absolute
 from sm.cli.tui import texts
+from sm.cli.tui.board_app import BoardApp
 from sm.cli.tui.cells import need_text_width
 from sm.cli.tui.page_tabs import PageTabs
 from sm.cli.tui.pages import FollowPage
@@ -47,19 +47,16 @@ from sm.core.text import omission
 from sm.errors import SmError
 from sm.linux.process_limits import soft_limits
 
-if TYPE_CHECKING:
-    from sm.cli.tui.app import TopApp
-
 ACTION_KEYS = {action.key: name for name, action in ACTIONS.items()}
 _DECISIONS = frozenset({"approve", "deny", "answer"})
 _DELIVERY_S = 5
 
 
 class ActionRunner:
-    def __init__(self, app: "TopApp", client: Client) -> None:
+    def __init__(self, app: BoardApp, client: Client) -> None:
         self._app = app
         self._client = client
-        self.page_tabs = PageTabs(app, client)
+        self.page_tabs = PageTabs(app.board, client)
         self._drafts: dict[str, str] = {}
         self._undo: tuple[str, Target, float] | None = None
         """The action, its target, and the time until which it is possible."""

@@ -7,8 +7,7 @@ from typing import Any
 from rich.text import Text
 
 from sm.board.words import shown
-from sm.cli.commands.tail import action_line
-from sm.cli.commands.why import why_block
+from sm.cli.display.evidence import action_line, why_block
 from sm.core.lines import clock, event_line, line
 from sm.core.request_lines import request_block
 from sm.core.session_lines import label

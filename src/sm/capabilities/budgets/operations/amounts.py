@@ -1,9 +1,9 @@
 """Reads and checks the amounts that callers give. Raises the errors that they see."""
 
+from sm.capabilities.budgets.amounts import amount_text, floor_text
 from sm.capabilities.budgets.model import UNITS, Amounts, InvalidAmounts, parse_amounts, parse_change
 from sm.capabilities.budgets.operations import BudgetChange
 from sm.capabilities.budgets.rules import exceeds, plus
-from sm.capabilities.budgets.text import amount_text, floor_text
 from sm.core.text import folded
 from sm.errors import IllegalState, UsageError
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from sm.capabilities.budgets.amounts import amount_text
 from sm.capabilities.budgets.model import (
     DAILY,
     Amounts,
@@ -17,7 +18,7 @@ from sm.capabilities.budgets.settings import BudgetSettings
 from sm.capabilities.budgets.state.charges import Budgets
 from sm.capabilities.budgets.state.spending import priced
 from sm.capabilities.budgets.tables import PART
-from sm.capabilities.budgets.text import amount_text, amounts_to_type
+from sm.capabilities.budgets.text import amounts_to_type
 from sm.capabilities.budgets.text.sentences import spent_text
 from sm.capabilities.budgets.views import amounts_view, budget_view
 from sm.core.labels import label, name_to_type

@@ -44,7 +44,7 @@ from sm.state.notices import Notices, notice_recipient
 from sm.state.pauses import Pauses, end_by_kill
 from sm.state.requests import NewRequest, finish_request, open_of, open_request
 from sm.store import Transaction
-from sm.store.followers import SessionFollower
+from sm.store.transaction import SessionFollower
 from sm.wire_types.budget import BudgetState
 
 _AT_WORK = frozenset({Status.RUNNING, Status.WAITING_INPUT})

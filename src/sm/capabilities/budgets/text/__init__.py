@@ -1,14 +1,12 @@
 """Formats budgets and requests for more of one, from their JSON. Pure, and cheap to import."""
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
+from sm.capabilities.budgets.amounts import amount_text
 from sm.core.request_words import RequestWords
 
 _UNITS = ("usd", "tokens", "minutes")
-_DIGITS = {"usd": 6, "tokens": 0, "minutes": 2}
-_ROUNDING = 1e-6
 
 
 def amounts_text(amounts: object) -> str:
@@ -60,23 +58,6 @@ def budget_facts(arguments: object) -> list[str]:
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def amount_text(unit: str, amount: float) -> str:
-    """An amount as it is typed: `5`, `2.5`, `300k`, `2M`."""
-    if unit == "tokens":
-        whole = round(amount)
-        for suffix, factor in (("M", 1_000_000), ("k", 1_000)):
-            if whole and whole % (factor // 10) == 0 and abs(whole) >= factor:
-                return f"{whole / factor:g}{suffix}" if whole % factor else f"{whole // factor}{suffix}"
-        return str(whole)
-    return f"{amount:.{_DIGITS[unit]}f}".rstrip("0").rstrip(".") or "0"
-
-
-def floor_text(unit: str, amount: float) -> str:
-    """An amount as it is typed, rounded down, so that it is no more than what is left."""
-    scale = 10 ** _DIGITS[unit]
-    return amount_text(unit, max(0, math.floor(amount * scale + _ROUNDING)) / scale)
 
 
 def _rounded(unit: str, amount: float) -> str:

@@ -2,8 +2,8 @@
 
 from typing import Any
 
+from sm.capabilities.budgets.amounts import amount_text
 from sm.capabilities.budgets.model import DAILY, UNITS, Amounts, Budget, Spent
-from sm.capabilities.budgets.text import amount_text
 from sm.core.labels import name_to_type, short_label
 from sm.core.models import Session
 from sm.core.text import folded

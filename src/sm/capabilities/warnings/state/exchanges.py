@@ -27,7 +27,7 @@ from sm.state.messages import finish
 from sm.state.notices import Notices, notice_recipient
 from sm.state.requests import NewRequest, finish_request, open_request
 from sm.store import Transaction
-from sm.store.followers import SessionFollower
+from sm.store.transaction import SessionFollower
 
 _LOOK_BACK: Final = 50
 """Messages of others between those of a pair that are looked at."""

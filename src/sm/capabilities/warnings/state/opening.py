@@ -23,7 +23,7 @@ from sm.state.notices import Notices, notice_recipient
 from sm.state.pauses import Pauses
 from sm.state.requests import open_of
 from sm.store import Transaction
-from sm.store.followers import SessionFollower
+from sm.store.transaction import SessionFollower
 
 
 class Warnings(SessionFollower):
