@@ -165,9 +165,23 @@ async def test_older_database_gets_the_sums_of_its_rows_and_of_removed_sessions(
     assert len(read(older, OF_ROWS)) == 3
 
 
+async def test_sums_stay_when_an_older_sm_removes_a_session(older: str) -> None:
+    async with await Store.open(older) as store:
+        before = await store.usage.of([golden.RUNNING.id])
+    read(
+        older,
+        f"""INSERT INTO removed_usage (session_id, at, model, sidechain, {", ".join(KINDS)})
+        SELECT session_id, '2026-01-31T10:15', model, sidechain, {_OF_KINDS} FROM usage
+        WHERE session_id = '{golden.RUNNING.id}' GROUP BY 1, 2, 3, 4""",  # noqa: S608 - constants
+    )
+    read(older, f"DELETE FROM usage WHERE session_id = '{golden.RUNNING.id}'")  # noqa: S608 - a constant
+    async with await Store.open(older) as store:
+        assert await store.usage.of([golden.RUNNING.id]) == before
+
+
 @pytest.mark.processes
 @pytest.mark.parametrize(
-    "before", ["CREATE TABLE usage_sums", "INSERT INTO usage_sums", "DROP TABLE", "COMMIT"]
+    "before", ["CREATE TABLE usage_sums", "INSERT INTO usage_sums", "CREATE TRIGGER", "COMMIT"]
 )
 async def test_killed_upgrade_leaves_the_older_database(older: str, before: str) -> None:
     rows = read(older, "SELECT * FROM removed_usage")

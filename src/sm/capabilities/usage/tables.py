@@ -71,11 +71,11 @@ _SCHEMA = Schema(
         "CREATE INDEX usage_sums_by_time ON usage_sums (at)",
         f"""INSERT INTO usage_sums SELECT session_id, {_slot("at")}, model, sidechain, count(*), {_SUMS}
             FROM usage GROUP BY 1, 2, 3, 4""",  # noqa: S608 - constant names
-        # The sums of removed sessions, whose messages nobody has counted.
+        # The sums of removed sessions, whose messages nobody has counted. The table stays: an older sm, which knows no
+        # schema of usage and opens the database all the same, writes into it.
         """INSERT INTO usage_sums SELECT session_id, at, model, sidechain, 1,
                 input, output, cache_read, cache_write, cache_write_1h
             FROM removed_usage""",
-        "DROP TABLE removed_usage",
         f"""CREATE TRIGGER usage_added AFTER INSERT ON usage BEGIN
         {_ADD_TO_SUM}
     END""",
