@@ -57,7 +57,7 @@ async def _add(store: Store, budgets: Budgets, session_id: str, number: int) -> 
     async with store.transaction() as tx:
         tx.measures.set_position(session_id, "/home/user/transcript.jsonl", FilePosition(1, number))
         await budgets.follow_usage(tx, tx.session(session_id), used, {})
-        tx.measures.add_usage(session_id, used)
+        tx.usage.add(session_id, used)
         tx.measures.facts(session_id, {"context_tokens": number})
 
 

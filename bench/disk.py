@@ -136,7 +136,7 @@ def _count_tokens(tx: Transaction, session: Session) -> None:
     transcript = f"/home/user/.claude/projects/-home-user-projects-shop/{session.id}.jsonl"
     tx.measures.set_position(session.id, transcript, FilePosition(4711, 1_000_000))
     calls = range(_MODEL_CALLS)
-    tx.measures.add_usage(
+    tx.usage.add(
         session.id,
         [
             Usage(f"msg_{_random.getrandbits(96):024x}", "claude-sonnet-4-6", tx.now, 9, 500, 90_000, 2_000)

@@ -1,6 +1,7 @@
-"""Writes `tests/data/v15.db`, a database of the current schema version: `python -m tests.golden`.
+"""Writes `tests/data/v15-usage1.db`, a database of the current versions: `python -m tests.golden`.
 
-Run only until version 15 is released. After that the file never changes, so that later versions prove they can read it.
+The name has the version of the database and that of the tables that changed last. Run only until these are released.
+After that the file never changes, so that later versions prove they can read it.
 """
 
 import asyncio
@@ -67,6 +68,11 @@ USAGE = (
     Usage("msg_2", "claude-opus-4-8", AT, 2, 20, 200, 2000),
     Usage("msg_3", "claude-haiku-4-5", AT, 3, 30, sidechain=True),
 )
+SUMS = [
+    Usage("", "claude-haiku-4-5", "", 3, 30, sidechain=True),
+    Usage("", "claude-opus-4-8", "", 13, 121, 1200, 7007, 7),
+]
+"""The sums of USAGE."""
 TOOLS = (
     ToolUse("toolu_1", "Bash", AT),
     ToolUse("toolu_2", "Agent", AT),
@@ -248,8 +254,8 @@ async def write(path: str) -> None:
         await tx.telegram.record_update(4242, 900_001)
         for name, position in TRANSCRIPTS.items():
             tx.measures.set_position(RUNNING.id, name, position)
-        tx.measures.add_usage(RUNNING.id, USAGE)
-        tx.measures.add_usage(COMPLETED.id, USAGE[:1])
+        tx.usage.add(RUNNING.id, USAGE)
+        tx.usage.add(COMPLETED.id, USAGE[:1])
         tx.measures.tools(RUNNING.id, TOOLS)
         tx.measures.facts(RUNNING.id, FACTS)
         tx.turn_ends.keep(REPORTED_END)
@@ -257,7 +263,7 @@ async def write(path: str) -> None:
 
 
 def main() -> None:
-    target = DATA / "v15.db"
+    target = DATA / "v15-usage1.db"
     with tempfile.TemporaryDirectory() as directory:
         path = os.path.join(directory, "sm.db")
         asyncio.run(write(path))

@@ -15,10 +15,10 @@ import pytest
 from sm.core.states import MessageState, NoticeKind, TrustLevel
 from sm.core.statuses import Status
 from sm.store import Store, backups
+from tests.capabilities.usage.test_tables import OPUS, count, outputs, used
 from tests.samples import LAUNCH, commit
 from tests.store.test_messages import FULL_MESSAGE, FULL_REQUEST, LATER, done, message, notice, request
 from tests.store.test_migrations import described
-from tests.store.test_usage import OPUS, count, outputs, used
 
 pytestmark = pytest.mark.processes
 
@@ -141,9 +141,9 @@ async def test_older_database_has_no_usage_and_accepts_new_usage(path: str, vers
         measures = store.measures
         assert [
             await measures.positions(old.id),
-            await measures.usage(old.id),
             await measures.tools(old.id),
-        ] == [{}, [], {}]
+        ] == [{}, {}]
+        assert await store.usage.of([old.id]) == {}
         assert await measures.facts(old.id) == {}
         await count(store, used("m1", 5))
         assert await outputs(store) == {(OPUS, False): 5}

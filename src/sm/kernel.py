@@ -24,6 +24,7 @@ from sm.sessions.manager import Manager
 from sm.sessions.plan import SpawnPlanner
 from sm.sessions.reports import Reports
 from sm.sessions.session_fields import SessionField, StatusField
+from sm.sessions.session_sums import SessionSums
 from sm.sessions.workspaces import Workspaces
 from sm.sessions.writable_paths import WritablePaths
 from sm.store import Store
@@ -92,6 +93,8 @@ class Kernel:
     """By the kind of the timer."""
     cgroup_of: Callable[[str], SessionCgroup | None]
     """The cgroup of a session by its id; None: this machine has none. It may block."""
+    sums: list[SessionSums]
+    """The first one answers every door."""
     steady: Callable[[], float]
     """A clock that nobody sets."""
     fields: list[SessionField] = field(default_factory=list)

@@ -82,6 +82,31 @@ def lacks_completion() -> None:
         assert stage.session(agent.id)["completion_message"] == "all is done"
 
 
+def lacks_usage() -> None:
+    """Transcripts are read, no token is counted, and a budget sees no spending."""
+    from sm.client.http import Client
+    from tests.sim.stage import BOX, Stage, until
+
+    usage = {"input_tokens": 1_000_000, "output_tokens": 1_000_000}
+    with Stage("daemon: {ignore_evidence: [screen, title]}\n", BOX) as stage:
+        agent = stage.agent("Plain", "--budget", "usd=1")
+        agent.send_event("UserPromptSubmit", prompt="work", prompt_id="p1")
+        agent.write_message({"id": "m1", "model": "claude-opus-4-8", "content": [], "usage": usage})
+        client = Client(str(stage.socket))
+        until(
+            lambda: [row["model"] for row in client.get("/v1/overview")] == ["claude-opus-4-8"],
+            "the transcript is read",
+        )
+        progress = stage.json("progress", agent.id)
+        assert (progress["tokens"], progress["cost_usd"], progress["context_tokens"]) == (None, None, None)
+        budget = stage.json("budget", agent.id)["budget"]
+        assert (budget["spent"]["usd"], budget["spent"]["tokens"], budget["state"]) == (0, 0, "ok")
+        (row,) = stage.json("children", "-", "--recursive")
+        assert (row["sums"]["own"]["tokens"], row["sums"]["tree"]["tokens"]) == (None, None)
+        assert stage.json("digest")["spending"][0]["tokens_used"] == 0
+        stage.sm("agents")
+
+
 LACKS: Mapping[str, Callable[["Instance"], None]] = {
     "pauses": lacks_pauses,
     "restarts": lacks_restarts,
@@ -89,6 +114,8 @@ LACKS: Mapping[str, Callable[["Instance"], None]] = {
     "worktrees": lacks_worktrees,
 }
 """Shows that a capability without a command is gone, or what its absence changes."""
+ALONE: Mapping[str, Callable[[], None]] = {"completion": lacks_completion, "usage": lacks_usage}
+"""As LACKS, in an instance of its own."""
 
 COMMANDS = {
     "accounts": ["accounts"],
@@ -97,6 +124,7 @@ COMMANDS = {
     "digest": ["digest"],
     "pairing": ["pair", "list"],
     "search": ["search", "task"],
+    "usage": ["usage"],
 }
 """A command of each capability that has some. Without the capability, the daemon does not have its route."""
 
@@ -118,7 +146,6 @@ def play(name: str) -> None:
         for command in (
             ["status"],
             ["progress", lead],
-            ["usage"],
             ["requests"],
             ["inbox"],
             ["config", "--check"],
@@ -135,8 +162,8 @@ def play(name: str) -> None:
         if name in LACKS:
             LACKS[name](instance)
         assert instance.json("ls", "-a") == []
-    if name == "completion":
-        lacks_completion()
+    if name in ALONE:
+        ALONE[name]()
     print("played")  # noqa: T201 - the answer for the test
 
 

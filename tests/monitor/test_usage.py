@@ -14,6 +14,7 @@ from sm.config import Config
 from sm.config.model import ChildAgents, Progress
 from sm.core.models import Session
 from sm.core.observation import Observation
+from sm.core.usage import Usage
 from sm.monitor.transcripts import Root
 from sm.monitor.usage import UsageMeter
 from sm.providers.claude.transcript import ClaudeTranscriptReader
@@ -122,7 +123,10 @@ class Bench:
         return len(found)
 
     async def input(self) -> int:
-        return sum(u.input for u in await self.store.measures.usage(self.session.id))
+        return sum(u.input for u in await self.used())
+
+    async def used(self) -> list[Usage]:
+        return (await self.store.usage.of([self.session.id])).get(self.session.id, [])
 
     async def tools(self) -> Mapping[str, int]:
         return await self.store.measures.tools(self.session.id)
@@ -185,7 +189,8 @@ async def test_lines_read_while_the_session_is_removed_store_nothing(bench: Benc
     await commit(bench.store, lambda tx: tx.remove(bench.session))
     append(bench.main(), task_created("1", "secret"), message("m2", tool="Bash", input_tokens=10))
     await bench.read()
-    assert (await bench.input(), await bench.tools(), await bench.facts()) == (0, {}, {})
+    assert await bench.store.usage.of_messages(bench.session.id, ["m1", "m2"]) == {}
+    assert (await bench.input(), await bench.tools(), await bench.facts()) == (10, {}, {}), "its sums stay"
     assert await bench.store.part(PART).find("Bash", sessions=None) == []
     assert await bench.store.measures.positions(bench.session.id) == {}
 
@@ -199,7 +204,7 @@ async def test_sub_agents_are_counted_separately_and_change_no_conversation_fact
     )
     append(bench.of_sub_agent("b"), message("m3", 4, tool="Read", sidechain=True, input_tokens=9))
     assert await bench.read() == 2, "only those of the conversation"
-    usages = await bench.store.measures.usage(bench.session.id)
+    usages = await bench.used()
     assert {u.sidechain: u.input for u in usages} == {False: 100, True: 16}
     facts = await bench.facts()
     assert ([t["content"] for t in facts["todo"]], facts["context_tokens"]) == (["mine"], 100)
@@ -415,12 +420,10 @@ async def test_usage_and_facts_of_several_sessions_are_those_of_each_one(bench: 
     append(bench.main(), message("m1", input_tokens=10), message("m2", input_tokens=7))
     append(bench.of_sub_agent("a"), message("m3", sidechain=True, input_tokens=5))
     await bench.read()
-    measures, own = bench.store.measures, bench.session.id
+    measures, usage, own = bench.store.measures, bench.store.usage, bench.session.id
     asked = [own, "no such id"]
-    assert sorted(u.input for u in (await measures.usage_of(asked))[own]) == [5, 17]
-    assert {u.sidechain: u for u in (await measures.usage_of(asked))[own]} == {
-        u.sidechain: u for u in await measures.usage(own)
-    }
+    assert sorted(u.input for u in (await usage.of(asked))[own]) == [5, 17]
+    assert await usage.of(asked) == {own: await bench.used()}
     assert await measures.facts_of(asked) == {own: await bench.facts()}
-    assert await measures.usage_of([]) == {}
+    assert await usage.of([]) == {}
     assert await measures.facts_of([]) == {}

@@ -135,9 +135,9 @@ MUTANTS = (
     Mutant(
         "usage_of_whole_slot",
         "sm usage --since counts from the beginning of the quarter of an hour",
-        "src/sm/store/sums.py",
-        'return since[:16] if since[16:] in ("", ":00.000Z") else since',
-        "return since[:16]",
+        "src/sm/capabilities/usage/tables.py",
+        "    return slot, slot if rest_s == SLOT_S else slot_at(epoch_s(since) + SLOT_S)\n",
+        "    return slot, slot\n",
     ),
     Mutant(
         "restart_never_given_up",

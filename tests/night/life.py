@@ -308,7 +308,7 @@ class Life:
         async with self.store.transaction() as tx:
             for follower in self.parts.kernel.usage.followers:
                 await follower.follow_usage(tx, tx.session(agent.id), used, None)
-            tx.measures.add_usage(agent.id, used)
+            tx.usage.add(agent.id, used)
 
     async def _crash(self, agent: Session, _key: RequestKey) -> None:
         if agent.process is not None and agent.exit is None:

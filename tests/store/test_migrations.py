@@ -186,12 +186,15 @@ async def test_budgets_of_an_older_database_stay(path: str, version: int) -> Non
         assert PART.rows_of(store.mail.open) == {golden.BUDGET.id: golden.BUDGET}
 
 
-@pytest.mark.parametrize("version", [14, 15])
-async def test_database_with_its_budgets_still_opens(path: str, version: int) -> None:
-    shutil.copy(DATA / f"v{version}.db", path)
+@pytest.mark.parametrize(("name", "backed_up"), [("v14", ["v14"]), ("v15-usage1", [])])
+async def test_database_with_its_budgets_and_usage_still_opens(
+    path: str, name: str, backed_up: list[str]
+) -> None:
+    shutil.copy(DATA / f"{name}.db", path)
     async with await Store.open(path) as store:
         assert PART.rows_of(store.mail.open) == {golden.BUDGET.id: golden.BUDGET}
-    assert (backups(path) == []) is (version == max(MIGRATIONS))
+        assert await store.usage.of([golden.RUNNING.id]) == {golden.RUNNING.id: golden.SUMS}
+    assert backups(path) == [f"{path}.{version}.backup" for version in backed_up]
 
 
 async def test_calls_to_telegram_become_effects_in_their_order_with_numbers_that_are_new(path: str) -> None:

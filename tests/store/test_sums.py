@@ -46,7 +46,7 @@ async def remove_and_fail(store: Store, session_id: str) -> None:
 
 async def test_usage_of_a_removed_session_is_kept_by_slot_and_model(store: Store) -> None:
     async with store.transaction() as tx:
-        tx.measures.add_usage(
+        tx.usage.add(
             CHILD.id,
             [
                 used("m1", 2),
@@ -57,12 +57,12 @@ async def test_usage_of_a_removed_session_is_kept_by_slot_and_model(store: Store
                 used("m5", 9, at=""),
             ],
         )
-    before = await store.measures.usage_of([CHILD.id])
-    by_slot = await store.sums.usage_since("", slots=True)
+    before = await store.usage.of([CHILD.id])
+    by_slot = await store.usage.since("", slots=True)
     await remove(store, CHILD.id)
-    assert await store.measures.usage_of([CHILD.id]) == {}
-    assert await store.sums.removed_usage([CHILD.id]) == before
-    assert sorted(await store.sums.usage_since("", slots=True), key=str) == sorted(by_slot, key=str)
+    assert await store.usage.of_messages(CHILD.id, ["m1"]) == {}
+    assert await store.usage.of([CHILD.id]) == before
+    assert sorted(await store.usage.since("", slots=True), key=str) == sorted(by_slot, key=str)
     assert {(u.model, u.at): u.output for _, u in by_slot} == {
         (OPUS, "2026-01-31T10:15"): 35,
         (OPUS, "2026-01-31T10:30"): 7,
@@ -85,13 +85,11 @@ async def test_sums_of_a_removed_session_go_to_its_parent_and_move_on_with_it(st
 
 async def test_removal_that_fails_keeps_the_usage(store: Store) -> None:
     async with store.transaction() as tx:
-        tx.measures.add_usage(CHILD.id, [used("m1", 3)])
+        tx.usage.add(CHILD.id, [used("m1", 3)])
     with pytest.raises(ValueError, match="no"):
         await remove_and_fail(store, CHILD.id)
     assert await store.sums.removed() == []
-    assert await store.sums.usage_since("", slots=False) == [
-        (CHILD.id, Usage("", OPUS, "", 1, 3, 10, 100, 7))
-    ]
+    assert await store.usage.since("") == [(CHILD.id, Usage("", OPUS, "", 1, 3, 10, 100, 7))]
 
 
 async def test_work_is_stored_by_slot_when_it_ends(tmp_path: Path) -> None:
@@ -147,7 +145,7 @@ async def test_older_database_has_no_sums_of_removed_sessions(tmp_path: Path) ->
     async with await Store.open(str(path)) as store:
         assert await store.sums.removed() == []
         assert await store.sums.work_since("", slots=True) == []
-        assert await store.sums.usage_since("", slots=True)
+        assert await store.usage.since("", slots=True)
 
 
 async def test_sums_since_a_time_have_nothing_from_before_it(store: Store) -> None:
@@ -155,13 +153,13 @@ async def test_sums_since_a_time_have_nothing_from_before_it(store: Store) -> No
     async with store.transaction() as tx:
         for number, minute in enumerate((20, 25, 26, 29, 31)):
             for each in CHILD.id, TOP.id:
-                tx.measures.add_usage(each, [used(f"m{number}", 10**number, at=at.format(minute))])
+                tx.usage.add(each, [used(f"m{number}", 10**number, at=at.format(minute))])
         tx.sums.add_work(TOP.id, at.format("15"), 1800.0)
     await remove(store, CHILD.id)
-    output = {i: used.output for i, used in await store.sums.usage_since(since, slots=False)}
+    output = {i: used.output for i, used in await store.usage.since(since)}
     assert output == {TOP.id: 11100, CHILD.id: 10000}  # of removed sessions only whole quarters
     assert await store.sums.work_since(since, slots=False) == [(TOP.id, "", 4 * 60 + 900.0)]
-    on_the_slot = {i: used.output for i, used in await store.sums.usage_since(at.format(15), slots=False)}
+    on_the_slot = {i: used.output for i, used in await store.usage.since(at.format(15))}
     assert on_the_slot == {TOP.id: 11111, CHILD.id: 11111}
-    in_the_slot = await store.sums.usage_since("2026-01-31T10:15:30.000Z", slots=False)
+    in_the_slot = await store.usage.since("2026-01-31T10:15:30.000Z")
     assert {i: used.output for i, used in in_the_slot} == {TOP.id: 11111, CHILD.id: 10000}

@@ -155,12 +155,8 @@ def tree_json(tree: Totals) -> TreeView:
     return build_view(TreeView, tree, tokens=_tokens(None if tree.unread else tree.counted))
 
 
-def tokens_json(counts: TokenCounts) -> TokensView:
-    return build_view(TokensView, counts)
-
-
 def _tokens(counts: TokenCounts | None) -> TokensView | None:
-    return None if counts is None else tokens_json(counts)
+    return None if counts is None else TokensView.of(counts)
 
 
 def _tool(tool: ToolUse, *, may_read: bool) -> LastToolView:

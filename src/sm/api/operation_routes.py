@@ -186,7 +186,7 @@ def _check(check: Any) -> Any:
 
 
 def _of_text(name: str, hint: Any) -> Any:
-    """The type of a parameter of a query, which reads its text."""
+    """The type of a parameter of a query, which reads its text. `name`: for errors."""
     if get_origin(hint) in (Union, UnionType):
         return Union[*(_of_text(name, part) for part in get_args(hint))]
     if hint == Time:
@@ -194,8 +194,12 @@ def _of_text(name: str, hint: Any) -> Any:
     if hint is bool:
         return Present
     if get_origin(hint) is Annotated:
-        most = next(part for part in hint.__metadata__ if isinstance(part, Most))
-        return Annotated[int, count(most.value)]
+        (mark,) = hint.__metadata__
+        return (
+            Annotated[int, count(mark.value)]
+            if isinstance(mark, Most)
+            else _of_text(mark.value, hint.__origin__)
+        )
     if isinstance(hint, type) and issubclass(hint, Enum):
         return Annotated[str, choice(name, tuple(hint)), AfterValidator(hint)]
     return hint

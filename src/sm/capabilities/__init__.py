@@ -10,6 +10,7 @@ CAPABILITIES: tuple[str, ...] = (
     "pauses",
     "restarts",
     "search",
+    "usage",
     "warnings",
     "worktrees",
 )

@@ -1,10 +1,13 @@
 """Sums over each session and its descendants, kept up to date change by change. Pure."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Self
+from typing import Self, TypeAlias
 
-from sm.core.usage import COST_DIGITS, TokenCounts
+from sm.core.usage import COST_DIGITS, TokenCounts, Usage
+
+Price: TypeAlias = Callable[[Sequence[Usage]], float | None]
+"""The cost of usage in US dollars; None: unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +33,19 @@ class Totals:
     """The sum of the times at which those sessions began to work, in milliseconds since the epoch."""
     unread: int = 0
     """The sessions of which some tokens cannot be read. They are among the unpriced ones."""
+
+    @classmethod
+    def of(cls, usages: Sequence[Usage], price: Price) -> Self:
+        """The tokens of sums by model and their known cost."""
+        is_unread = any(used.is_unread for used in usages)
+        costs = [price([used]) for used in usages if used.context]
+        return cls(
+            tokens=TokenCounts.of(usages),
+            measured=int(bool(usages)),
+            cost=sum(cost for cost in costs if cost is not None),
+            unpriced=int(is_unread or None in costs),
+            unread=int(is_unread),
+        )
 
     def plus(self, other: Self, sign: int = 1) -> Self:
         """The sum, or with `sign` -1 the difference."""

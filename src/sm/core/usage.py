@@ -78,11 +78,6 @@ class TokenCounts:
         )
 
 
-def known_tokens(usages: Sequence[Usage]) -> TokenCounts | None:
-    """The sum by kind. Returns None if the tokens of any message are unknown, because a partial sum would mislead."""
-    return None if any(used.is_unread for used in usages) else TokenCounts.of(usages)
-
-
 @dataclass(frozen=True, slots=True)
 class Todo:
     """An entry of an agent's to-do list."""
@@ -156,6 +151,12 @@ class FollowUpKind(StrEnum):
 
     REMINDER = "reminder"
     RETRY = "retry"
+
+
+def main_model(usages: Sequence[Usage]) -> str | None:
+    """The model that has the most tokens in the main conversation, else in those of sub-agents; None: no usage."""
+    most = max(usages, key=lambda used: (not used.sidechain, used.context), default=None)
+    return None if most is None else most.model.removesuffix(UNREAD) or None
 
 
 def base_model(name: str) -> str:

@@ -29,13 +29,13 @@ from sm.services import (
     Sessions,
     Telegram,
     TelegramLink,
-    UsageReports,
     Waits,
 )
 from sm.sessions.adopt import Adoptions
 from sm.sessions.archive import Records
 from sm.sessions.interrupt import Interrupts
 from sm.sessions.sandboxing import Sandboxing
+from sm.sessions.session_sums import SessionSums
 
 if TYPE_CHECKING:
     from sm.telegram.door import TelegramDoor
@@ -161,7 +161,7 @@ def _services(
         waits=Waits(store, manager, messages.messages, messages.requests, sessions.waiting, messages.timers),
         monitor=watch.monitor,
         live=Live(store, watch.monitor, sessions.seen),
-        usage=UsageReports(store, manager, lists, watch.sums),
+        usage=next(iter(watch.sums), SessionSums()),
         screens=LiveScreens(terminals),
         terminals=terminals,
         store=Reads(store),

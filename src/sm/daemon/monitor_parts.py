@@ -5,12 +5,12 @@ from sm.daemon.foundation import Foundation
 from sm.daemon.session_parts import SessionParts
 from sm.monitor import Monitor, Observer, Summary, UsageMeter, Watcher
 from sm.monitor.retries import Retries
-from sm.monitor.sums import TreeSums
 from sm.monitor.terminal_use import TerminalLooks
 from sm.monitor.unread_transcripts import UnreadTranscripts
 from sm.monitor.watched_panes import WatchedPanes
 from sm.providers.base import Summarizer
 from sm.sessions.attached import AttachedOperator
+from sm.sessions.session_sums import SessionSums
 
 
 class MonitorParts:
@@ -26,7 +26,7 @@ class MonitorParts:
         self.use_of_terminal = TerminalLooks(terminals, manager).use_of
         self.retries = Retries(store, self.use_of_terminal)
         self.unread_transcripts = UnreadTranscripts(store, manager, self.observer, base.steady)
-        self.sums = TreeSums(config, store, self.usage, base.providers, base.now)
+        self.sums: list[SessionSums] = []
         self.monitor = Monitor(
             config,
             store,

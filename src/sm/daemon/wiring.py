@@ -99,6 +99,7 @@ def _kernel(base: Foundation, sessions: SessionParts, watch: MonitorParts, messa
         audit=base.audit.record,
         timers={},
         cgroup_of=base.sandboxing.session_processes.cgroup,
+        sums=watch.sums,
         steady=base.steady,
     )
 

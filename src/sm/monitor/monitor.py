@@ -11,8 +11,7 @@ from sm.core.estimates import Sample
 from sm.core.models import Session
 from sm.core.timestamps import epoch_s, iso, later
 from sm.core.tree_totals import Totals
-from sm.core.usage import COST_DIGITS, SessionUsage, TokenCounts, ToolUse, Usage, known_tokens
-from sm.core.usage_series import Price, UsageBucket, UsagePeriod, buckets
+from sm.core.usage import SessionUsage, TokenCounts, ToolUse, Usage, main_model
 from sm.errors import ExternalError, NoServer, NoTerminal
 from sm.monitor.observer import Observer
 from sm.monitor.processes import Watcher
@@ -25,11 +24,11 @@ from sm.monitor.progress import (
     without_words,
 )
 from sm.monitor.summary import Summary, SummaryResult
-from sm.monitor.sums import TreeSums, main_model, measured_totals
 from sm.monitor.usage import UsageMeter
 from sm.sessions.cleanup import started_s
 from sm.sessions.keepers import SessionKeeper
 from sm.sessions.manager import Manager
+from sm.sessions.session_sums import SessionSums
 from sm.sessions.waits import WaitingSessions
 from sm.store import Store
 from sm.terminals.base import Screen
@@ -81,7 +80,8 @@ class Monitor:
     _summary: Summary
     _terminals: Screen
     _keeper: SessionKeeper
-    sums: TreeSums
+    _sums: Sequence[SessionSums]
+    """Of capabilities."""
 
     def __post_init__(self) -> None:
         observer = self._observer
@@ -176,13 +176,12 @@ class Monitor:
 
     async def _samples(self, session: Session) -> Sequence[Sample]:
         """The completed sessions of the same agent type."""
-        await self.sums.refresh()
-        return self.sums.samples().get(session.agent_type, ())
+        return [sample for sums in self._sums for sample in await sums.samples(session.agent_type)]
 
     async def glances(self, sessions: Sequence[Session]) -> dict[str, Glance]:
         """The usage and the current activity of sessions, by id, with two queries for all of them."""
         measures, ids = self._store.measures, [s.id for s in sessions]
-        usages, facts = await asyncio.gather(measures.usage_of(ids), measures.facts_of(ids))
+        usages, facts = await asyncio.gather(self._store.usage.of(ids), measures.facts_of(ids))
         return {s.id: self._glance(s, usages.get(s.id, []), facts.get(s.id, {})) for s in sessions}
 
     async def answers(self, sessions: Sequence[Session]) -> dict[str, str]:
@@ -207,44 +206,10 @@ class Monitor:
         return self._usage.take_changed()
 
     async def usages(self, sessions: Sequence[Session]) -> dict[str, SessionUsage]:
-        """The usage of sessions, by id, with two queries for all of them.
-
-        Remembers the sums of running agents, until `forget_totals`: later calls need no query that reads each message.
-        """
-        found, facts = await asyncio.gather(
-            self._usage.sums(sessions), self._store.measures.facts_of([s.id for s in sessions])
-        )
+        """The usage of sessions, by id, with two queries for all of them."""
+        ids = [s.id for s in sessions]
+        found, facts = await asyncio.gather(self._store.usage.of(ids), self._store.measures.facts_of(ids))
         return {s.id: self._usage_of(s, found.get(s.id, []), facts.get(s.id, {})) for s in sessions}
-
-    async def usages_since(self, sessions: Sequence[Session], since: str) -> dict[str, Totals]:
-        """The usage of the messages after that time, by session id. Omits sessions without any."""
-        if not self._config.child_agents.progress.enable_token_tracking:
-            return {}
-        found = await self._store.measures.usage_since(since)
-        return {
-            s.id: measured_totals(self._manager.provider(s), found[s.id]) for s in sessions if s.id in found
-        }
-
-    def forget_totals(self) -> None:
-        """Stop remembering sums: nobody reads them now."""
-        self._usage.totals.clear()
-
-    async def usage_series(
-        self, sessions: Sequence[Session], period: UsagePeriod, since: str
-    ) -> list[UsageBucket] | None:
-        """The usage of all the sessions together over time, by the times of the messages; None: it is not counted."""
-        if not self._config.child_agents.progress.enable_token_tracking:
-            return None
-        by_provider: dict[str, list[Session]] = {}
-        for session in sessions:
-            by_provider.setdefault(session.provider, []).append(session)
-        # An agent can write any time into its transcript.
-        until, sums = later(self._manager.now(), _AHEAD_S), list[tuple[Usage, Price]]()
-        for members in by_provider.values():
-            price, ids = self._manager.provider(members[0]).cost_usd, [s.id for s in members]
-            found = await self._store.measures.usage_by_time(ids, period.digits, since, until)
-            sums += [(used, price) for used in found]
-        return buckets(sums, period)
 
     def _usage_of(self, session: Session, usages: Sequence[Usage], facts: Mapping[str, Any]) -> SessionUsage:
         provider, model = self._manager.provider(session), facts.get("model")
@@ -259,15 +224,19 @@ class Monitor:
             last_tool=last_tool if counted.enable_tool_tracking else None,
             todo=(sum(t["status"] == DONE for t in todo), len(todo)) if todo else None,
         )
-        if not counted.enable_token_tracking:
+        if not self._counts_tokens:
             return shown
-        cost_usd = provider.cost_usd(usages) if usages else None
+        sums = Totals.of(usages, provider.cost_usd)
         return replace(
             shown,
-            tokens=known_tokens(usages) if usages else None,
-            cost_usd=None if cost_usd is None else round(cost_usd, COST_DIGITS),
+            tokens=sums.tokens if sums.measured and not sums.unread else None,
+            cost_usd=sums.cost_usd,
             context_percent=context_percent(measured),
         )
+
+    @property
+    def _counts_tokens(self) -> bool:
+        return self._config.child_agents.progress.enable_token_tracking and self._store.usage.counts
 
     def activity(self, session_id: str) -> str | None:
         """The current activity of the agent: a wait for other sessions, or the activity that its hooks report."""
@@ -278,18 +247,19 @@ class Monitor:
         if provider.readers.transcripts is None:
             return None
         measures = self._store.measures
-        positions, usages, tools, facts, usual = await asyncio.gather(
+        positions, used, tools, facts, usual = await asyncio.gather(
             measures.positions(session.id),
-            measures.usage(session.id),
+            self._store.usage.of([session.id]),
             measures.tools(session.id),
             measures.facts(session.id),
-            measures.usual_tokens(session.agent_type),
+            self._store.usage.usual_tokens(session.agent_type),
         )
+        usages = used.get(session.id, [])
         model = facts.get("model")
         todo = facts.get("todo")
         counted = self._config.child_agents.progress
         # A count from before counting was switched off is incomplete, and an unreadable count is not zero.
-        counts_tokens = counted.enable_token_tracking and any(p.inode for p in positions.values())
+        counts_tokens = self._counts_tokens and any(p.inode for p in positions.values())
         if not counts_tokens:
             usages, usual = [], None
             facts = {name: value for name, value in facts.items() if name != "context_tokens"}

@@ -3,7 +3,7 @@
 import asyncio
 import os
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from dataclasses import asdict, fields, replace
 from types import MappingProxyType
 from typing import Any, Protocol
@@ -19,7 +19,6 @@ from sm.monitor.blocks import TranscriptBlock, condense, read_block
 from sm.monitor.originals import Original, original_path
 from sm.monitor.tool_calls import follow, steps_of
 from sm.monitor.transcripts import Root, archive_names, files_of, read_last
-from sm.monitor.usage_totals import UsageTotals
 from sm.providers.base import Fork, program_version
 from sm.providers.readers import TranscriptDelta, TranscriptReader
 from sm.sandboxes.home import HomeOf, on_host
@@ -77,7 +76,6 @@ class UsageMeter:
         """Sessions whose last prompt this daemon has dispatched."""
         self._changed: set[str] = set()
         self._followers: list[set[str]] = []
-        self.totals = UsageTotals()
 
     async def read(
         self,
@@ -213,7 +211,7 @@ class UsageMeter:
         `current`: `path` is the transcript of the current conversation, not of a sub-agent or an earlier one.
         """
         facts, delta = dict(await self._facts_of(session_id)), block.delta
-        counts_tokens = self._settings.enable_token_tracking
+        counts_tokens = self._settings.enable_token_tracking and self._store.usage.counts
         counts_tools = self._settings.enable_tool_tracking
         if block.is_past_copy:
             facts["own_from"] = path
@@ -254,7 +252,7 @@ class UsageMeter:
         unread = {one.message_id for one in used if one.is_unread}
         is_first_unread = bool(unread) and UNREAD_FACT not in facts
         if is_first_unread:  # not where a line repeats a message whose tokens another line had
-            known = await self._store.measures.usage_of_messages(session_id, unread)
+            known = await self._store.usage.of_messages(session_id, unread)
             is_first_unread = not unread <= {
                 one.message_id for one in (*known.values(), *used) if not one.is_unread
             }
@@ -332,12 +330,10 @@ class UsageMeter:
         calls: Sequence[CallStep] = (),
     ) -> None:
         before = None
-        is_needed = self.totals.has(session_id) or any(f.needs_stored(session_id) for f in self.followers)
-        if usage and is_needed:
+        if usage and any(follower.needs_stored(session_id) for follower in self.followers):
             ids = {used.message_id for used in usage}
-            before = await self._store.measures.usage_of_messages(session_id, ids)
-        with self.totals.writing(session_id, before, usage) if usage else nullcontext():
-            await self._write_rows(session_id, facts, usage, before, tools, read_to, record, said, calls)
+            before = await self._store.usage.of_messages(session_id, ids)
+        await self._write_rows(session_id, facts, usage, before, tools, read_to, record, said, calls)
         for changed in (self._changed, *self._followers):
             changed.add(session_id)
 
@@ -364,7 +360,7 @@ class UsageMeter:
                 tx.measures.set_position(session_id, path, position)
             for follower in self.followers:
                 await follower.follow_usage(tx, tx.session(session_id), usage, before)
-            tx.measures.add_usage(session_id, usage)
+            tx.usage.add(session_id, usage)
             tx.measures.tools(session_id, tools)
             if said:
                 for part in tx.parts:
@@ -385,26 +381,12 @@ class UsageMeter:
         self._followers.append(changed)
         return changed
 
-    async def sums(self, sessions: Sequence[Session]) -> dict[str, Sequence[Usage]]:
-        """The sums by model of sessions, by id, with at most one query. Omits sessions without usage.
-
-        Remembers the sums of running agents: later calls need no query that reads each message.
-        """
-        known = {s.id: sums for s in sessions if (sums := self.totals.sums(s.id)) is not None}
-        marks = {s.id: self.totals.mark(s.id) for s in sessions if s.id not in known}
-        read = await self._store.measures.usage_of(marks) if marks else {}
-        for session in sessions:
-            if session.id in marks and session.exit is None:
-                self.totals.keep(session.id, read.get(session.id, ()), marks[session.id])
-        return {**read, **known}
-
     def forget(self, session_id: str) -> None:
         """Drop the cache of a session whose process is gone; the database keeps the data."""
         self._resumed.discard(session_id)
         self._originals.pop(session_id, None)
         self._positions.pop(session_id, None)
         self._facts.pop(session_id, None)
-        self.totals.forget(session_id)
 
     # Queries
 

@@ -13,6 +13,13 @@ class Most:
     value: int
 
 
+@dataclass(frozen=True, slots=True)
+class Noun:
+    """Names the values of a closed set in errors, in the annotation of an argument of a GET; else its name does."""
+
+    value: str
+
+
 class PackedFile:
     """The result of an operation whose answer is a tar.gz file.
 
@@ -72,7 +79,7 @@ class Operation(DoorNames):
     """The class of its result in `wire_types`, `SessionsResult` or `PackedFile`."""
     arguments: type[Any] | None = None
     """A dataclass with the arguments beside the target; None: it takes none. Those of a GET are its query: texts,
-    times, closed sets and whole numbers with `Most`."""
+    flags, times, closed sets and whole numbers with `Most`."""
     target: str = ""
     """The documentation of the target; empty: that of the other routes below the same name, such as `sessions`."""
     takes_key: bool = True

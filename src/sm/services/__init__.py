@@ -21,7 +21,6 @@ from sm.requests.dialogs import Dialogs
 from sm.services.live import Live, LiveNews
 from sm.services.sessions import SessionFilter, Sessions
 from sm.services.telegram import Telegram, TelegramLink
-from sm.services.usage import UsageReports
 from sm.services.waits import LongPoll, TeamWaitResult, WaitEnd, WaitResult, Waits
 from sm.sessions.adopt import Adoptions
 from sm.sessions.archive import Records
@@ -33,6 +32,7 @@ from sm.sessions.restore import Restorer
 from sm.sessions.sandboxing import Sandboxing
 from sm.sessions.seen import SeenSessions
 from sm.sessions.session_fields import SessionField, StatusField
+from sm.sessions.session_sums import SessionSums
 from sm.sessions.workspaces import Workspaces
 from sm.store import Store
 from sm.terminals.base import Screen
@@ -50,7 +50,6 @@ __all__ = [
     "TeamWaitResult",
     "Telegram",
     "TelegramLink",
-    "UsageReports",
     "WaitEnd",
     "WaitResult",
     "Waits",
@@ -127,7 +126,7 @@ class Services:
     waits: Waits
     monitor: Monitor
     live: Live
-    usage: UsageReports
+    usage: SessionSums
     screens: LiveScreens
     terminals: Screen
     store: Reads

@@ -100,7 +100,6 @@ class Live:
             if not self._readers and self._task is not None:
                 self._task.cancel()
                 self._task = None
-                self._monitor.forget_totals()
 
     # For one reader
 

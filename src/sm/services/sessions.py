@@ -115,11 +115,7 @@ class Sessions:
 
         Archived ones are included. `workspace`: as in `SessionFilter`. Raises NotFound.
         """
-        if reference is None:
-            sessions = self.visible(caller, archived=True)
-        else:
-            session = self.find(caller, reference)
-            sessions = [session, *(self.descendants(caller, session.id) if descendants else ())]
+        sessions = self._manager.subtree(caller, reference, descendants=descendants)
         return self.apply_filter(caller, sessions, SessionFilter(workspace=workspace))
 
     def apply_filter(

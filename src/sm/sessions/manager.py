@@ -9,7 +9,7 @@ from sm.core.messages import SM_ITSELF, Notice
 from sm.core.models import BridgeUser, Caller, Exit, PermissionMode, Process, Session, Signal
 from sm.core.reference import session_word
 from sm.core.states import CallerKind, EventType, NoticeKind
-from sm.core.usage import Usage
+from sm.core.tree_totals import Price
 from sm.core.wording import subject
 from sm.errors import InternalError, NotFound, NotPermitted, SmError
 from sm.operations.hints import Hint, Use
@@ -18,7 +18,7 @@ from sm.operations.message_operations import SEND
 from sm.operations.report_operations import COMPLETE, NOTE
 from sm.operations.request_operations import ASK
 from sm.operations.session_operations import SHOW_STATUS
-from sm.policy.access import Action, Principal, Relation, may, may_at_all
+from sm.policy.access import Action, Principal, Relation, may, may_at_all, visible
 from sm.policy.retries import RetryLimits
 from sm.providers.base import Provider
 from sm.sessions.tree import SessionTree
@@ -156,6 +156,18 @@ class Manager:
             raise NotFound("you have no parent: the operator started you", _TO_OPERATOR)
         return parent
 
+    def subtree(self, caller: Caller, reference: str | None, *, descendants: bool) -> list[Session]:
+        """The named session, with `descendants` also those below it; all visible sessions without a name.
+
+        Archived ones are included. Raises NotFound.
+        """
+        principal = self.principal(caller)
+        if reference is None:
+            return [s for s in self._store.sessions.values() if visible(principal, s)]
+        session = self.find(caller, reference)
+        below = self.tree.descendants(session.id) if descendants else ()
+        return [session, *(s for s in below if visible(principal, s))]
+
     def filter_allowed(
         self, caller: Caller, action: Action, sessions: Sequence[Session], session_tree: SessionTree
     ) -> list[Session]:
@@ -205,10 +217,10 @@ class Manager:
     def provider(self, session: Session) -> Provider:
         return self._providers[session.provider]
 
-    def cost_usd(self, session: Session | RemovedSums, used: Usage) -> float | None:
-        """The price of the usage of a session with one model; None: unknown."""
+    def price(self, session: Session | RemovedSums) -> Price:
+        """The price of the usage of a session. Unknown for an agent CLI that this version of sm does not know."""
         provider = self._providers.get(session.provider)
-        return None if provider is None else provider.cost_usd([used])
+        return (lambda usages: None) if provider is None else provider.cost_usd
 
     @property
     def prices_as_of(self) -> str | None:

@@ -31,6 +31,7 @@ from sm.store.backup import write_backup
 from sm.store.batch import Changes, WriteTurn
 from sm.store.change_signal import ChangeSignal
 from sm.store.connection import connect, inspect, make_room, refusal, rows
+from sm.store.measures import MeasureReads
 from sm.store.messages import MailReads
 from sm.store.migrations import Schema, migrate
 from sm.store.part import PartWrites, TablePart, known_parts, known_schemas
@@ -53,7 +54,7 @@ from sm.store.telegram import TelegramReads
 from sm.store.telegram_preferences import PreferenceReads
 from sm.store.transaction import SessionFollower, Transaction
 from sm.store.turn_ends import TurnEndReads
-from sm.store.usage import MeasureReads
+from sm.store.usage import UsageReads
 from sm.store.work_clock import RunClock, WorkClock
 from sm.store.writable_paths import WritablePathReads
 from sm.store.write_ahead_log import WriteAheadLog
@@ -146,6 +147,7 @@ class Store:
         self.followers: list[SessionFollower] = []
         """Act in each transaction. Parts of the daemon register before the first one."""
         self._part_reads = {part: part.reads(self) for part in self._parts}
+        self.usage = next((r for r in self._part_reads.values() if isinstance(r, UsageReads)), UsageReads())
         self.sums = SumReads(self.read)
         self.telegram = TelegramReads(self.read)
         self.chat_preferences = PreferenceReads(self.read)

@@ -1,4 +1,4 @@
-"""Sums that outlive their sessions: work by time, reminders and retries, and the usage of removed sessions."""
+"""Sums that outlive their sessions: work by time, reminders and retries, and who inherits those of removed ones."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -7,17 +7,10 @@ from typing import Any
 from sm.core.states import TrustLevel
 from sm.core.statuses import Status
 from sm.core.time_slots import rest_of_slot, split
-from sm.core.usage import UNREAD, FollowUpKind, Usage
+from sm.core.usage import FollowUpKind
 from sm.store.connection import Read
 from sm.store.rows import encode_json
 from sm.store.writes import Writes
-
-_SLOT = (
-    "iif(at = '', '', substr(at, 1, 14) || printf('%02d', (CAST(substr(at, 15, 2) AS INTEGER) / 15) * 15))"
-)
-"""The slot of a time, as `core.time_slots.slot_at`; empty without a time."""
-_KINDS = "input, output, cache_read, cache_write, cache_write_1h"
-_SUMS = ", ".join(f"sum({kind})" for kind in _KINDS.split(", "))
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,15 +49,7 @@ class SumWrites(Writes):
         )
 
     def inherit(self, session_id: str, heir: str | None) -> None:
-        """Keep the sums of a session that is removed, for its parent. Call it before its usage is deleted.
-
-        The sums that the session has inherited move on to its parent.
-        """
-        self._tx.write(
-            f"INSERT OR REPLACE INTO removed_usage (session_id, at, model, sidechain, {_KINDS})"  # noqa: S608 - constant
-            f" SELECT session_id, {_SLOT}, model, sidechain, {_SUMS} FROM usage WHERE session_id = ? GROUP BY 2, 3, 4",
-            (session_id,),
-        )
+        """Give the sums of a session that is removed to its parent, with those that the session has inherited."""
         self._tx.write("UPDATE removed_sums SET heir = ? WHERE heir = ?", (heir or "", session_id))
         self._tx.write(
             "INSERT OR REPLACE INTO removed_sums (session_id, heir) VALUES (?, ?)", (session_id, heir or "")
@@ -86,42 +71,6 @@ class SumReads:
             (None if session_ids is None else encode_json(list(session_ids)),),
         )
         return [_removed_sums(*row) for row in rows]
-
-    async def removed_usage(self, session_ids: Collection[str]) -> dict[str, list[Usage]]:
-        """Sums by model of removed sessions, as `MeasureReads.usage_of`."""
-        rows = await self._read(
-            f"SELECT session_id, model, sidechain, {_SUMS} FROM removed_usage"  # noqa: S608 - constant names
-            " WHERE session_id IN (SELECT value FROM json_each(?)) GROUP BY session_id, model, sidechain",
-            (encode_json(list(session_ids)),),
-        )
-        found: dict[str, list[Usage]] = {}
-        for row in rows:
-            used = Usage("", row[1], "", row[3], row[4], row[5], row[6], row[7], sidechain=bool(row[2]))
-            found.setdefault(row[0], []).append(used)
-        return found
-
-    async def usage_since(self, since: str, *, slots: bool) -> list[tuple[str, Usage]]:
-        """(session, usage by model) of all sessions, with the removed ones; with `slots` by slot, which is in `at`.
-
-        `since`: only later usage, of removed sessions only that of later slots; empty: all, also that without a time.
-        """
-        slot, removed_slot, by = (_SLOT, "at", ", 2") if slots else ("''", "''", "")
-        rows = await self._read(
-            f"SELECT session_id, {slot}, model, {_SUMS} FROM usage WHERE at >= ?1 GROUP BY session_id, model{by}"  # noqa: S608 - constant names
-            f" UNION ALL SELECT session_id, {removed_slot}, model, {_SUMS} FROM removed_usage"
-            f" WHERE at >= ?2 GROUP BY session_id, model{by}",
-            (since, _first_slot(since)),
-        )
-        return [(r[0], Usage("", r[2], r[1], r[3], r[4], r[5], r[6], r[7])) for r in rows]
-
-    async def unread_since(self, since: str) -> list[str]:
-        """The sessions, removed ones too, some of whose tokens cannot be read. `since`: as for `usage_since`."""
-        rows = await self._read(
-            "SELECT session_id FROM usage WHERE model LIKE ?3 AND at >= ?1"
-            " UNION SELECT session_id FROM removed_usage WHERE model LIKE ?3 AND at >= ?2",
-            (since, _first_slot(since), f"%{UNREAD}"),
-        )
-        return [row[0] for row in rows]
 
     async def work_since(self, since: str, *, slots: bool) -> list[tuple[str, str, float]]:
         """(session, slot, seconds) of all work that is over; without `slots` one row with an empty slot a session.
@@ -151,11 +100,6 @@ class SumReads:
         kinds = list(FollowUpKind)
         rows = await self._read("SELECT session_id, at, kind FROM follow_ups WHERE at >= ?", (since,))
         return [(row[0], row[1], FollowUpKind(row[2])) for row in rows if row[2] in kinds]
-
-
-def _first_slot(since: str) -> str:
-    """The first slot of a removed session that counts: the one that begins then, else the next."""
-    return since[:16] if since[16:] in ("", ":00.000Z") else since
 
 
 def _removed_sums(

@@ -23,6 +23,7 @@ from sm.core.work_time import track_work
 from sm.errors import IllegalState, InternalError, NotFound
 from sm.operations.kernel_names import SEE_SESSIONS
 from sm.store.idempotency import IdempotencyKey
+from sm.store.measures import MeasureWrites
 from sm.store.messages import MailWrites
 from sm.store.open_work import Open
 from sm.store.part import PartWrites, TablePart
@@ -43,7 +44,7 @@ from sm.store.telegram_preferences import PreferenceWrites
 from sm.store.telegram_texts import TextWrites
 from sm.store.timers import TimerWrites
 from sm.store.turn_ends import TurnEndWrites
-from sm.store.usage import MeasureReads, MeasureWrites
+from sm.store.usage import UsageWrites
 from sm.store.work_clock import RunClock, WorkClock
 from sm.store.writes import Scope, StoreWriter
 
@@ -140,7 +141,6 @@ class Transaction(StoreWriter):
         self.removed: set[str] = set()
         self.mail = MailWrites(self, numbers)
         self.measures = MeasureWrites(self)
-        self.measured = MeasureReads(self.read)
         self.sums = SumWrites(self)
         self.summed = SumReads(self.read)
         self.timers = TimerWrites(self)
@@ -149,6 +149,7 @@ class Transaction(StoreWriter):
         self.telegram_texts = TextWrites(self)
         self.telegram = TelegramWrites(self, self.mail, self.telegram_texts, self.chat_preferences)
         self._parts = {part: part.writes(self) for part in parts}
+        self.usage = next((w for w in self.parts if isinstance(w, UsageWrites)), UsageWrites())
         self.followers = followers
 
     async def recall(self, caller: Caller | None, key: RequestKey | None) -> None:

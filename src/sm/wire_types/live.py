@@ -6,7 +6,6 @@ from typing import Annotated
 
 from sm.core.attention import Attention
 from sm.core.statuses import Status
-from sm.core.usage_series import UsagePeriod
 from sm.wire_types.fields import Anything, SessionLabel, Time, narrowed
 from sm.wire_types.sessions import SessionView
 from sm.wire_types.usage import TokensView
@@ -82,39 +81,6 @@ class LiveUpdateView:
     rows: Sequence[LiveRowView]
     removed: Sequence[str]
     """The ids of rows to forget."""
-
-
-@dataclass(frozen=True, slots=True)
-class ModelUsageView:
-    model: str
-    tokens: TokensView
-    cost_usd: float | None
-    """Null: the price of the model, or some of its tokens, are unknown."""
-
-
-@dataclass(frozen=True, slots=True)
-class UsageBucketView:
-    """The usage of a minute, an hour or a day (UTC)."""
-
-    at: Time
-    """Its beginning."""
-    tokens: TokensView
-    cost_usd: float | None
-    """Null when the price of a model is unknown."""
-    models: Sequence[ModelUsageView]
-
-
-@dataclass(frozen=True, slots=True)
-class UsageSeriesView:
-    """The usage of sessions over time."""
-
-    by: UsagePeriod
-    since: Time
-    """As asked, or later if there were more buckets than `limit`."""
-    counted: bool
-    """False: the configuration switches the counting off."""
-    buckets: Sequence[UsageBucketView]
-    """Oldest first; without those that have no usage."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,11 +3,32 @@
 The sums stand in each row of lists. They have no slots, because orjson writes them in a third of the time then.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import StrEnum
+from typing import Self
 
 from sm.core.percentiles import Spread
-from sm.core.usage_report import Grouping
+from sm.core.usage import TokenCounts
 from sm.wire_types.fields import Time
+
+
+class Grouping(StrEnum):
+    TYPE = "type"
+    MODEL = "model"
+    DAY = "day"
+    """Local days."""
+    ACCOUNT = "account"
+    TREE = "tree"
+    """The sessions without a parent, each with all that is below it."""
+
+
+class UsagePeriod(StrEnum):
+    """The length of a bucket, in UTC."""
+
+    MINUTE = "minute"
+    HOUR = "hour"
+    DAY = "day"
 
 
 @dataclass(frozen=True)
@@ -18,6 +39,10 @@ class TokensView:
     output: int
     cache_read: int
     cache_write: int
+
+    @classmethod
+    def of(cls, counts: TokenCounts) -> Self:
+        return cls(counts.input, counts.output, counts.cache_read, counts.cache_write)
 
 
 @dataclass(frozen=True)
@@ -106,3 +131,36 @@ class UsageReportView:
     groups: list[UsageGroupView]
     """Days in order; others by their cost, the largest first."""
     total: UsageGroupView
+
+
+@dataclass(frozen=True, slots=True)
+class ModelUsageView:
+    model: str
+    tokens: TokensView
+    cost_usd: float | None
+    """Null: the price of the model, or some of its tokens, are unknown."""
+
+
+@dataclass(frozen=True, slots=True)
+class UsageBucketView:
+    """The usage of a minute, an hour or a day (UTC)."""
+
+    at: Time
+    """Its beginning."""
+    tokens: TokensView
+    cost_usd: float | None
+    """Null when the price of a model is unknown."""
+    models: Sequence[ModelUsageView]
+
+
+@dataclass(frozen=True, slots=True)
+class UsageSeriesView:
+    """The usage of sessions over time."""
+
+    by: UsagePeriod
+    since: Time
+    """As asked, or later if there were more buckets than `limit`."""
+    counted: bool
+    """False: the configuration switches the counting off."""
+    buckets: Sequence[UsageBucketView]
+    """Oldest first; without those that have no usage."""

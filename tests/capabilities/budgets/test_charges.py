@@ -145,7 +145,7 @@ async def test_budget_of_the_day_counts_removed_sessions(tmp_path: Path) -> None
         budgets = Budgets(settings, store.part(PART), notices, providers)
         async with store.transaction() as tx:
             await tx.insert(ended, LAUNCH, None)
-            tx.measures.add_usage(ended.id, [Usage("a", "claude-haiku-4-5", tx.now, output=200_000)])
+            tx.usage.add(ended.id, [Usage("a", "claude-haiku-4-5", tx.now, output=200_000)])
             await tx.remove(tx.session(ended.id))
         async with store.transaction() as tx:
             await budgets.begin_day(tx)

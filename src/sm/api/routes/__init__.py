@@ -15,14 +15,13 @@ from sm.api.routes import (
     screens,
     sessions,
     telegram,
-    usage,
     workspaces,
 )
 
 _OF_KERNEL: dict[str, list[Route]] = {
     "daemon": daemon.routes,
     "sessions": sessions.routes,
-    "live": [*live.routes, *screens.routes, *usage.routes],
+    "live": [*live.routes, *screens.routes],
     "agents": agents.routes,
     "telegram": telegram.routes,
     "messages": messages.routes,

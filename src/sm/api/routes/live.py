@@ -1,4 +1,4 @@
-"""The routes of live views: rows of sessions that follow their changes, their usage and their statuses over time."""
+"""The routes of live views: rows of sessions that follow their changes, and their statuses over time."""
 
 from collections.abc import Sequence
 from typing import Annotated
@@ -7,8 +7,8 @@ from aiohttp import web
 
 from sm.api.context import ApiRequest
 from sm.api.event_streams import HEARTBEAT, event_stream
-from sm.api.fields import Present, choice, count, doc
-from sm.api.live_updates import SHARED, LiveUpdates, tokens_json
+from sm.api.fields import Present, count, doc
+from sm.api.live_updates import SHARED, LiveUpdates
 from sm.api.query import LISTED_MAX, ListQuery, Moment, Query, SessionName, WorkspaceName
 from sm.api.route import RouteTable, StreamOf
 from sm.api.views import build_view
@@ -17,21 +17,16 @@ from sm.core.models import Session
 from sm.core.text import folded
 from sm.core.timeline import Span, spans
 from sm.core.timestamps import iso, later
-from sm.core.usage_series import UsageBucket, UsagePeriod
 from sm.wire import HEARTBEAT_S
 from sm.wire_types.live import (
     LaneView,
     LiveUpdateView,
-    ModelUsageView,
     SpanView,
     TimelineView,
-    UsageBucketView,
-    UsageSeriesView,
 )
 
 _TIMELINE_S = 3600.0
 _REASON_MAX = 200
-_EVER = "1970-01-01T00:00:00.000Z"
 routes = RouteTable()
 
 
@@ -40,15 +35,6 @@ class LiveQuery(ListQuery):
         str | None,
         doc("The last `revision`, with the other parameters as before. An unknown one: a snapshot comes."),
     ] = None
-
-
-class UsageQuery(Query):
-    by: Annotated[str, choice("period", tuple(UsagePeriod))] = UsagePeriod.HOUR
-    session: Annotated[SessionName | None, doc("Only this session.")] = None
-    tree: Annotated[Present, doc("Present: with all descendants of `session`.")] = False
-    workspace: WorkspaceName | None = None
-    since: Annotated[Moment | None, doc("Only later usage.")] = None
-    limit: Annotated[int, count(LISTED_MAX), doc("Only the newest buckets.")] = 1000
 
 
 class TimelineQuery(Query):
@@ -82,32 +68,6 @@ async def live(
             if not await request.wait_until(lambda: rows.number > cursor, HEARTBEAT_S, rows):  # noqa: B023 - awaited
                 await response.write(HEARTBEAT)
     return response
-
-
-@routes.route("GET", "/v1/usage", agents=True)
-async def usage(request: ApiRequest, query: UsageQuery) -> UsageSeriesView:
-    """Show the tokens and the cost of sessions over time.
-
-    The sums of all sessions that the caller sees, archived and ended ones included; or of `session`.
-    """
-    period, services = UsagePeriod(query.by), request.services
-    selected = services.sessions.subtree(
-        request.caller, query.session, query.workspace, descendants=query.tree
-    )
-    found = await services.monitor.usage_series(selected, period, query.since or "")
-    shown = (found or [])[-query.limit :] if query.limit else []
-    cut = len(shown) < len(found or ())
-    return UsageSeriesView(
-        by=period,
-        since=(shown[0].at if shown else iso(services.monitor.now())) if cut else query.since or _EVER,
-        counted=found is not None,
-        buckets=[bucket_json(bucket) for bucket in shown],
-    )
-
-
-def bucket_json(bucket: UsageBucket) -> UsageBucketView:
-    models = [build_view(ModelUsageView, m, tokens=tokens_json(m.tokens)) for m in bucket.models]
-    return build_view(UsageBucketView, bucket, tokens=tokens_json(bucket.tokens), models=models)
 
 
 @routes.route("GET", "/v1/timeline", agents=True)

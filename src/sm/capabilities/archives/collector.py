@@ -33,7 +33,7 @@ class ArchiveRecords:
             return None
         provider = self._manager.provider(session)
         records = dict(await self._store.records.rows_of(session_id))
-        usage = await self._store.measures.usage(session_id)
+        usage = (await self._store.usage.of([session_id])).get(session_id, [])
         tools = await self._store.measures.tools(session_id)
         described = {name: value for name, value in asdict(session).items() if name not in _SECRET}
         files: dict[str, Any] = {

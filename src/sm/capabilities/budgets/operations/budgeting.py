@@ -16,6 +16,7 @@ from sm.capabilities.budgets.operations.amounts import added, amounts_of, change
 from sm.capabilities.budgets.rules import as_much_again, is_spent, only_lowers, still_spent
 from sm.capabilities.budgets.settings import BudgetSettings
 from sm.capabilities.budgets.state.charges import Budgets
+from sm.capabilities.budgets.state.spending import priced
 from sm.capabilities.budgets.tables import PART
 from sm.capabilities.budgets.text import amounts_to_type
 from sm.capabilities.budgets.text.sentences import spent_text
@@ -83,13 +84,12 @@ class Budgeting:
         if own is None or (own.limits.usd is None and own.limits.tokens is None):
             return ()
         sums, sessions = self._store.sums, self._store.sessions
-        unread = await sums.unread_since(
-            day_start(local_day(self._manager.now())) if subject == DAILY else ""
-        )
+        since = day_start(local_day(self._manager.now())) if subject == DAILY else ""
+        unread = {id_ for id_, used in await self._store.usage.since(since) if used.is_unread}
         if subject != DAILY and unread:
             heirs = {removed.id: removed.heir for removed in await sums.removed(unread)}
             found = filter(None, (sessions.get(heirs.get(id_) or id_) for id_ in unread))
-            unread = [s.id for s in found if any(each.id == subject for each in above(s, sessions.get))]
+            unread = {s.id for s in found if any(each.id == subject for each in above(s, sessions.get))}
         if not unread:
             return ()
         return ("the tokens of some answers cannot be read: more was spent than this budget counts",)
@@ -243,16 +243,13 @@ class Budgeting:
             s.id: s for s in sessions.values() if any(a.id == session.id for a in above(s, sessions.get))
         }
         removed = {s.id: s for s in await tx.summed.removed() if s.heir in members}
-        usages = {**await tx.measured.usage_of(members), **await tx.summed.removed_usage(removed)}
+        usages = await tx.usage.of([*members, *removed])
         spenders: list[Session | RemovedSums] = [*members.values(), *removed.values()]
         spent = Spent()
         for member in spenders:
             spent += Spent(seconds=member.worked_s)
             for used in usages.get(member.id, ()):
-                cost = self._manager.cost_usd(member, used)
-                spent += Spent(
-                    cost or 0.0, used.input + used.output, 0.0, used.context if cost is None else 0
-                )
+                spent += priced(used, self._manager.price(member))
         return Budget(session.id, Amounts(), self._settings.soft_percent, spent=spent, state_at=tx.now)
 
     def _warnings(self, tx: Transaction, subject: str) -> tuple[str, ...]:

@@ -83,7 +83,7 @@ class Budgets(SessionFollower, UsageFollower):
             return
         if stored is None:
             ids = {used.message_id for used in usages}
-            stored = await tx.measured.usage_of_messages(session.id, ids)
+            stored = await tx.usage.of_messages(session.id, ids)
         spent = added_spending(stored, usages, self._providers[session.provider].cost_usd)
         for budget in tx.part(PART).charge(bound, spent):
             if self._next_step(budget, tx.part(PART).spent_now(budget)) is not BudgetStep.NONE:
@@ -352,7 +352,7 @@ class Budgets(SessionFollower, UsageFollower):
         """The cost of the usage of all sessions since that time, with the removed ones."""
         spent = Spent()
         removed = {session.id: session for session in await tx.summed.removed()}
-        for session_id, used in await tx.summed.usage_since(at, slots=False):
+        for session_id, used in await tx.usage.since(at):
             session = tx.find(session_id) or removed.get(session_id)
             provider = None if session is None else self._providers.get(session.provider)
             if provider is not None:

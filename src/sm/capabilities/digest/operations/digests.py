@@ -24,6 +24,8 @@ from sm.core.models import OPERATOR, Caller, Session
 from sm.core.states import EventType
 from sm.core.timers import Timer
 from sm.core.timestamps import iso
+from sm.core.tree_totals import Totals
+from sm.core.usage import Usage
 from sm.errors import StorageFull
 from sm.kernel import OperationCall
 from sm.monitor.monitor import Monitor
@@ -85,7 +87,7 @@ class Digests:
         readable = {s.id: s for s in members if self._manager.may_read(caller, s)}
         events = await self._store.events(sessions=list(readable), type=EventType.WARNING, limit=_EVENTS_MAX)
         requests = await self._requests.list_requests(caller, all=False, limit=0)
-        used = await self._monitor.usages_since(members, since)
+        used = await self._used_since(members, since)
         removed = 0
         if workspace is None and is_unrestricted(caller):
             removed = await self._store.removed_endings(since)
@@ -99,6 +101,15 @@ class Digests:
             spending=spending(shown, used, self._words(list(readable.values()), since)),
             removed=removed,
         )
+
+    async def _used_since(self, sessions: Sequence[Session], since: str) -> dict[str, Totals]:
+        """The usage after that time, by session id. Omits sessions without any."""
+        if not self._config.child_agents.progress.enable_token_tracking:
+            return {}
+        found: dict[str, list[Usage]] = {}
+        for session_id, used in await self._store.usage.since(since):
+            found.setdefault(session_id, []).append(used)
+        return {s.id: Totals.of(found[s.id], self._manager.price(s)) for s in sessions if s.id in found}
 
     def _words(self, sessions: list[Session], since: str) -> dict[str, str]:
         """The words of capabilities about the spending of sessions, by id.

@@ -273,7 +273,7 @@ class Detector(UsageFollower):
             return None
         now = self._manager.now()
         begin = later(now, -rule.after * BURN_PERIODS / 2)
-        used = await self._store.measures.tokens_since(session.id, begin, now)
+        used = await self._store.usage.tokens_between(session.id, begin, now)
         return find_burn(
             [(epoch_s(at), tokens) for at, tokens in used],
             usual,
@@ -287,7 +287,7 @@ class Detector(UsageFollower):
         known, now_s = self._usual.get(agent_type), self._monotonic()
         if known is not None and now_s < known[0] + _USUAL_FOR_S:
             return known[1]
-        rate = p90(await self._store.measures.token_rates(agent_type))
+        rate = p90(await self._store.usage.token_rates(agent_type))
         self._usual[agent_type] = now_s, rate
         return rate
 

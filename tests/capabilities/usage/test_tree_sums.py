@@ -3,14 +3,15 @@
 from dataclasses import replace
 from pathlib import Path
 
+from sm.capabilities.usage.tree_sums import TreeSums
 from sm.config import Config
 from sm.core.estimates import estimate_totals
 from sm.core.models import Exit, Session
 from sm.core.percentiles import Spread
 from sm.core.statuses import Status
 from sm.core.timestamps import later
-from sm.monitor.sums import TreeSums
 from sm.monitor.usage import UsageMeter
+from sm.sessions.manager import Manager
 from sm.store import Store
 from sm.store.sums import RemovedSums
 from tests.samples import AT, LAUNCH, session
@@ -21,15 +22,19 @@ def completed(number: int, model: str) -> Session:
     return replace(made, model=model, started_at=AT, completed_at=later(AT, number))
 
 
+def tree_sums(store: Store) -> TreeSums:
+    manager = Manager(Config(), store, {}, lambda *_: None, lambda: AT)
+    return TreeSums(Config(), store, UsageMeter(store, Config(), lambda: AT), manager)
+
+
 async def test_samples_include_a_model_that_newer_sessions_did_not_use(tmp_path: Path) -> None:
     sessions = [completed(number, "opus" if number <= 7 else "haiku") for number in range(1, 61)]
     async with await Store.open(str(tmp_path / "sm.db")) as store:
         async with store.transaction() as tx:
             for made in sessions:
                 await tx.insert(made, LAUNCH, None)
-        sums = TreeSums(Config(), store, UsageMeter(store, Config(), lambda: AT), {}, lambda: AT)
-        await sums.refresh()
-        samples = sums.samples()["Engineer"]
+        sums = tree_sums(store)
+        samples = await sums.samples("Engineer")
     estimate, newest = estimate_totals(samples, "opus"), estimate_totals(samples, "haiku")
     assert estimate is not None
     assert newest is not None
@@ -39,7 +44,7 @@ async def test_samples_include_a_model_that_newer_sessions_did_not_use(tmp_path:
 
 async def test_session_that_lived_between_two_reads_counts_with_the_removed_ones(tmp_path: Path) -> None:
     async with await Store.open(str(tmp_path / "sm.db")) as store:
-        sums = TreeSums(Config(), store, UsageMeter(store, Config(), lambda: AT), {}, lambda: AT)
+        sums = tree_sums(store)
         await sums.refresh()
         made = replace(completed(7, "opus"), exit=Exit(0))
         async with store.transaction() as tx:

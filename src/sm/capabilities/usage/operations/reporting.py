@@ -1,121 +1,102 @@
-"""Shows the usage of sessions, trees and agent types, within the permissions of the caller."""
+"""Shows the usage of sessions, trees and agent types, and usage over time, within the permissions of the caller."""
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import tzinfo
+from collections.abc import Iterator, Mapping, Sequence
 
-from sm.core.estimates import Estimate, estimate_totals
+from sm.capabilities.usage.model import UsageRecords, UsedSession, UsedTokens
+from sm.capabilities.usage.operations import SeriesScope
+from sm.capabilities.usage.rules import PERIOD_DIGITS, buckets, usage_groups
+from sm.capabilities.usage.tables import PART
+from sm.capabilities.usage.tree_sums import TreeSums
+from sm.core.labels import label_of
 from sm.core.lifecycle import is_live
 from sm.core.models import Caller, Session
 from sm.core.statuses import Status
 from sm.core.time_slots import local_day, split
-from sm.core.timestamps import epoch_s, iso, later
-from sm.core.tree_totals import Totals
-from sm.core.usage import TokenCounts
-from sm.core.usage_report import (
-    Grouping,
-    UsageGroup,
-    UsageRecords,
-    UsedSession,
-    UsedTokens,
-    usage_groups,
-)
+from sm.core.timestamps import epoch_s, later
+from sm.core.tree_totals import Price
+from sm.core.usage import TokenCounts, Usage
 from sm.core.work_time import elapsed_s
-from sm.monitor.sums import TreeSums
-from sm.policy.access import Action, Principal, is_unrestricted, may, relation, visible
-from sm.services.sessions import Sessions
+from sm.kernel import OperationCall
+from sm.policy.access import Action, Principal, may, relation
 from sm.sessions.manager import Manager
+from sm.sessions.workspaces import Workspaces
 from sm.store import Store
 from sm.store.sums import RemovedSums
+from sm.wire_types.usage import Grouping, UsageBucketView, UsagePeriod, UsageReportView, UsageSeriesView
 
 _SINCE_EVER = ""
+_EVER = "1970-01-01T00:00:00.000Z"
+_NO_KEY = {Grouping.TREE: "removed", Grouping.ACCOUNT: "no account"}
+_AHEAD_S = 60.0
+"""Usage with a time further ahead than this is in no bucket."""
 
 
-@dataclass(frozen=True, slots=True)
-class UsageReport:
-    by: Grouping
-    since: str | None
-    """The beginning of the report; None: all that is known."""
-    until: str
-    groups: Sequence[UsageGroup]
-    total: UsageGroup
+class Reporting:
+    """Use cases of usage."""
 
-
-SumsOf = Callable[[str], Totals]
-"""The sums of the tree below a session, by its id."""
-
-
-class UsageReports:
-    def __init__(
-        self,
-        store: Store,
-        manager: Manager,
-        sessions: Sessions,
-        sums: TreeSums,
-        zone: tzinfo | None = None,
-    ) -> None:
+    def __init__(self, store: Store, manager: Manager, workspaces: Workspaces, sums: TreeSums) -> None:
         self._store = store
         self._manager = manager
-        self._sessions = sessions
+        self._workspaces = workspaces
         self._sums = sums
-        self._zone = zone
-        self.own = sums.own
-        """The own part of a session in the sums, after `sums`."""
 
-    @property
-    def version(self) -> int:
-        """Rises with each change of the sums."""
-        return self._sums.version
-
-    @property
-    def prices_as_of(self) -> str | None:
-        """The date of the oldest list prices; None: no provider has prices."""
-        return self._manager.prices_as_of
-
-    async def sums(self, caller: Caller) -> SumsOf:
-        """The sums of each session and its descendants, as far as the caller sees them."""
-        await self._sums.refresh()
-        if is_unrestricted(caller):
-            return self._sums.of_tree
-        principal = self._sessions.principal(caller)
-        return self._sums.of_trees_for(lambda target: visible(principal, target)).__getitem__
-
-    async def estimates(self, types: Mapping[str, str | None]) -> dict[str, Estimate | None]:
-        """The estimate for a new session of each agent type. `types`: the configured model of each; None: the default.
-
-        The default model is that of the newest completed session of the type.
-        """
-        await self._sums.refresh()
-        samples = self._sums.samples()
-        found = {}
-        for name, model in types.items():
-            known = samples.get(name, [])
-            wanted = known[0].model if known and model is None else model
-            found[name] = estimate_totals(known, wanted)
-        return found
-
-    async def report(
-        self, caller: Caller, by: Grouping, since: str | None, workspace: str | None
-    ) -> UsageReport:
+    async def report(self, call: OperationCall) -> UsageReportView:
         """The usage of the sessions that the caller may read. Raises NotFound for an unknown workspace.
 
-        `since`: only what came later. Work and the usage of removed sessions are stored by quarters of an hour: of the
-        quarter in which `since` lies, work counts at most for the rest of the quarter, and removed sessions do not.
+        With `since`, work and the usage of removed sessions count from quarters of an hour on: of the quarter in which
+        `since` lies, work counts at most for the rest of the quarter, and removed sessions do not.
         """
-        slug = None if workspace is None else self._sessions.workspace_slug(caller, workspace)
+        caller, asked = call.caller, call.arguments
+        slug = None if asked.workspace is None else self._workspaces.slug(caller, asked.workspace)
         await self._sums.refresh()
-        start = _SINCE_EVER if since is None else iso(epoch_s(since))
-        chosen = dict(self._scope(caller, slug, all_workspaces=workspace is None))
-        records = await self._records(chosen, by, start)
-        now = self._manager.now()
+        start = asked.since or _SINCE_EVER
+        chosen = dict(self._scope(caller, slug, all_workspaces=asked.workspace is None))
+        records = await self._records(chosen, asked.by, start)
+        now, known = self._manager.now(), self._store.sessions
+
+        def label(key: str | None) -> str:
+            if key is None:
+                return _NO_KEY.get(asked.by, "unknown")
+            return label_of(key, known.get(key)) if asked.by is Grouping.TREE else key
+
         used = [self._used(session, chosen) for session in chosen.values()]
-        groups, total = usage_groups(by, used, records, lambda at: self._day(at, now), start)
-        return UsageReport(by, start or None, now, groups, total)
+        groups, total = usage_groups(asked.by, used, records, lambda at: self._day(at, now), start, label)
+        return UsageReportView(asked.by, asked.since, now, self._manager.prices_as_of, groups, total)
 
     def _day(self, at: str, now: str) -> str | None:
         """The local day; None of a time in the future: an agent can write any time into its transcript."""
-        return local_day(at, self._zone) if at[:16] <= now[:16] else None
+        return local_day(at, None) if at[:16] <= now[:16] else None
+
+    async def series(self, call: OperationCall) -> UsageSeriesView:
+        """The usage over time, by the times of messages. Raises NotFound for an unknown session or workspace."""
+        asked: SeriesScope = call.arguments
+        sessions = self._manager.subtree(call.caller, asked.session, descendants=asked.tree)
+        if asked.workspace is not None:
+            slug = self._workspaces.slug(call.caller, asked.workspace)
+            sessions = [s for s in sessions if s.workspace == slug]
+        found = await self._buckets(sessions, asked.by, asked.since or _SINCE_EVER)
+        shown = found[-asked.limit :] if asked.limit else []
+        since = asked.since or _EVER
+        if len(shown) < len(found):
+            since = shown[0].at if shown else self._manager.now()
+        return UsageSeriesView(asked.by, since, self._sums.counts_tokens, shown)
+
+    async def _buckets(
+        self, sessions: Sequence[Session], period: UsagePeriod, since: str
+    ) -> list[UsageBucketView]:
+        if not self._sums.counts_tokens:
+            return []
+        by_provider: dict[str, list[Session]] = {}
+        for session in sessions:
+            by_provider.setdefault(session.provider, []).append(session)
+        # An agent can write any time into its transcript.
+        until, sums = later(self._manager.now(), _AHEAD_S), list[tuple[Usage, Price]]()
+        for members in by_provider.values():
+            price, ids = self._manager.price(members[0]), [s.id for s in members]
+            read = self._store.part(PART).by_time(ids, PERIOD_DIGITS[period], since, until)
+            sums += [(used, price) for used in await read]
+        return buckets(sums, period)
 
     # Scope
 
@@ -123,7 +104,7 @@ class UsageReports:
         self, caller: Caller, slug: str | None, *, all_workspaces: bool
     ) -> Iterator[tuple[str, Session | RemovedSums]]:
         """The sessions that the caller may read, with the removed ones, by id."""
-        principal = self._sessions.principal(caller)
+        principal = self._manager.principal(caller)
         below = self._below(principal)
         for session in self._sums.sessions():
             if not all_workspaces and session.workspace != slug:
@@ -188,7 +169,7 @@ class UsageReports:
     ) -> UsageRecords:
         sums, slots = self._store.sums, by is Grouping.DAY
         usage, work, endings, follow_ups = await asyncio.gather(
-            sums.usage_since(since, slots=slots),
+            self._store.usage.since(since, slots=slots),
             sums.work_since(since, slots=slots),
             sums.endings_since(since),
             sums.follow_ups_since(since),
@@ -199,7 +180,7 @@ class UsageReports:
                 used.at,
                 used.model,
                 TokenCounts.of([used]),
-                self._manager.cost_usd(session, used),
+                self._manager.price(session)([used]),
                 used.is_unread,
             )
             for session_id, used in (usage if self._sums.counts_tokens else ())

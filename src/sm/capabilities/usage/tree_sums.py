@@ -1,25 +1,26 @@
 """Sums over sessions and their descendants, with the removed ones, kept in memory from one read to the next."""
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from sm.config import Config
-from sm.core.estimates import Sample
+from sm.core.estimates import Estimate, Sample, estimate_totals
 from sm.core.lifecycle import is_live
-from sm.core.models import Session
+from sm.core.models import Caller, Session
 from sm.core.statuses import Status
 from sm.core.timestamps import epoch_s
 from sm.core.tree_totals import NO_TOTALS, Totals, TreePart, TreeTotals
-from sm.core.usage import UNREAD, TokenCounts, Usage
+from sm.core.usage import Usage, main_model
 from sm.core.work_time import elapsed_s
-from sm.monitor.usage import UsageMeter
-from sm.policy.access import AccessTarget
-from sm.providers.base import Provider
+from sm.monitor import UsageMeter
+from sm.policy.access import AccessTarget, is_unrestricted, visible
+from sm.sessions.manager import Manager
+from sm.sessions.session_sums import SessionSums, SumsOf
 from sm.store import Store
 from sm.store.sums import RemovedSums
 
 
-class TreeSums:
+class TreeSums(SessionSums):
     """The totals of every session. `refresh` looks only at sessions that have changed since the last call."""
 
     def __init__(
@@ -27,14 +28,11 @@ class TreeSums:
         config: Config,
         store: Store,
         usage: UsageMeter,
-        providers: Mapping[str, Provider],
-        now: Callable[[], str],
+        manager: Manager,
     ) -> None:
-        self._now = now
+        self._manager = manager
         self._progress = config.child_agents.progress
         self._store = store
-        self._usage = usage
-        self._providers = providers
         self._measured = usage.follow_changes()
         self._unread = store.follow_removals()
         """Removed sessions whose sums have not been read, also those that lived only between two calls of `refresh`."""
@@ -48,7 +46,6 @@ class TreeSums:
         self._totals = TreeTotals()
         self._changes = -1
         self.version = 0
-        """Rises with each change of the sums."""
 
     @property
     def counts_tokens(self) -> bool:
@@ -69,28 +66,38 @@ class TreeSums:
         return self._models.get(session_id)
 
     def own(self, session_id: str) -> Totals:
-        """The session's own part of the sums."""
         part = self._parts.get(session_id)
         return NO_TOTALS if part is None else part.own
 
-    def of_tree(self, session_id: str) -> Totals:
-        """The sums of the session and all its descendants, also those that a caller may not see."""
-        return self._totals[session_id]
-
-    def of_trees_for(self, may_see: Callable[[AccessTarget], bool]) -> TreeTotals:
-        """The sums of the sessions that a caller sees, by session."""
-        totals = TreeTotals()
+    async def sums(self, caller: Caller) -> SumsOf:
+        await self.refresh()
+        if is_unrestricted(caller):
+            return self._totals.__getitem__
+        principal, totals = self._manager.principal(caller), TreeTotals()
         known: Mapping[str, AccessTarget] = {**self._seen, **(self._removed or {})}
         totals.update(
             {
-                s: part if may_see(known[s]) else TreePart(part.parent_id, Totals())
+                s: part if visible(principal, known[s]) else TreePart(part.parent_id, NO_TOTALS)
                 for s, part in self._parts.items()
             }
         )
-        return totals
+        return totals.__getitem__
 
-    def samples(self) -> dict[str, list[Sample]]:
-        """The completed sessions of each agent type, with the removed ones, the newest first."""
+    async def samples(self, agent_type: str) -> Sequence[Sample]:
+        await self.refresh()
+        return self._samples().get(agent_type, ())
+
+    async def estimates(self, types: Mapping[str, str | None]) -> dict[str, Estimate | None]:
+        await self.refresh()
+        samples, found = self._samples(), {}
+        for name, model in types.items():
+            known = samples.get(name, [])
+            wanted = known[0].model if known and model is None else model
+            found[name] = estimate_totals(known, wanted)
+        return found
+
+    def _samples(self) -> dict[str, list[Sample]]:
+        """As `samples`, of each agent type."""
         found: dict[str, list[tuple[str, Sample]]] = {}
         for session in self.sessions():
             if session.status is Status.COMPLETED and session.completed_at is not None:
@@ -122,8 +129,8 @@ class TreeSums:
             try:
                 changed = [s for s in sessions.values() if seen.get(s.id) is not s or s.id in measured]
                 fresh = {s.id: s for s in changed if s.id not in seen or s.id in measured}
-                counted = list(fresh.values()) if self.counts_tokens else []
-                used = await self._usage.sums(counted) if counted else {}
+                counted = fresh if self.counts_tokens else {}
+                used = await self._store.usage.of(counted) if counted else {}
                 gone = [s for s in seen if s not in sessions] + sorted(unread - seen.keys())
                 removed = await self._read_removed(gone)
             except BaseException:
@@ -145,7 +152,7 @@ class TreeSums:
         if self._removed is not None and not gone:
             return {}
         found = await self._store.sums.removed(None if self._removed is None else gone)
-        used = await self._store.sums.removed_usage([s.id for s in found]) if found else {}
+        used = await self._store.usage.of(s.id for s in found) if found else {}
         self._removed = {**(self._removed or {}), **{s.id: s for s in found}}
         return {s.id: self._removed_part(s, used.get(s.id, ())) for s in found}
 
@@ -154,7 +161,7 @@ class TreeSums:
         if usages is None:
             known = self.own(session.id)
         else:
-            known = measured_totals(self._providers.get(session.provider), usages)
+            known = Totals.of(usages, self._manager.price(session))
             self._models[session.id] = main_model(usages) or session.model
         since_ms = None if session.working_since is None else self._working_since_ms(session)
         own = Totals(
@@ -173,12 +180,11 @@ class TreeSums:
 
     def _working_since_ms(self, session: Session) -> int:
         """The start of the work that is under way, by the system clock as it is set now."""
-        now = self._now()
+        now = self._manager.now()
         return int((epoch_s(now) - self._store.work.elapsed_s(session, now)) * 1000)
 
     def _removed_part(self, session: RemovedSums, usages: Sequence[Usage]) -> TreePart:
-        counted = usages if self.counts_tokens else ()
-        known = measured_totals(self._providers.get(session.provider), counted)
+        known = Totals.of(usages if self.counts_tokens else (), self._manager.price(session))
         self._models[session.id] = main_model(usages) or session.model
         own = Totals(
             0,
@@ -192,22 +198,3 @@ class TreeSums:
             unread=known.unread,
         )
         return TreePart(session.heir, own)
-
-
-def measured_totals(provider: Provider | None, usages: Sequence[Usage]) -> Totals:
-    """The tokens and the known cost of sums by model. `provider`: None if it is unknown to this version of sm."""
-    is_unread = any(used.is_unread for used in usages)
-    costs = [None if provider is None else provider.cost_usd([used]) for used in usages if used.context]
-    return Totals(
-        tokens=TokenCounts.of(usages),
-        measured=int(bool(usages)),
-        cost=sum(cost for cost in costs if cost is not None),
-        unpriced=int(is_unread or None in costs),
-        unread=int(is_unread),
-    )
-
-
-def main_model(usages: Sequence[Usage]) -> str | None:
-    """The model that has the most tokens in the main conversation, else in those of sub-agents; None: no usage."""
-    most = max(usages, key=lambda used: (not used.sidechain, used.context), default=None)
-    return None if most is None else most.model.removesuffix(UNREAD) or None

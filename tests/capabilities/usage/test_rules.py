@@ -2,18 +2,13 @@
 
 from datetime import UTC
 
+from sm.capabilities.usage.model import UsageRecords, UsedSession, UsedTokens
+from sm.capabilities.usage.rules import usage_groups
 from sm.core.percentiles import Spread
 from sm.core.statuses import Status
 from sm.core.time_slots import local_day
 from sm.core.usage import FollowUpKind, TokenCounts
-from sm.core.usage_report import (
-    Grouping,
-    UsageGroup,
-    UsageRecords,
-    UsedSession,
-    UsedTokens,
-    usage_groups,
-)
+from sm.wire_types.usage import EndingsView, Grouping, TokensView, UsageGroupView
 
 OPUS, OTHER = "claude-opus-4-8", "unknown-1"
 DAY, NEXT = "2026-01-30", "2026-01-31"
@@ -57,7 +52,7 @@ RECORDS = UsageRecords(
 )
 
 
-def grouped(by: Grouping, since: str = "") -> tuple[dict[str | None, UsageGroup], UsageGroup]:
+def grouped(by: Grouping, since: str = "") -> tuple[dict[str | None, UsageGroupView], UsageGroupView]:
     groups, total = usage_groups(by, SESSIONS, RECORDS, lambda at: local_day(at, UTC), since)
     return {group.key: group for group in groups}, total
 
@@ -67,11 +62,11 @@ def test_total_is_the_same_in_every_grouping_and_has_only_the_sessions_of_the_re
     assert all(total == totals[0] for total in totals)
     total = totals[0]
     assert (total.sessions, total.live, total.removed) == (3, 1, 1)
-    assert total.tokens == TokenCounts(1111, 2, 3, 4)
+    assert total.tokens == TokensView(1111, 2, 3, 4)
     assert (total.cost_usd, total.cost_partial) == (5.0, True)
-    assert total.endings == {Status.COMPLETED: 1, Status.ERROR: 1, Status.ABANDONED: 0, Status.KILLED: 1}
+    assert total.endings == EndingsView(completed=1, error=1, abandoned=0, killed=1)
     assert (total.minutes, total.reminders, total.retries) == (2.0, 2, 1)
-    assert (total.cost_spread, total.seconds_spread) == (Spread(2.0, 2.0), Spread(60, 60))
+    assert (total.cost_usd_each, total.seconds_each) == (Spread(2.0, 2.0), Spread(60, 60))
 
 
 def test_sessions_are_grouped_by_type_account_and_tree() -> None:
@@ -89,17 +84,17 @@ def test_dated_models_are_one_group() -> None:
     models = grouped(Grouping.MODEL)[0]
     assert set(models) == {OPUS, OTHER}
     assert models[OPUS].cost_usd == 5.0
-    assert models[OTHER].tokens == TokenCounts(1000)
+    assert models[OTHER].tokens == TokensView(1000, 0, 0, 0)
 
 
 def test_each_record_counts_on_its_own_day() -> None:
     days = grouped(Grouping.DAY)[0]
     assert list(days) == [DAY, NEXT]
     assert (days[DAY].cost_usd, days[NEXT].cost_usd) == (4.5, 0.5)
-    assert (days[DAY].endings[Status.ERROR], days[NEXT].endings[Status.COMPLETED]) == (1, 1)
+    assert (days[DAY].endings.error, days[NEXT].endings.completed) == (1, 1)
     assert (days[DAY].minutes, days[NEXT].minutes) == (1.5, 0.5)
     assert (days[DAY].reminders, days[NEXT].reminders) == (1, 1)
-    assert (days[DAY].seconds_spread, days[NEXT].seconds_spread) == (None, Spread(60, 60))
+    assert (days[DAY].seconds_each, days[NEXT].seconds_each) == (None, Spread(60, 60))
 
 
 def test_sessions_from_before_the_beginning_count_by_their_records_only() -> None:

@@ -13,7 +13,6 @@ from sm.store import Store, Transaction
 from tests import golden
 from tests.samples import AT, LAUNCH, commit, session
 
-GOLDEN = Path(__file__).parents[1] / "data"
 OPUS, HAIKU = "claude-opus-4-8", "claude-haiku-4-5"
 SESSION, OTHER = session("aaaa1111"), session("aaaa2222")
 
@@ -41,11 +40,15 @@ def tool(id: str, name: str) -> ToolUse:
 
 
 async def count(store: Store, *usages: Usage, session_id: str = SESSION.id) -> None:
-    await done(store, lambda tx: tx.measures.add_usage(session_id, usages))
+    await done(store, lambda tx: tx.usage.add(session_id, usages))
+
+
+async def summed(store: Store, session_id: str = SESSION.id) -> list[Usage]:
+    return (await store.usage.of([session_id])).get(session_id, [])
 
 
 async def outputs(store: Store, session_id: str = SESSION.id) -> dict[tuple[str, bool], int]:
-    return {(u.model, u.sidechain): u.output for u in await store.measures.usage(session_id)}
+    return {(u.model, u.sidechain): u.output for u in await summed(store, session_id)}
 
 
 @pytest.mark.parametrize("order", [(2, 30, 30), (30, 2), (30, 30, 2), (2, 30)])
@@ -55,7 +58,7 @@ async def test_usage_of_a_message_counts_once_with_its_last_total(
     for output in order:
         await count(store, used("m1", output))
     await count(store, *(used("m2", output) for output in order))
-    assert await store.measures.usage(SESSION.id) == [Usage("", OPUS, "", 2, 60, 20, 200, 14)]
+    assert await summed(store) == [Usage("", OPUS, "", 2, 60, 20, 200, 14)]
 
 
 async def test_usage_is_summed_by_model_and_separately_for_sub_agents(store: Store) -> None:
@@ -71,39 +74,21 @@ async def test_usage_is_counted_per_session_when_message_ids_are_equal(store: St
     assert (await outputs(store), await outputs(store, OTHER.id)) == ({(OPUS, False): 1}, {(OPUS, False): 2})
 
 
-async def test_tool_uses_are_counted_once_and_sorted_by_count(store: Store) -> None:
-    tools = [tool("t1", "Bash"), tool("t2", "Write"), tool("t3", "Write"), tool("t4", "Agent")]
-    for _ in range(2):
-        await done(store, lambda tx: tx.measures.tools(SESSION.id, tools))
-    assert list((await store.measures.tools(SESSION.id)).items()) == [("Write", 2), ("Agent", 1), ("Bash", 1)]
-    assert await store.measures.tools(OTHER.id) == {}
-
-
-async def test_facts_and_positions_are_empty_at_first_and_replaced_on_write(store: Store) -> None:
-    assert (await store.measures.facts(SESSION.id), await store.measures.positions(SESSION.id)) == ({}, {})
-    for offset, text in ((5, "ä"), (9, "ö")):
-        async with store.transaction() as tx:
-            tx.measures.set_position(SESSION.id, "/t", FilePosition(1, offset))
-            tx.measures.facts(SESSION.id, {"todo": [text]})
-    assert await store.measures.facts(SESSION.id) == {"todo": ["ö"]}
-    assert await store.measures.positions(SESSION.id) == {"/t": FilePosition(1, 9)}
-
-
 async def test_usage_and_read_position_are_written_atomically(store: Store) -> None:
     def both(tx: Transaction) -> None:
         tx.measures.set_position(SESSION.id, "/t", FilePosition(1, 5))
-        tx.measures.add_usage("ffffffff", [used("m1", 1)])  # no such session
+        tx.usage.add("ffffffff", [used("m1", 1)])  # no such session
 
     with pytest.raises(InternalError):
         await done(store, both)
-    assert (await store.measures.positions(SESSION.id), await store.measures.usage(SESSION.id)) == ({}, [])
+    assert (await store.measures.positions(SESSION.id), await summed(store)) == ({}, [])
 
 
 async def test_removal_deletes_usage_of_the_session_only(store: Store) -> None:
     def fill(tx: Transaction) -> None:
         for session_id in (SESSION.id, OTHER.id):
             tx.measures.set_position(session_id, "/t", FilePosition(1, 5))
-            tx.measures.add_usage(session_id, [used("m1", 1)])
+            tx.usage.add(session_id, [used("m1", 1)])
             tx.measures.tools(session_id, [tool("t1", "Bash")])
             tx.measures.facts(session_id, {"model": OPUS})
 
@@ -112,10 +97,9 @@ async def test_removal_deletes_usage_of_the_session_only(store: Store) -> None:
     measures = store.measures
     assert [
         await measures.positions(SESSION.id),
-        await measures.usage(SESSION.id),
         await measures.tools(SESSION.id),
         await measures.facts(SESSION.id),
-    ] == [{}, [], {}, {}]
+    ] == [{}, {}, {}]
     assert await measures.positions(OTHER.id)
     assert await outputs(store, OTHER.id)
     assert await measures.tools(OTHER.id)
@@ -133,7 +117,7 @@ async def completed(store: Store, number: int, output: int, **changes: object) -
 
 
 async def test_usual_tokens_is_the_median_of_the_newest_completed_sessions(store: Store) -> None:
-    usual = store.measures.usual_tokens
+    usual = store.usage.usual_tokens
     await count(store, used("m1", 5000))  # a running session
     assert await usual("Engineer") is None
     for number, output in enumerate((99, 9, 999)):
@@ -148,7 +132,7 @@ async def test_usual_tokens_is_the_median_of_the_newest_completed_sessions(store
 
 
 async def test_token_rates_are_those_of_completed_sessions_that_worked(store: Store) -> None:
-    rates = store.measures.token_rates
+    rates = store.usage.token_rates
     await count(store, used("m1", 5000))  # a running session
     for number, output, worked_s in ((0, 99, 60.0), (1, 99, 30.0), (2, 99, 0.0)):
         await completed(store, number, output, worked_s=worked_s)
@@ -163,16 +147,16 @@ async def test_sessions_whose_tokens_cannot_all_be_read_are_no_sample(store: Sto
         await completed(store, number, output, worked_s=60.0)
     unread = replace(used("m2", 0), model=f"opus{UNREAD}", input=0)
     await count(store, unread, session_id=f"{0:08x}")
-    assert await store.measures.usual_tokens("Engineer") is None
-    assert await store.measures.token_rates("Engineer") == [100, 100]
+    assert await store.usage.usual_tokens("Engineer") is None
+    assert await store.usage.token_rates("Engineer") == [100, 100]
 
 
 async def test_tokens_since_a_time_leave_out_the_cache(store: Store) -> None:
     before, after = "2020-01-01T00:00:00.000Z", "2030-01-01T00:00:00.000Z"
     await count(store, used("m1", 5), used("m2", 7, sidechain=True))
-    assert sorted(await store.measures.tokens_since(SESSION.id, before, after)) == [(AT, 6), (AT, 8)]
-    assert await store.measures.tokens_since(SESSION.id, AT, after) == []
-    assert await store.measures.tokens_since(SESSION.id, before, before) == []
+    assert sorted(await store.usage.tokens_between(SESSION.id, before, after)) == [(AT, 6), (AT, 8)]
+    assert await store.usage.tokens_between(SESSION.id, AT, after) == []
+    assert await store.usage.tokens_between(SESSION.id, before, before) == []
 
 
 # ------------------------------------------------------------------------------------------ older databases
@@ -180,7 +164,7 @@ async def test_tokens_since_a_time_leave_out_the_cache(store: Store) -> None:
 
 async def test_database_of_version_10_has_its_usage(tmp_path: Path) -> None:
     path = tmp_path / "sm.db"
-    path.write_bytes((GOLDEN / "v10.db").read_bytes())
+    path.write_bytes((golden.DATA / "v10.db").read_bytes())
     async with await Store.open(str(path)) as store:
         assert store.instance == golden.INSTANCE
         completed = replace(golden.COMPLETED, seen_at=AT)
@@ -189,13 +173,13 @@ async def test_database_of_version_10_has_its_usage(tmp_path: Path) -> None:
         }
         measures = store.measures
         assert await measures.positions("aaaa1111") == golden.TRANSCRIPTS
-        assert await measures.usage("aaaa1111") == [
+        assert await summed(store, "aaaa1111") == [
             Usage("", HAIKU, "", 3, 30, sidechain=True),
             Usage("", OPUS, "", 13, 121, 1200, 7007, 7),
         ]
         assert await measures.tools("aaaa1111") == {"Bash": 2, "Agent": 1}
         assert await measures.facts("aaaa1111") == golden.FACTS
-        assert await measures.usual_tokens("Engineer") is None  # of one session
+        assert await store.usage.usual_tokens("Engineer") is None  # of one session
         # Usage that is already stored is not counted again.
         await count(store, *golden.USAGE)
         await done(store, lambda tx: tx.measures.tools("aaaa1111", golden.TOOLS))

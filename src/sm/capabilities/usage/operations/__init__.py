@@ -1,0 +1,66 @@
+"""The operations of usage. Standard library alone; `operations.reporting` carries them out."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from sm.operations import Most, Noun, Operation
+from sm.wire_types.fields import Time
+from sm.wire_types.usage import Grouping, UsagePeriod, UsageReportView, UsageSeriesView
+
+TAG = "live"
+
+
+@dataclass(frozen=True, slots=True)
+class ReportScope:
+    """The groups, the time and the sessions of a report."""
+
+    by: Annotated[Grouping, Noun("grouping")] = Grouping.TYPE
+    since: Time | None = None
+    """Only what came later."""
+    workspace: str | None = None
+    """Only members of this workspace (a slug); `-`: of no workspace."""
+
+
+@dataclass(frozen=True, slots=True)
+class SeriesScope:
+    """The length of buckets, the sessions and the time of a series."""
+
+    by: Annotated[UsagePeriod, Noun("period")] = UsagePeriod.HOUR
+    session: str | None = None
+    """Only this session. An id, a name or `me`, as in a path."""
+    tree: bool = False
+    """Present: with all descendants of `session`."""
+    workspace: str | None = None
+    """Only members of this workspace (a slug); `-`: of no workspace."""
+    since: Time | None = None
+    """Only later usage."""
+    limit: Annotated[int, Most(10_000)] = 1000
+    """Only the newest buckets."""
+
+
+_TEXT = {"minLength": 1}
+REPORT = Operation(
+    "usage_report",
+    "Show what sessions have used, in groups, with their endings and percentiles.\n\n"
+    "The sessions that the caller may read, archived and ended ones included, and removed ones as far as their usage is"
+    " known. A session gets itself and its descendants.",
+    "GET",
+    "/v1/usage/report",
+    UsageReportView,
+    ReportScope,
+    command="usage",
+    agents=True,
+    fields={"workspace": _TEXT},
+)
+SERIES = Operation(
+    "usage",
+    "Show the tokens and the cost of sessions over time.\n\n"
+    "The sums of all sessions that the caller sees, archived and ended ones included; or of `session`.",
+    "GET",
+    "/v1/usage",
+    UsageSeriesView,
+    SeriesScope,
+    agents=True,
+    fields={"session": _TEXT, "workspace": _TEXT},
+)
+OPERATIONS = (SERIES, REPORT)

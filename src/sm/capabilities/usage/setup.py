@@ -1,0 +1,15 @@
+"""Builds sums and reports of usage, and registers them at the kernel."""
+
+from sm.capabilities.usage import operations
+from sm.capabilities.usage.operations.reporting import Reporting
+from sm.capabilities.usage.tree_sums import TreeSums
+from sm.kernel import Kernel
+
+
+def setup(kernel: Kernel) -> None:
+    store, manager = kernel.store, kernel.manager
+    sums = TreeSums(kernel.config, store, kernel.usage, manager)
+    reporting = Reporting(store, manager, kernel.workspaces, sums)
+    kernel.sums.append(sums)
+    kernel.use_cases[operations.REPORT] = reporting.report
+    kernel.use_cases[operations.SERIES] = reporting.series
