@@ -1,7 +1,6 @@
-"""Writes `tests/data/v15-usage1.db`, a database of the current versions: `python -m tests.golden`.
+"""Writes `tests/data/v15.db`, a database of the current schema version: `python -m tests.golden`.
 
-The name has the version of the database and that of the tables that changed last. Run only until these are released.
-After that the file never changes, so that later versions prove they can read it.
+Run only until version 15 is released. After that the file never changes, so that later versions prove they can read it.
 """
 
 import asyncio
@@ -263,7 +262,7 @@ async def write(path: str) -> None:
 
 
 def main() -> None:
-    target = DATA / "v15-usage1.db"
+    target = DATA / "v15.db"
     with tempfile.TemporaryDirectory() as directory:
         path = os.path.join(directory, "sm.db")
         asyncio.run(write(path))

@@ -1,4 +1,4 @@
-"""What live views read, and when: in the event loop of the view, from a scripted daemon or one that hangs."""
+"""The reads of live views, and when: in the event loop of the view, from a scripted daemon or one that hangs."""
 
 import asyncio
 import socket

@@ -80,8 +80,8 @@ MUTANTS = (
         "broadcast_answers_question",
         "a broadcast answers every open question of whoever it reaches",
         "src/sm/messaging/messages.py",
-        "                and use is not TextUse.MESSAGE\n",
-        "",
+        "None if use is TextUse.MESSAGE else self._answered_by(tx, caller, session)",
+        "self._answered_by(tx, caller, session)",
     ),
     Mutant(
         "request_of_removed_session",

@@ -186,7 +186,7 @@ async def test_budgets_of_an_older_database_stay(path: str, version: int) -> Non
         assert PART.rows_of(store.mail.open) == {golden.BUDGET.id: golden.BUDGET}
 
 
-@pytest.mark.parametrize(("name", "backed_up"), [("v14", ["v14"]), ("v15-usage1", [])])
+@pytest.mark.parametrize(("name", "backed_up"), [("v14", ["v14"]), ("v15", [])])
 async def test_database_with_its_budgets_and_usage_still_opens(
     path: str, name: str, backed_up: list[str]
 ) -> None:

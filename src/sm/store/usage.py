@@ -1,4 +1,4 @@
-"""What the kernel asks of the capability that counts the usage of agents. Without it, nothing is counted."""
+"""The questions of the kernel to the capability that counts the usage of agents. Without it, nothing is counted."""
 
 from collections.abc import Iterable
 from typing import ClassVar
