@@ -1,4 +1,4 @@
-"""What sessions and the trees below them have used, for every door. A capability keeps these sums."""
+"""The sums of sessions and of the trees below them, for every door. A capability keeps them."""
 
 from collections.abc import Callable, Mapping, Sequence
 
