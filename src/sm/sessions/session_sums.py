@@ -1,4 +1,4 @@
-"""Sums of the usage of sessions and of the trees below them, for every door. A capability keeps them."""
+"""The sums of sessions and of the trees below them, for every door. A capability keeps them."""
 
 from collections.abc import Callable, Mapping, Sequence
 

@@ -1,4 +1,4 @@
-"""The questions of the kernel to the capability that counts the usage of agents. Without it, nothing is counted."""
+"""Counts the usage of agents for the kernel. A capability does this; without it, nothing is counted."""
 
 from collections.abc import Iterable
 from typing import ClassVar
