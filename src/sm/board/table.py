@@ -24,7 +24,7 @@ class RowChange:
     before: Mapping[str, BoardRow]
     """All rows as they were before."""
     snapshot: bool = False
-    """It has all rows."""
+    """True if it has all rows."""
 
 
 class SessionTable:
