@@ -1,4 +1,4 @@
-"""The reads of live views, and when: in the event loop of the view, from a scripted daemon or one that hangs."""
+"""The feed of live views: its news in the event loop, from a scripted daemon or one that hangs."""
 
 import asyncio
 import socket

@@ -102,7 +102,7 @@ _V14: tuple[str, ...] = (
         SELECT 'budgets', 1 WHERE EXISTS (SELECT 1 FROM sqlite_schema WHERE name = 'budgets')""",
 )
 
-_V15: tuple[str, ...] = (
+_V15_CALLS: tuple[str, ...] = (
     # A call to Telegram is an effect without a session.
     """CREATE TABLE new_outbox (
         id INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -128,6 +128,8 @@ _V15: tuple[str, ...] = (
         FROM telegram_outgoing ORDER BY id""",
     "DROP TABLE telegram_outgoing",
 )
+
+_V15: tuple[str, ...] = (*_V15_CALLS,)
 
 MIGRATIONS: dict[int, tuple[str, ...]] = {10: TABLES, 11: _V11, 12: _V12, 13: _V13, 14: _V14, 15: _V15}
 """The statements that make each version (`PRAGMA user_version`) from the one before, and the first from nothing."""
