@@ -11,6 +11,7 @@ import pytest
 
 from sm import operations
 from sm.cli.group import COMMANDS
+from sm.core.capability_parts import capability_operations
 from sm.errors import NotFound, UsageError
 from sm.mcp.results import with_tools
 from sm.mcp.tools import TOOLS
@@ -131,6 +132,14 @@ def test_every_name_of_an_operation_exists() -> None:
     actions = TOOLS[control_session.__name__].input["properties"]["action"]["enum"]
     assert {names.tool_action for names in NAMES if names.tool_action} <= set(actions)
     assert {names.chat.split()[0] for names in NAMES if names.chat} <= BOT_COMMANDS.keys()
+
+
+def test_operation_of_a_capability_has_the_names_with_which_the_kernel_refers_to_it() -> None:
+    known = {
+        names.verb: (names.tool, names.tool_action, names.chat) for names in NAMES if names.tool or names.chat
+    }
+    own = {o.verb: (o.tool, o.tool_action, o.chat) for o in capability_operations() if o.tool or o.chat}
+    assert {verb: names for verb, names in own.items() if verb in known and names != known[verb]} == {}
 
 
 def test_verb_of_a_command_ends_before_its_arguments() -> None:

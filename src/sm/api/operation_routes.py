@@ -63,13 +63,23 @@ class OperationTable(RouteTable):
         """Add the route of the operation, which the decorated handler carries out.
 
         The handler takes an ApiRequest, the arguments and the Idempotency-Key (None without one), as far as the
-        operation has them.
+        operation has them, and returns its result. Raises TypeError for another handler.
         """
 
         def add(handler: Handler) -> Handler:
+            given = [] if operation.arguments is None else [operation.arguments]
+            wanted = [
+                ApiRequest,
+                *given,
+                *([RequestKey | None] if takes_key(operation) else []),
+                operation.result,
+            ]
+            if list(get_type_hints(handler, include_extras=True).values()) != wanted:
+                raise TypeError(f"{handler.__name__} does not fit the operation {operation.name}")
+
             async def act(request: ApiRequest, arguments: Any, key: RequestKey | None) -> Any:
-                given = [] if operation.arguments is None else [arguments]
-                return await handler(request, *given, *([key] if takes_key(operation) else []))
+                inputs = [] if operation.arguments is None else [arguments]
+                return await handler(request, *inputs, *([key] if takes_key(operation) else []))
 
             self.append(carried_out(operation, act))
             return handler

@@ -6,6 +6,21 @@ from collections.abc import Callable, Mapping
 from sm.board.board_action import ActionInput, ApiCall, BoardAction, FieldKind, InputField, Target
 from sm.board.operation_actions import operation_actions
 from sm.core.states import TextUse
+from sm.operations import DoorNames, Operation
+from sm.operations.agent_operations import ATTACH, READ_OUTPUT, WHY
+from sm.operations.message_operations import CONFIRM_INBOX, SEND
+from sm.operations.request_operations import ANSWER, APPROVE, DENY
+from sm.operations.session_operations import (
+    ARCHIVE,
+    INTERRUPT,
+    KILL,
+    REMOVE,
+    RENAME,
+    REPARENT,
+    RESTORE,
+    SHOW_STATUS,
+    UNARCHIVE,
+)
 
 _KEPT = "refused if its worktree has work that exists nowhere else"
 
@@ -111,30 +126,44 @@ def _answer(approved: bool) -> Callable[[Target, ActionInput], ApiCall]:
             body["answers"] = list(words.answers)
         if words.text:
             body["message"] = words.text
-        return ApiCall(f"/v1/requests/{target.need.key}/answer", body)
+        return ApiCall(ANSWER.path_of(target.need.key), body)
 
     return call
 
 
-def _on_request(verb: str) -> Callable[[Target, ActionInput], tuple[str, ...]]:
+def _on_request(operation: DoorNames) -> Callable[[Target, ActionInput], tuple[str, ...]]:
     def command(target: Target, words: ActionInput) -> tuple[str, ...]:
         assert target.need is not None
         texts = words.answers or ((words.text,) if words.text else ())
-        return ("sm", verb, target.need.key, *texts)
+        return ("sm", operation.verb, target.need.key, *texts)
 
     return command
 
 
-def _on_session(verb: str, *, is_long: bool = False) -> Callable[[Target, ActionInput], ApiCall]:
-    return lambda target, words: ApiCall(f"/v1/sessions/{_id(target)}/{verb}", {}, is_long)
+def _on_session(operation: Operation, *, is_long: bool = False) -> Callable[[Target, ActionInput], ApiCall]:
+    return lambda target, words: ApiCall(operation.path_of(_id(target)), {}, is_long)
 
 
-def _typed(verb: str) -> Callable[[Target, ActionInput], tuple[str, ...]]:
-    return lambda target, words: ("sm", verb, _id(target))
+def _typed(operation: DoorNames) -> Callable[[Target, ActionInput], tuple[str, ...]]:
+    return lambda target, words: ("sm", operation.verb, _id(target))
+
+
+def _plain(
+    operation: Operation,
+    key: str,
+    title: str,
+    refusal: Callable[[Target], str | None],
+    *,
+    is_long: bool = False,
+    undo: str | None = None,
+) -> BoardAction:
+    """An action that needs nothing but the session."""
+    command, call = _typed(operation), _on_session(operation, is_long=is_long)
+    return BoardAction(operation.name, key, title, refusal, command, call, undo=undo)
 
 
 def _send(target: Target, words: ActionInput) -> ApiCall:
-    return ApiCall("/v1/messages", {"to": _id(target), "text": words.text, "mode": words.mode, "wait_s": 0})
+    return ApiCall(SEND.path, {"to": _id(target), "text": words.text, "mode": words.mode, "wait_s": 0})
 
 
 def _send_command(target: Target, words: ActionInput) -> tuple[str, ...]:
@@ -144,7 +173,7 @@ def _send_command(target: Target, words: ActionInput) -> tuple[str, ...]:
 
 def _mark_read(target: Target, words: ActionInput) -> ApiCall:
     assert target.need is not None
-    return ApiCall("/v1/inbox/confirm", {"message_ids": [target.need.message_id]})
+    return ApiCall(CONFIRM_INBOX.path, {"message_ids": [target.need.message_id]})
 
 
 def _mark_read_command(target: Target, words: ActionInput) -> tuple[str, ...]:
@@ -156,9 +185,13 @@ def _mark_seen(target: Target, words: ActionInput) -> ApiCall:
     return ApiCall("/v1/seen", {"sessions": [_id(target)]})
 
 
+def _mark_seen_command(target: Target, words: ActionInput) -> tuple[str, ...]:
+    return ("sm", "seen", _id(target))
+
+
 def _kill(target: Target, words: ActionInput) -> ApiCall:
     # The daemon kills one process tree after the other, by force only after a grace time.
-    return ApiCall(f"/v1/sessions/{_id(target)}/kill", {"tree": words.tree}, is_long=True)
+    return ApiCall(KILL.path_of(_id(target)), {"tree": words.tree}, is_long=True)
 
 
 def _kill_command(target: Target, words: ActionInput) -> tuple[str, ...]:
@@ -220,7 +253,7 @@ def _broadcast(target: Target, words: ActionInput) -> ApiCall:
         "wait_s": 0,
         "answer": TextUse.MESSAGE.value,
     }
-    return ApiCall("/v1/messages", body, recipients=target.audience)
+    return ApiCall(SEND.path, body, recipients=target.audience)
 
 
 def _broadcast_command(target: Target, words: ActionInput) -> tuple[str, ...]:
@@ -252,7 +285,7 @@ def _fork_command(target: Target, words: ActionInput) -> tuple[str, ...]:
 
 
 def _reparent(target: Target, words: ActionInput) -> ApiCall:
-    return ApiCall(f"/v1/sessions/{_id(target)}/reparent", {"parent": words.fields.get("parent")})
+    return ApiCall(REPARENT.path_of(_id(target)), {"parent": words.fields.get("parent")})
 
 
 def _reparent_command(target: Target, words: ActionInput) -> tuple[str, ...]:
@@ -260,7 +293,7 @@ def _reparent_command(target: Target, words: ActionInput) -> tuple[str, ...]:
 
 
 def _rename(target: Target, words: ActionInput) -> ApiCall:
-    return ApiCall(f"/v1/sessions/{_id(target)}/rename", {"name": words.fields.get("name", "")})
+    return ApiCall(RENAME.path_of(_id(target)), {"name": words.fields.get("name", "")})
 
 
 def _rename_command(target: Target, words: ActionInput) -> tuple[str, ...]:
@@ -285,14 +318,12 @@ _NAME = InputField("name", "Name (may be empty)")
 ACTIONS: Mapping[str, BoardAction] = {
     action.name: action
     for action in (
-        BoardAction("approve", "a", "Approve", _open_request, _on_request("approve"), _answer(True)),
-        BoardAction("deny", "d", "Deny, with words", _open_request, _on_request("deny"), _answer(False)),
-        BoardAction("answer", "t", "Answer with a text", _question, _on_request("answer"), _answer(True)),
+        BoardAction("approve", "a", "Approve", _open_request, _on_request(APPROVE), _answer(True)),
+        BoardAction("deny", "d", "Deny, with words", _open_request, _on_request(DENY), _answer(False)),
+        BoardAction("answer", "t", "Answer with a text", _question, _on_request(ANSWER), _answer(True)),
         BoardAction("send", "s", "Send a message", _with_process, _send_command, _send),
         BoardAction("read", "M", "Mark as read", _unread, _mark_read_command, _mark_read),
-        BoardAction(
-            "interrupt", "i", "Interrupt (Escape)", _live, _typed("interrupt"), _on_session("interrupt")
-        ),
+        _plain(INTERRUPT, "i", "Interrupt (Escape)", _live),
         BoardAction(
             "kill",
             "K",
@@ -303,25 +334,13 @@ ACTIONS: Mapping[str, BoardAction] = {
             question=_kill_question,
             wider=_kill_tree,
         ),
-        BoardAction(
-            "restore", "r", "Restore", _over, _typed("restore"), _on_session("restore", is_long=True)
-        ),
-        BoardAction(
-            "archive",
-            "x",
-            "Archive",
-            _can_archive,
-            _typed("archive"),
-            _on_session("archive"),
-            undo="unarchive",
-        ),
-        BoardAction(
-            "unarchive", "X", "Unarchive", _can_unarchive, _typed("unarchive"), _on_session("unarchive")
-        ),
-        BoardAction("attach", "o", "Attach to the terminal", _with_process, _typed("attach"), None),
-        BoardAction("output", "v", "View the terminal", _session, _typed("output"), None),
-        BoardAction("why", "w", "Explain the status", _session, _typed("why"), None),
-        BoardAction("copy-id", "y", "Copy the ID", _session, _typed("status"), None),
+        _plain(RESTORE, "r", "Restore", _over, is_long=True),
+        _plain(ARCHIVE, "x", "Archive", _can_archive, undo="unarchive"),
+        _plain(UNARCHIVE, "X", "Unarchive", _can_unarchive),
+        BoardAction("attach", "o", "Attach to the terminal", _with_process, _typed(ATTACH), None),
+        BoardAction("output", "v", "View the terminal", _session, _typed(READ_OUTPUT), None),
+        BoardAction("why", "w", "Explain the status", _session, _typed(WHY), None),
+        BoardAction("copy-id", "y", "Copy the ID", _session, _typed(SHOW_STATUS), None),
         BoardAction(
             "spawn",
             "n",
@@ -348,7 +367,7 @@ ACTIONS: Mapping[str, BoardAction] = {
             question=_broadcast_question,
             fields=(InputField("text", "Message to all live sessions", required=True),),
         ),
-        BoardAction("seen", "m", "Mark as seen", _unseen, _typed("seen"), _mark_seen),
+        BoardAction("seen", "m", "Mark as seen", _unseen, _mark_seen_command, _mark_seen),
         BoardAction("fork", "f", "Fork", _can_fork, _fork_command, _fork, fields=(_NAME,)),
         BoardAction(
             "reparent",
@@ -368,7 +387,7 @@ ACTIONS: Mapping[str, BoardAction] = {
             _rename,
             fields=(InputField("name", "New name", required=True, default=_short_name),),
         ),
-        BoardAction("rm", "D", "Delete", _over, _typed("rm"), _on_session("remove"), question=_rm_question),
+        BoardAction("rm", "D", "Delete", _over, _typed(REMOVE), _on_session(REMOVE), question=_rm_question),
         BoardAction(
             "workspace",
             "+",
