@@ -293,6 +293,7 @@ class Store:
                 if batch:
                     async with self._writing:
                         await self._commit(batch)
+                        await self.log.limit()
         finally:
             self._ended = True
             while not self._turns.empty():
