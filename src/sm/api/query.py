@@ -10,7 +10,7 @@ from sm.core.states import EventType
 from sm.core.statuses import Status
 from sm.core.timestamps import epoch_s, iso
 from sm.errors import UsageError
-from sm.services import SessionFilter
+from sm.services import ListPage, SessionFilter
 from sm.wire_types.fields import narrowed
 
 WAIT_MAX_S = 25.0
@@ -82,6 +82,19 @@ class ListQuery(Query):
 
     def filter(self) -> SessionFilter:
         return SessionFilter(self.status, self.search, self.workspace, self.archived)
+
+
+class PagedQuery(ListQuery):
+    """Narrows a list of sessions of which old ones come by page."""
+
+    before: Annotated[
+        str | None,
+        doc("The header `SM-Next` of the page before. Null: the first page, with all sessions in memory."),
+    ] = None
+    limit: Annotated[int, count(LISTED_MAX)] | None = None
+
+    def page(self) -> ListPage:
+        return ListPage(self.before, self.limit)
 
 
 class EventsQuery(Query):

@@ -176,7 +176,7 @@ class Monitor:
 
     async def _samples(self, session: Session) -> Sequence[Sample]:
         """The completed sessions of the same agent type."""
-        await self.sums.refresh()
+        await self.sums.refresh_newest([session.agent_type])
         return self.sums.samples().get(session.agent_type, ())
 
     async def glances(self, sessions: Sequence[Session]) -> dict[str, Glance]:

@@ -1,7 +1,7 @@
 """Shows the usage of sessions, trees and agent types, within the permissions of the caller."""
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import tzinfo
 
@@ -73,9 +73,9 @@ class UsageReports:
         """The date of the oldest list prices; None: no provider has prices."""
         return self._manager.prices_as_of
 
-    async def sums(self, caller: Caller) -> SumsOf:
-        """The sums of each session and its descendants, as far as the caller sees them."""
-        await self._sums.refresh()
+    async def sums(self, caller: Caller, shown: Iterable[Session]) -> SumsOf:
+        """The sums of each of these sessions and its descendants, as far as the caller sees them."""
+        await self._sums.refresh(shown)
         if is_unrestricted(caller):
             return self._sums.of_tree
         principal = self._sessions.principal(caller)
@@ -86,7 +86,7 @@ class UsageReports:
 
         The default model is that of the newest completed session of the type.
         """
-        await self._sums.refresh()
+        await self._sums.refresh_newest(types)
         samples = self._sums.samples()
         found = {}
         for name, model in types.items():
@@ -104,7 +104,7 @@ class UsageReports:
         quarter in which `since` lies, work counts at most for the rest of the quarter, and removed sessions do not.
         """
         slug = None if workspace is None else self._sessions.workspace_slug(caller, workspace)
-        await self._sums.refresh()
+        await self._sums.refresh_all()
         start = _SINCE_EVER if since is None else iso(epoch_s(since))
         chosen = dict(self._scope(caller, slug, all_workspaces=workspace is None))
         records = await self._records(chosen, by, start)
@@ -156,7 +156,7 @@ class UsageReports:
         at: str | None = session.id
         while at is not None and at in chosen and at not in seen:
             seen.add(at)
-            if isinstance(chosen[at], Session):
+            if not _is_removed(chosen[at]):
                 root = at
             at = self._sums.parent(at)
         return root
@@ -178,7 +178,7 @@ class UsageReports:
             0 if completed_at is None else elapsed_s(session, completed_at, session.worked_s),
             None if own.unpriced else own.known_cost_usd,
             live=isinstance(session, Session) and is_live(session.status),
-            removed=not isinstance(session, Session),
+            removed=_is_removed(session),
         )
 
     # Records
@@ -217,3 +217,7 @@ class UsageReports:
                 begun = max(later(now, -elapsed_s), since)
                 for slot, seconds in split(begun, epoch_s(now) - epoch_s(begun)):
                     yield session.id, slot, seconds
+
+
+def _is_removed(session: Session | RemovedSums) -> bool:
+    return isinstance(session, RemovedSums) and session.is_removed

@@ -15,7 +15,7 @@ from sm.errors import InternalError, NotFound, NotPermitted, SmError
 from sm.policy.access import Action, Principal, Relation, may, may_at_all
 from sm.policy.retries import RetryLimits
 from sm.providers.base import Provider
-from sm.sessions.tree import SessionTree
+from sm.sessions.tree import SessionTree, relation_in_tree
 from sm.state.endings import Endings
 from sm.state.faults import Faults
 from sm.state.loss_causes import LossCause
@@ -153,14 +153,18 @@ class Manager:
         return parent
 
     def filter_allowed(
-        self, caller: Caller, action: Action, sessions: Sequence[Session], session_tree: SessionTree
+        self,
+        caller: Caller,
+        action: Action,
+        sessions: Sequence[Session],
+        find: Callable[[str], Session | None],
     ) -> list[Session]:
-        """Filter `sessions` to those that `caller` may do `action` to.
+        """Filter `sessions` to those that `caller` may do `action` to. `find`: `Transaction.find`, or as committed.
 
         Safe inside a transaction, because this does not write. Call `record_allowed` after the commit.
         """
         principal = self.principal(caller)
-        return [s for s in sessions if may(session_tree.relation(principal, s), action)]
+        return [s for s in sessions if may(relation_in_tree(principal, s, find), action)]
 
     def may_read(self, caller: Caller, session: Session) -> bool:
         """True when the caller may read the contents of a visible session. A session may read its own."""

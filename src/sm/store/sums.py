@@ -22,7 +22,10 @@ _SUMS = ", ".join(f"sum({kind})" for kind in _KINDS.split(", "))
 
 @dataclass(frozen=True, slots=True)
 class RemovedSums:
-    """A removed session, of which sums are stored. It fulfils `policy.access.AccessTarget`."""
+    """A removed session, of which sums are stored, or one that ended long ago.
+
+    It fulfils `policy.access.AccessTarget`.
+    """
 
     id: str
     heir: str | None
@@ -39,6 +42,8 @@ class RemovedSums:
     started_at: str | None
     completed_at: str | None
     worked_s: float
+    is_removed: bool = True
+    """False: of a session that is not in memory, and `heir` is its parent."""
 
 
 class SumWrites(Writes):

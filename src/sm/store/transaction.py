@@ -3,7 +3,7 @@
 import asyncio
 import sqlite3
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar, cast
 
@@ -19,6 +19,7 @@ from sm.core.work_time import track_work
 from sm.errors import IllegalState, InternalError, NotFound, SmError
 from sm.store.connection import Script, Statement
 from sm.store.followers import SessionFollower
+from sm.store.history import SELECT, loaded
 from sm.store.idempotency import IdempotencyKey
 from sm.store.messages import MailWrites, Open
 from sm.store.part import PartWrites, TablePart
@@ -74,6 +75,7 @@ class Transaction:
         now: str,
         sessions: Mapping[str, Session],
         unfinished: Mapping[str, Session],
+        removed: Collection[str],
         workspaces: Mapping[str, Workspace],
         open: Open,
         numbers: Counter[str],
@@ -102,7 +104,8 @@ class Transaction:
         self.workspaces: dict[str, Workspace] = {}
         self.events: list[Event] = []
         self.effects: list[Effect] = []
-        self.removed: set[str] = set()
+        self.removed = set(removed)
+        """The sessions that this transaction, or an earlier one of its commit, has removed."""
         self.mail = MailWrites(self, open, numbers)
         self.measures = MeasureWrites(self.write, self.write_rows)
         self.measured = MeasureReads(self.read)
@@ -210,10 +213,35 @@ class Transaction:
             return None
         return self.sessions.get(session_id) or self._committed.get(session_id)
 
-    def all_sessions(self) -> list[Session]:
-        changed = [self.sessions.get(s.id, s) for s in self._committed.values()]
-        new = [s for s in self.sessions.values() if s.id not in self._committed]
-        return [s for s in (*changed, *new) if s.id not in self.removed]
+    async def children(self, parent_id: str) -> list[Session]:
+        """The children of a session, also those that ended long ago, oldest first."""
+        return await self.select("parent_id = ?", parent_id)
+
+    async def descendants(self, session_id: str, *, bound: bool = False) -> list[Session]:
+        """All descendants of a session, nearest first. `bound`: also those that it or they bind (`bound_to`)."""
+        where = "parent_id IN (SELECT value FROM json_each(?1))"
+        where = f"({where} OR {where.replace('parent_id', 'bound_to')})" if bound else where
+        found, parents, seen = list[Session](), [session_id], {session_id}
+        while parents:
+            below = await self.select(where, encode_json(parents))
+            new = [session for session in below if session.id not in seen]
+            parents = [session.id for session in new]
+            seen |= {*parents}
+            found += new
+        return found
+
+    async def select(self, where: str = "1", *values: str) -> list[Session]:
+        """Sessions as of this transaction, oldest first. `where`: a condition in SQL."""
+        rows = await self.read(
+            f"{SELECT} WHERE removed = 0 AND {where} ORDER BY created_at, id",
+            values,
+        )
+        return [loaded(row) for row in rows]
+
+    async def newest_session(self) -> Session | None:
+        """The session whose status changed last."""
+        rows = await self.read(f"{SELECT} WHERE removed = 0 ORDER BY status_at DESC LIMIT 1", ())
+        return loaded(rows[0]) if rows else None
 
     def unfinished_sessions(self) -> list[Session]:
         """The sessions that are live or whose process runs, in no fixed order, without a scan of the ended ones."""

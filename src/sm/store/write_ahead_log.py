@@ -1,12 +1,11 @@
 """Moves the write-ahead log into the database, and erases removed content from both (SQLite, "Write-Ahead Logging")."""
 
 import asyncio
-import os
 from contextlib import suppress
 
 import aiosqlite
 
-from sm.store.connection import make_room
+from sm.store.connection import make_room, size_of
 
 _MERGED_PAGES = 200
 _BYTES_MAX = 64 * 1024 * 1024
@@ -35,7 +34,7 @@ class WriteAheadLog:
 
         `checkpoint` never empties a log to which commits are added all the time.
         """
-        size = os.path.getsize(self._log_path) if os.path.exists(self._log_path) else 0
+        size = size_of(self._log_path)
         if size > self._bytes_max:
             # Each try waits for a reader that blocks it, and all writers with it.
             self._bytes_max = _BYTES_MAX if await self._empty() else size + _BYTES_MAX

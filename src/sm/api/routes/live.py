@@ -91,7 +91,7 @@ async def usage(request: ApiRequest, query: UsageQuery) -> UsageSeriesView:
     The sums of all sessions that the caller sees, archived and ended ones included; or of `session`.
     """
     period, services = UsagePeriod(query.by), request.services
-    selected = services.sessions.subtree(
+    selected = await services.sessions.subtree(
         request.caller, query.session, query.workspace, descendants=query.tree
     )
     found = await services.monitor.usage_series(selected, period, query.since or "")
@@ -114,9 +114,11 @@ def bucket_json(bucket: UsageBucket) -> UsageBucketView:
 async def timeline(request: ApiRequest, query: TimelineQuery) -> TimelineView:
     """Show when each session had which status, archived and ended ones included."""
     services, caller = request.services, request.caller
-    sessions = services.sessions.subtree(caller, query.session, query.workspace, descendants=query.tree)
     until = iso(services.monitor.now())
     since = query.since or later(until, -_TIMELINE_S)
+    sessions = await services.sessions.subtree(
+        caller, query.session, query.workspace, descendants=query.tree, since=since
+    )
     events, cut = await services.store.status_events([s.id for s in sessions], since, query.limit)
     if cut:
         since = max(since, events[-query.limit].timestamp if query.limit else until)
