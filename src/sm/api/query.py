@@ -17,6 +17,8 @@ WAIT_MAX_S = 25.0
 """The longest wait of one request, shorter than a client's timeout. For a longer wait a client repeats the request."""
 LISTED = 50
 LISTED_MAX = 10_000
+PAGE_MAX = 500
+"""Sessions of a page, besides those in memory."""
 CHECKPOINTS_MAX = 200
 """Checkpoints can be so large that the answer with more of them would be too large for a client."""
 
@@ -91,7 +93,14 @@ class PagedQuery(ListQuery):
         str | None,
         doc("The header `SM-Next` of the page before. Null: the first page, with all sessions in memory."),
     ] = None
-    limit: Annotated[int, count(LISTED_MAX)] | None = None
+    limit: (
+        Annotated[
+            int,
+            count(PAGE_MAX),
+            doc("The most sessions of a further page. The first page always has all in memory."),
+        ]
+        | None
+    ) = None
 
     def page(self) -> ListPage:
         return ListPage(self.before, self.limit)

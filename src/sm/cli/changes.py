@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from sm.cli.git import git, time_limit
+from sm.cli.pages import whole_list
 from sm.cli.work import work_of
 from sm.client.http import Client
 from sm.core.lines import JsonObject
@@ -31,7 +32,7 @@ def worktree_changes(client: Client, digest: JsonObject) -> WorktreeChanges:
         return WorktreeChanges()
     worktrees = {
         session["session_id"]: session["worktree"]["path"]
-        for session in client.get("/v1/sessions", {"archived": True})
+        for session in whole_list(client, "/v1/sessions", {"archived": True})
         if session["worktree"]
     }
     # A worktree that was removed has no changes.

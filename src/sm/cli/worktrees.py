@@ -8,6 +8,7 @@ from typing import Any
 
 from sm.cli.git import add_worktree, common_of, git, is_sandboxed, repository_around
 from sm.cli.options import absolute, current_directory
+from sm.cli.pages import whole_list
 from sm.cli.submodules import submodules
 from sm.cli.unsaved_work import has_branch, is_main, is_own_worktree, unsaved_commits, unsaved_files
 from sm.client.http import Client, session_path, workspace_path
@@ -53,7 +54,7 @@ class Worktree:
         if error.http_status >= 500 and not isinstance(error, SandboxUnavailable):
             return  # the daemon may have started the agent
         try:
-            sessions = client.get("/v1/sessions", {"archived": True})
+            sessions = whole_list(client, "/v1/sessions", {"archived": True})
             if any((session["worktree"] or {}).get("path") == self.path for session in sessions):
                 return
             git(self.common, "worktree", "remove", *_force(self.path), self.path)

@@ -34,6 +34,7 @@ from sm.cli.commands.daemon import mark_stopped, stop
 from sm.cli.commands.service import remove_unit, unit_of
 from sm.cli.installation import is_removed_with_its_link, uninstall_command
 from sm.cli.instance import Instance, start
+from sm.cli.pages import whole_list
 from sm.cli.selection import ask, running_trees, yes_option
 from sm.client.http import DaemonAway
 from sm.core.lines import JsonObject, line, plural
@@ -95,8 +96,7 @@ def _sessions(instance: Instance, *, kill_agents: bool) -> list[JsonObject]:
             f"{plural(len(running), 'agent')} still running: {names}{more}",
             "end them too: sm uninstall --kill-agents",
         )
-    sessions: list[JsonObject] = client.get("/v1/sessions", {"archived": True})
-    return sessions
+    return whole_list(client, "/v1/sessions", {"archived": True})
 
 
 def _kept(instance: Instance, sessions: Sequence[JsonObject]) -> Iterator[dict[str, str]]:
