@@ -17,7 +17,7 @@ WAIT_MAX_S = 25.0
 """The longest wait of one request, shorter than a client's timeout. For a longer wait a client repeats the request."""
 LISTED = 50
 LISTED_MAX = 10_000
-PAGE_MAX = 500
+PAGE_MAX = 200
 """Sessions of a page, besides those in memory."""
 CHECKPOINTS_MAX = 200
 """Checkpoints can be so large that the answer with more of them would be too large for a client."""

@@ -9,7 +9,7 @@ from sm.client.http import Client, decode_answer
 from sm.core.lines import JsonObject, plural
 from sm.wire import encode
 
-_PAGE_MAX = 500
+_PAGE_MAX = 200
 """The most sessions of one page (docs/protocol.md)."""
 ALL = -1
 

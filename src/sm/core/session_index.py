@@ -145,10 +145,10 @@ class SessionIndex:
             self._add_words(session)
 
     def remove(self, session_id: str) -> Session | None:
-        """Remove and return the session; None if there is none in memory."""
+        """Remove and return the session; None if it is not in memory. Others may have its name no longer to share."""
         gone = self.forget(session_id)
-        if gone is not None:
-            self._share(gone.friendly_name)
+        for name in list(self._by_friendly_name) if gone is None else [gone.friendly_name]:
+            self._share(name)
         return gone
 
     def forget(self, session_id: str) -> Session | None:

@@ -245,6 +245,8 @@ class Store:
         await self._load_met()
         await self.mail.load(self._parts)
         for session_id in self._needed(self.index.sessions):
+            if self.index.sessions.is_kept(session_id):
+                continue
             if (session := self.history.find(session_id)) is not None:
                 self._load_session(session)
         self.history.changed()
@@ -259,11 +261,9 @@ class Store:
     def _needed(self, kept: Iterable[str]) -> set[str]:
         """The sessions that unfinished work names, and the ancestors of these and of the `kept` ones."""
         open, sessions = self.mail.open, self.index.sessions
-        named = {m.session_id for m in open.messages.values()} | {m.sender for m in open.messages.values()}
-        named |= {r.session_id for r in open.requests.values()} | {
-            e.session_id for e in open.effects.values()
-        }
-        named |= {n.session_id for n in open.notices.values()} | {n.recipient for n in open.notices.values()}
+        # Not the senders of messages and the sessions of notices: an operator may leave these unread for years.
+        named = {m.session_id for m in open.messages.values()}
+        named |= {r.session_id for r in open.requests.values()} | {e.session_id for e in open.effects.values()}
         named |= {subject for subject, _ in open.timers}
         named |= {session_id for part, rows in open.parts.items() if part.by_session for session_id in rows}
         found, needed = [*kept, *filter(None, named)], set[str]()

@@ -152,14 +152,20 @@ class Page:
     """The number of sessions after this page."""
 
 
+def connect_reader(path: str) -> sqlite3.Connection:
+    """A connection that only reads, for the loop's thread."""
+    db = sqlite3.connect(f"file:{quote(path)}?mode=ro", uri=True, isolation_level=None)
+    db.row_factory = sqlite3.Row
+    return db
+
+
 class History:
     """`kept`: the sessions in memory, which no read of this class returns unless it finds them by name."""
 
     def __init__(self, path: str, read: Read, kept: Collection[str]) -> None:
         self._read = read
         self._kept = kept
-        self._db = sqlite3.connect(f"file:{quote(path)}?mode=ro", uri=True, isolation_level=None)
-        self._db.row_factory = sqlite3.Row
+        self._db = connect_reader(path)
         self._found: OrderedDict[str, Session] = OrderedDict()
         self._answers: OrderedDict[Hashable, object] = OrderedDict()
         self._version = 0
@@ -269,7 +275,7 @@ class History:
         return [session async for part in self.parts(chosen) for session in part]
 
     async def count(self, chosen: Chosen = EVERY) -> int:
-        ((number,),) = await self._select("count(*)", chosen)
+        ((number,),) = await self._remembered(("count", chosen), lambda: self._select("count(*)", chosen))
         return int(number)
 
     async def ids(self, chosen: Chosen = EVERY) -> list[str]:
