@@ -182,10 +182,12 @@ class Store:
         now: Callable[[], str] = _utc_now,
         steady: Callable[[], float] | None = None,
         schemas: Sequence[Schema] | None = None,
+        unseen_s: float = _UNSEEN_S,
     ) -> "Store":
         """Open, check and migrate the database. `now` gives the time of transactions; `steady`: as in WorkClock.
 
-        `schemas`: the tables of capabilities; None: of all. Raises StorageFull, and DatabaseRefused for a database that
+        `schemas`: the tables of capabilities; None: of all. `unseen_s`: for how long sessions that the operator has not
+        seen stay in memory. Raises StorageFull, and DatabaseRefused for a database that
         is damaged or of another version (neither is changed).
         """
         schemas = known_schemas() if schemas is None else schemas
@@ -208,6 +210,7 @@ class Store:
             raise
         parts = [part for part in known_parts() if part.schema is None or part.schema in schemas]
         store = cls(path, writer, reader, now, steady, parts)
+        store.unseen_s = unseen_s
         await store._load()
         await asyncio.to_thread(make_room, path + "-wal")
         return store
@@ -263,7 +266,9 @@ class Store:
         open, sessions = self.mail.open, self.index.sessions
         # Not the senders of messages and the sessions of notices: an operator may leave these unread for years.
         named = {m.session_id for m in open.messages.values()}
-        named |= {r.session_id for r in open.requests.values()} | {e.session_id for e in open.effects.values()}
+        named |= {r.session_id for r in open.requests.values()} | {
+            e.session_id for e in open.effects.values()
+        }
         named |= {subject for subject, _ in open.timers}
         named |= {session_id for part, rows in open.parts.items() if part.by_session for session_id in rows}
         found, needed = [*kept, *filter(None, named)], set[str]()
