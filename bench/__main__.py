@@ -20,6 +20,7 @@ from bench import (
     endings,
     first_requests,
     growth,
+    history,
     listing,
     mail,
     mcp,
@@ -62,13 +63,14 @@ GROUPS: Mapping[str, Callable[[Effort], Iterator[Row]]] = {
     "restart": restart.measure,
     "endings": endings.measure,
     "growth": growth.measure,
+    "history": history.measure,
     "disk": disk.measure,
     "transcripts": transcripts.measure,
     "sandbox": sandbox.measure,
     "telegram": telegram.measure,
 }
 
-ON_REQUEST = frozenset({"endings", "growth", "disk", "transcripts", "sandbox", "telegram", "web"})
+ON_REQUEST = frozenset({"endings", "growth", "history", "disk", "transcripts", "sandbox", "telegram", "web"})
 """Benchmarks that take minutes, or that need a Docker engine or a browser: they run only if they are named."""
 
 JUDGING: Mapping[str, Callable[[Sequence[str]], int]] = {

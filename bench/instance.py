@@ -21,6 +21,8 @@ from sm.client.http import Client, new_key
 from sm.core.models import Exit, Launch, Session
 from sm.core.states import Mode, TrustLevel
 from sm.core.statuses import Status
+from sm.core.timestamps import iso
+from sm.core.usage import Usage
 from sm.store import Store
 
 SM = str(Path(sys.executable).with_name("sm"))
@@ -52,6 +54,10 @@ exec sleep 1000000
 CONVERSATION = "0b0e7c1e-0000-4000-8000-000000000001"
 """The conversation of every stand-in."""
 _DEADLINE_S = 60.0
+_LATELY_S = 7200.0
+_OLD_S = 2 * 86_400.0
+_BETWEEN_S = 86_400.0 / 55
+_FIRST_OLD = 1 << 24
 # An empty server with aiohttp and aiosqlite: the minimum cost of such a daemon.
 _BARE = """
 import asyncio, sys
@@ -119,12 +125,18 @@ class Connection:
 class Instance:
     """A running daemon with `stored` ended sessions in its database. Use it as a context manager.
 
+    `history`: further ones, each of which used tokens, that ended in the months before, 55 a day.
     `daemon`: the module to run as the daemon. `config`: further lines of the configuration. `stand_in`: the program of
     agents of the type Claude.
     """
 
     def __init__(
-        self, stored: int = 0, daemon: str = "sm.daemon", config: str = "", stand_in: str | None = None
+        self,
+        stored: int = 0,
+        daemon: str = "sm.daemon",
+        config: str = "",
+        stand_in: str | None = None,
+        history: int = 0,
     ) -> None:
         self.home = self.work = Path(tempfile.mkdtemp(prefix="sm-bench-"))
         self.state = self.home / "state"
@@ -144,14 +156,15 @@ class Instance:
         }
         self._children: list[subprocess.Popen[bytes]] = []
         self._stored = stored
+        self._history = history
         self._daemon_module = daemon
 
     def __enter__(self) -> Self:
         try:
             # Ignores the user's tmux.conf. Started before the daemon, so that both sides find the same server.
             self.tmux("-f", "/dev/null", "new-session", "-d", "-s", "floor", "sleep", "1000000")
-            if self._stored:
-                asyncio.run(self._store(self._stored))
+            if self._stored or self._history:
+                asyncio.run(self._store())
             self.start_daemon()
         except BaseException:
             self._end()
@@ -176,12 +189,19 @@ class Instance:
                     os.close(pidfd)
         shutil.rmtree(self.home)
 
-    async def _store(self, count: int) -> None:
+    async def _store(self) -> None:
+        newest_s = time.time() - _LATELY_S
+        recent = [ended_session(number, str(self.home), newest_s) for number in range(self._stored)]
+        old = [
+            ended_session(_FIRST_OLD + n, str(self.home), newest_s - _OLD_S - n * _BETWEEN_S)
+            for n in range(self._history)
+        ]
         async with await Store.open(str(self.home / "state/sm.db")) as store, store.transaction() as tx:
-            for number in range(count):
-                await tx.insert(
-                    ended_session(number, str(self.home)), Launch(("true",), "/", {}, {}), "a prompt"
-                )
+            for session in (*recent, *old):
+                await tx.insert(session, Launch(("true",), "/", {}, {}), "a prompt")
+            for session in old:
+                used = Usage("m1", "claude-opus-4-6", session.created_at, 10, 500, 20_000, 3_000)
+                tx.usage.add(session.id, [used])
 
     # The daemon
 
@@ -263,8 +283,8 @@ class Instance:
         return self.tmux("list-panes", "-a", *spare, "-F", "#{pane_dead}").split() == ["1"]
 
 
-def ended_session(number: int, working_dir: str) -> Session:
-    at = f"2026-01-01T00:{number // 60 % 60:02}:{number % 60:02}.000Z"
+def ended_session(number: int, working_dir: str, at_s: float = 1_767_225_600.0) -> Session:
+    at = iso(at_s)
     return Session(
         id=f"{number:08x}",
         name=f"engineer-{number:08x}",
@@ -282,6 +302,7 @@ def ended_session(number: int, working_dir: str) -> Session:
         effective_mode=TrustLevel.DIRECT,
         terminal=f"command-{number:08x}",
         created_at=at,
+        seen_at=at,
         exit=Exit(code=0),
         started_at=at,
         completed_at=at,

@@ -26,6 +26,8 @@ class Effort:
     live: tuple[int, ...] = (10, 100, 300)
     """Live sessions in the stages of `growth`, and then ended sessions on top of the last number."""
     ended: tuple[int, ...] = (1000, 5000)
+    history: int = 20_000
+    """Sessions that ended long ago, in `history`."""
     transcript_mb: int = 200
     containers: int = 10
     sandboxed: int = 20

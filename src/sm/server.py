@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Iterable
 
 from aiohttp import web
 
-from sm.api.context import CONTEXT, ApiRequest, json_answer
+from sm.api.context import CONTEXT, HEADERS, ApiRequest, json_answer
 from sm.api.event_streams import STREAMS, end_streams
 from sm.api.live_updates import SHARED
 from sm.api.middleware import edge
@@ -25,6 +25,7 @@ class ApiServer:
         self._record = record
         self._texts: SessionTexts = {}
         self._sums_texts: SumsTexts = {}
+        self._left = services.store.follow_leaving()
         self._routes = [route for routes in ROUTES.values() for route in routes]
 
     def app(self) -> web.Application:
@@ -49,8 +50,12 @@ class ApiServer:
 
         async def handle(request: web.Request) -> web.StreamResponse:
             views = Views(services, request[CONTEXT].caller, texts, sums_texts)
+            while self._left:
+                views.forget(self._left.pop())
             answer = await route.handler(ApiRequest(services, views, request), **await route.inputs(request))
-            return answer if isinstance(answer, web.StreamResponse) else json_answer(answer)
+            response = answer if isinstance(answer, web.StreamResponse) else json_answer(answer)
+            response.headers.update(request.get(HEADERS, {}))
+            return response
 
         handle.__name__ = route.audit
         return handle

@@ -20,6 +20,7 @@ TINY = Effort(
     rested_s=0.0,
     live=(1, 2),
     ended=(2,),
+    history=3,
     transcript_mb=1,
     containers=1,
     sandboxed=2,

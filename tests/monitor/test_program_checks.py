@@ -22,6 +22,7 @@ from sm.monitor.program_checks import ProgramChecks
 from sm.providers.base import InstalledProgram
 from sm.providers.checks import CheckRecords, is_script
 from sm.providers.readers import AcceptedInput
+from sm.store.history import Page
 from tests import samples
 from tests.providers.test_checks import checked
 
@@ -77,7 +78,7 @@ class CheckedWorld:
         """The problems during the last check."""
         self.checks = ProgramChecks(
             Config(),
-            cast(Any, SimpleNamespace(sessions=self.sessions, launch=self.launch, was_told=self.was_told)),
+            cast(Any, self.store()),
             self.records,
             {"claude": cast(Any, self.provider)},
             self.run_check,
@@ -93,6 +94,13 @@ class CheckedWorld:
         if self.has_outcome:
             self.records.save(provider, checked(Path(path), Path(path).name))
         self.checked.put_nowait(path)
+
+    def store(self) -> SimpleNamespace:
+        async def page(*_: object) -> Page:
+            return Page()
+
+        facts = {"sessions": self.sessions, "launch": self.launch, "was_told": self.was_told}
+        return SimpleNamespace(**facts, history=SimpleNamespace(page=page))
 
     async def was_told(self, occasion: str) -> bool:
         self.reported.set()

@@ -81,8 +81,9 @@ class Door:
         )
         return killed
 
-    def listed(self, caller: Caller) -> set[str]:
-        return {s.id for s in self.services.sessions.list_sessions(caller, SessionFilter())}
+    async def listed(self, caller: Caller) -> set[str]:
+        page = await self.services.sessions.list_sessions(caller, SessionFilter())
+        return {s.id for s in page.sessions}
 
     def audit(self) -> list[tuple[str, str, str | None, str]]:
         lines = Path(self.world.paths.log, "audit.jsonl").read_text(encoding="utf-8").splitlines()
@@ -110,9 +111,9 @@ async def test_paired_user_starts_an_agent_and_works_with_it() -> None:
         child = await w.spawn(ada, parent=session.id)
         below = await w.spawn(Caller(CallerKind.SESSION, child.id))
         assert (child.created_by, child.paired_user, below.paired_user) == (ADA, ADA, ADA)
-        assert w.listed(ada) == {session.id, child.id, below.id}
-        roots = w.services.sessions.children(ada, "-", archived=False)
-        assert [s.id for s in roots] == [session.id]
+        assert await w.listed(ada) == {session.id, child.id, below.id}
+        roots = await w.services.sessions.children(ada, "-", SessionFilter())
+        assert [s.id for s in roots.sessions] == [session.id]
 
         message = await w.send(ada, session.id)
         assert message.sender == ADA
@@ -140,7 +141,7 @@ async def test_paired_user_starts_an_agent_and_works_with_it() -> None:
             session, 5, may_read=w.services.sessions.may_read(ada, session)
         )
         assert shown["session_id"] == session.id
-        scope = w.services.sessions.event_scope(ada, None, None, recursive=False)
+        scope = await w.services.sessions.event_scope(ada, None, None, recursive=False)
         assert set(scope) == {session.id, child.id, below.id}
         assert [s.id for s in await w.kill(ada, session.id)] == [session.id]
         ended = w.sessions[session.id]
@@ -152,7 +153,7 @@ async def test_paired_user_starts_an_agent_and_works_with_it() -> None:
         assert await w.services.messages.take(ada, 5, None, idle=True) == []
         # Its child has moved to the operator's sessions, and the user still has it.
         assert w.sessions[child.id].parent_id is None
-        assert w.listed(ada) >= {child.id, below.id}
+        assert await w.listed(ada) >= {child.id, below.id}
         assert (ADA, "kill", session.id, "allowed") in w.audit()
 
 
@@ -208,9 +209,9 @@ async def test_hidden_session_and_an_absent_one_get_the_same_answer() -> None:
             assert isinstance(await refusal(w.services.messages.read(caller, message.id)), NotFound)
             assert (caller.name, "kill", operators.id, "refused") in w.audit()
         assert all(is_live(w.sessions[s.id].status) for s in (own, operators, in_shop))
-        assert w.listed(ada) == {own.id}
-        assert w.listed(bob) == set()
-        assert w.listed(cy) == {in_shop.id}
+        assert await w.listed(ada) == {own.id}
+        assert await w.listed(bob) == set()
+        assert await w.listed(cy) == {in_shop.id}
 
 
 async def test_user_of_a_workspace_controls_its_sessions_and_starts_only_there() -> None:
@@ -223,7 +224,7 @@ async def test_user_of_a_workspace_controls_its_sessions_and_starts_only_there()
         operators = await w.spawn(OPERATOR, workspace="shop")
         own = await w.spawn(cy)
         assert (own.workspace, own.working_dir) == ("shop", str(w.world.home / "shop"))
-        assert w.listed(cy) == {operators.id, own.id}
+        assert await w.listed(cy) == {operators.id, own.id}
         assert [x.slug for x in w.services.workspaces.list_workspaces(cy)] == ["shop"]
         for slug in ("other", "absent"):
             error = await refusal(w.spawn(cy, workspace=slug))
@@ -295,8 +296,8 @@ async def test_owner_sees_and_does_what_the_operator_may_but_needs_a_terminal_fo
         operators = await w.spawn(OPERATOR)
         own = await w.spawn(OWNER)
         assert (own.created_by, own.paired_user) == ("telegram:1", None)
-        assert w.listed(OWNER) == {operators.id, own.id} == w.listed(OPERATOR)
-        assert w.services.sessions.event_scope(OWNER, None, None, recursive=False) is None
+        assert await w.listed(OWNER) == {operators.id, own.id} == await w.listed(OPERATOR)
+        assert await w.services.sessions.event_scope(OWNER, None, None, recursive=False) is None
         asked = await w.services.requests.ask(Caller(CallerKind.SESSION, operators.id), "So?", [], None, None)
         answered = await w.services.requests.answer(OWNER, asked.name, RequestReply(True, ("y",)), None)
         assert answered.answered_by == "telegram:1"
@@ -343,8 +344,8 @@ async def test_session_that_moves_below_another_one_belongs_to_the_user_of_its_p
         ada = await w.pair(ADA)
         own, operators = await w.spawn(ada), await w.spawn(OPERATOR)
         below = await w.spawn(OPERATOR, parent=operators.id)
-        assert w.listed(ada) == {own.id}
+        assert await w.listed(ada) == {own.id}
         await w.services.records.reparent(OPERATOR, operators.id, own.id, None)
-        assert w.listed(ada) == {own.id, operators.id, below.id}
+        assert await w.listed(ada) == {own.id, operators.id, below.id}
         error = await refusal(w.services.records.reparent(ada, below.id, None, None))
         assert error.message == f"user {ADA} may not move a session to the operator"

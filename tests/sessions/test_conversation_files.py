@@ -41,8 +41,12 @@ class Bench:
     @property
     def files(self) -> ConversationFiles:
         sessions = {session.id: session for session in (self.session, *self.others)}
+
+        async def none(chosen: object) -> list[str]:
+            return []
+
         return ConversationFiles(
-            cast(Any, SimpleNamespace(sessions=sessions)),
+            cast(Any, SimpleNamespace(sessions=sessions, history=SimpleNamespace(ids=none))),
             lambda session: self.home,
             Archives(str(self.root / "archives"), cast(Any, None)),
             lambda workspace: self.user,

@@ -70,7 +70,7 @@ async def test_missing_transcript_is_a_warning_only_if_it_was_there(bench: Bench
     bench.transcript.unlink()
     if was_read:
         async with bench.store.transaction() as tx:
-            (session,) = tx.all_sessions()
+            (session,) = await tx.select()
             tx.measures.set_position(session.id, str(bench.transcript), FilePosition(7, 3))
     for _ in range(2):
         await bench.watch.look()

@@ -8,6 +8,7 @@ from typing import Any
 
 from aiosqlite import core
 
+from sm.store import history
 from tests.sim.disk import Disk
 from tests.sim.lives import life_in
 from tests.sim.replacing import replaced
@@ -37,6 +38,17 @@ class _CallQueue:
             future.set_result(result)
 
 
+_open_reader = history.connect_reader
+
+
+def _connect_reader(path: str) -> sqlite3.Connection:
+    """Close the connection with its life, as the kernel does for an ended process."""
+    connection = _open_reader(path)
+    if (life := life_in(None)) is not None:
+        life.connections.append(connection)
+    return connection
+
+
 class _NoThread:
     def __init__(self, *_: object, **__: object) -> None:
         pass
@@ -49,5 +61,6 @@ class _NoThread:
 def played_threads(disk: Disk | None = None) -> Iterator[None]:
     """Run the calls of all connections that are opened meanwhile on the loop. `disk` may be full at a write."""
     queue = type("CallQueue", (_CallQueue,), {"disk": disk})
-    with replaced((core, "SimpleQueue", queue), (core, "Thread", _NoThread)):
+    reader = history, "connect_reader", _connect_reader
+    with replaced((core, "SimpleQueue", queue), (core, "Thread", _NoThread), reader):
         yield

@@ -46,7 +46,7 @@ async def lose(manager: Manager, loss: tuple[LossCause, str], *session_ids: str)
 
 async def left(store: Store) -> list[str]:
     async with store.transaction() as tx:
-        return [s.id for s in left_behind(tx, tx.session(LEAD))]
+        return [s.id for s in await left_behind(tx, tx.session(LEAD))]
 
 
 DIRECT, SANDBOXED = TrustLevel.DIRECT, TrustLevel.SANDBOXED

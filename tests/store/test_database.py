@@ -29,6 +29,7 @@ from tests.sim.replacing import replaced
 from tests.sim.template import migrate_or_copy
 
 pytestmark = pytest.mark.usefixtures("migrated_databases")
+_MB = 1024 * 1024
 
 
 async def insert(store: Store, inserted: Session, *, event: bool = True) -> None:
@@ -42,6 +43,27 @@ def decision(status: Status, kind: SignalKind) -> Decision:
     move = decide(status, Signal(kind, "test", "because", AT))
     assert move is not None
     return move
+
+
+async def test_log_is_emptied_above_64_mb_unless_a_reader_blocks_that(path: str) -> None:
+    async def write(store: Store, megabytes: int) -> None:
+        for number in range(megabytes):
+            async with store.transaction() as tx:
+                tx.write("INSERT OR REPLACE INTO meta VALUES (?, ?)", (f"large {number % 8}", "x" * _MB))
+
+    async with await Store.open(path) as store:
+        await write(store, 60)
+        assert os.path.getsize(path + "-wal") > 60 * _MB
+        await write(store, 20)
+        assert os.path.getsize(path + "-wal") < 64 * _MB
+        with closing(sqlite3.connect(path, isolation_level=None)) as reader:
+            reader.execute("BEGIN")
+            reader.execute("SELECT count(*) FROM meta").fetchone()
+            await store._writer.execute_fetchall("PRAGMA busy_timeout = 1")
+            await write(store, 80)
+            assert os.path.getsize(path + "-wal") > 64 * _MB
+        await write(store, 64)
+        assert os.path.getsize(path + "-wal") < 64 * _MB
 
 
 async def test_copied_database_of_tests_is_as_a_migrated_one(tmp_path: Path) -> None:

@@ -402,7 +402,7 @@ async def test_unfinished_sessions_are_those_of_a_scan_in_every_transaction_of_a
 
     async def change(number: int) -> None:
         async with store.transaction() as tx:
-            check(tx)
+            await check(tx)
             current = tx.session(f"bbbb000{number}")
             if number == 0:
                 await tx.remove(current)
@@ -410,10 +410,10 @@ async def test_unfinished_sessions_are_those_of_a_scan_in_every_transaction_of_a
                 await tx.apply(current, DIED, exit=Exit(1))
             if number == 3:
                 await tx.insert(session("cccc0000"), LAUNCH, None)
-            check(tx)
+            await check(tx)
 
-    def check(tx: Transaction) -> None:
-        scanned = [s for s in tx.all_sessions() if is_unfinished(s)]
+    async def check(tx: Transaction) -> None:
+        scanned = [s for s in await tx.select() if is_unfinished(s)]
         assert sorted(tx.unfinished_sessions(), key=oldest_first) == sorted(scanned, key=oldest_first)
 
     await asyncio.gather(*map(change, range(4)))

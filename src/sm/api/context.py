@@ -16,7 +16,8 @@ from sm.api.views import Views
 from sm.core.models import Caller, Session
 from sm.errors import AnswersQuestion, DirectoryNotTrusted, RateLimited, SmError, Unauthenticated
 from sm.policy.access import Action
-from sm.services import Services
+from sm.services import Listed, Services
+from sm.wire import LEFT_HEADER, NEXT_HEADER
 from sm.wire_types.common import ErrorBody
 from sm.wire_types.sparse import Sparse
 
@@ -33,6 +34,8 @@ class RequestContext:
 
 
 CONTEXT = web.RequestKey("context", RequestContext)
+HEADERS = web.RequestKey("headers", dict[str, str])
+"""Headers of the answer that the handler adds."""
 _LOOK_EVERY_S = 2.0
 
 
@@ -78,6 +81,12 @@ class ApiRequest:
         if is_person:
             await self.services.seen.look(self.caller, [session])
         return session
+
+    def page(self, listed: Listed) -> list[Session]:
+        """The sessions of a page. The headers of the answer say where the next one begins."""
+        if listed.next is not None:
+            self.http[HEADERS] = {NEXT_HEADER: listed.next, LEFT_HEADER: str(listed.left)}
+        return listed.sessions
 
     def is_connected(self) -> bool:
         """True while the caller waits for the answer."""

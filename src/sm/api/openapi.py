@@ -14,12 +14,12 @@ from pydantic_core import core_schema
 
 from sm import __version__
 from sm.api.fields import REQUIRED
-from sm.api.query import Query
+from sm.api.query import PagedQuery, Query
 from sm.api.route import Route, StreamOf
 from sm.api.routes import ROUTES
 from sm.core.attribute_docs import attribute_docs
 from sm.errors import BY_CODE
-from sm.wire import KEY_HEADER, KEY_MAX, PROTOCOL, PROTOCOL_HEADER
+from sm.wire import KEY_HEADER, KEY_MAX, LEFT_HEADER, NEXT_HEADER, PROTOCOL, PROTOCOL_HEADER
 from sm.wire_types.common import ErrorBody
 from sm.wire_types.fields import SOMETIMES
 from sm.wire_types.sparse import Sparse, json_name
@@ -73,6 +73,16 @@ _CARRIED: dict[str, Schema] = {
     },
 }
 """The body and the answers of the route of MCP, whose messages another specification describes."""
+_PAGE_HEADERS: dict[str, Schema] = {
+    NEXT_HEADER: {
+        "description": "The parameter `before` of the next page; absent: there is none.",
+        "schema": {"type": "string"},
+    },
+    LEFT_HEADER: {
+        "description": "The number of sessions on later pages; absent: there are none.",
+        "schema": {"type": "integer"},
+    },
+}
 _TEXT = {"type": "string", "minLength": 1}
 _IN_PATH: dict[str, tuple[str, Schema]] = {
     "sessions": (
@@ -225,8 +235,9 @@ def _operation(tag: str, route: Route, schemas: dict[str, Schema]) -> dict[str, 
         content = {"application/gzip": {"schema": {"type": "string", "format": "binary"}}}
     else:
         content = {"application/json": {"schema": schemas[f"{route.id} answer"]}}
+    paged = route.query is not None and issubclass(route.query, PagedQuery)
     operation["responses"] = {
-        "200": {"description": "Done.", "content": content},
+        "200": {"description": "Done.", **({"headers": _PAGE_HEADERS} if paged else {}), "content": content},
         "default": {"$ref": "#/components/responses/Error"},
     }
     return operation

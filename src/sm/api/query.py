@@ -13,8 +13,11 @@ from sm.errors import UsageError
 from sm.operations.arguments import LISTED as LISTED
 from sm.operations.arguments import LISTED_MAX as LISTED_MAX
 from sm.operations.arguments import WAIT_MAX_S as WAIT_MAX_S
-from sm.services import SessionFilter
+from sm.services import ListPage, SessionFilter
 from sm.wire_types.fields import narrowed
+
+PAGE_MAX = 200
+"""Sessions of a page, besides those in memory."""
 
 SessionName = Annotated[str, doc("An id, a name or `me`, as in a path.", minLength=1)]
 WorkspaceName = Annotated[
@@ -77,6 +80,26 @@ class ListQuery(Query):
 
     def filter(self) -> SessionFilter:
         return SessionFilter(self.status, self.search, self.workspace, self.archived)
+
+
+class PagedQuery(ListQuery):
+    """Narrows a list of sessions of which old ones come by page."""
+
+    before: Annotated[
+        str | None,
+        doc("The header `SM-Next` of the page before. Null: the first page, with all sessions in memory."),
+    ] = None
+    limit: (
+        Annotated[
+            int,
+            count(PAGE_MAX),
+            doc("The most sessions of a further page. The first page always has all in memory."),
+        ]
+        | None
+    ) = None
+
+    def page(self) -> ListPage:
+        return ListPage(self.before, self.limit)
 
 
 class EventsQuery(Query):

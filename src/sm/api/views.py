@@ -18,7 +18,7 @@ from sm.core.states import CallerKind
 from sm.core.timestamps import iso
 from sm.core.tree_totals import Totals
 from sm.messaging.messages import RenderedMessage
-from sm.services import Services
+from sm.services import Services, SessionFilter
 from sm.sessions.manager import SessionResult
 from sm.sessions.restore import RestoreResult
 from sm.wire_types.events import EventView
@@ -94,7 +94,7 @@ class Views:
     async def sessions_with_sums(self, sessions: Iterable[Session]) -> list[SessionWithSums]:
         """As `sessions`, each with the sums of itself and of its descendants that the caller sees."""
         usage, now_s, shown = self.services.usage, self.services.monitor.now(), list(sessions)
-        sums = await usage.sums(self.caller)
+        sums = await usage.sums(self.caller, shown)
         version, cache, views = usage.version, self.sums_texts, list[object]()
         sees_all = self.services.sessions.sees_all(self.caller)
         for session, view in zip(shown, cast("list[object]", self.sessions(shown)), strict=True):
@@ -122,6 +122,8 @@ class Views:
         else:
             until_s = now_s + _MINUTES_STEP_S / tree.working if tree.working else math.inf
             whole = _with_sums(text, own, tree, now_s)
+        if not self.services.store.sessions.is_kept(session_id):
+            return whole
         self.sums_texts[session_id] = (text, self.services.usage.version, until_s, whole, own, tree)
         return whole
 
@@ -135,7 +137,8 @@ class Views:
             return cached[4]
         view = session_json(session, activity_s, stale=stale, parent_label=parent_label)
         text = orjson.Fragment(orjson.dumps(view))
-        self.texts[session.id] = (session, *known, text)
+        if self.services.store.sessions.is_kept(session.id):
+            self.texts[session.id] = (session, *known, text)
         return text
 
     def _has_fields(self, session: Session) -> bool:
@@ -180,8 +183,10 @@ class Views:
             event = replace(event, parent_session_id=None)
         return build_view(EventView, event)
 
-    def workspace(self, workspace: Workspace) -> WorkspaceView:
+    async def workspace(self, workspace: Workspace) -> WorkspaceView:
         sessions = self.services.workspaces.sessions(self.caller, workspace.slug)
+        past = SessionFilter(workspace=workspace.slug, archived=True)
+        ended = (await self.services.sessions.past_counts(self.caller, past)).values()
         given = asdict(workspace.capabilities)
         return build_view(
             WorkspaceView,
@@ -190,7 +195,7 @@ class Views:
             capabilities=CapabilitiesView(
                 **{kind: "all" if names is None else names for kind, names in given.items()}
             ),
-            sessions=len(sessions),
+            sessions=len(sessions) + sum(ended),
             live=sum(is_live(s.status) for s in sessions),
         )
 

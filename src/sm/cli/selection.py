@@ -7,6 +7,7 @@ from datetime import datetime
 import click
 
 from sm.client.http import Client
+from sm.client.pages import whole_list
 from sm.core.durations import seconds_in
 from sm.core.lines import JsonObject, plural, seconds_since
 from sm.core.session_lines import has_process, label
@@ -116,9 +117,8 @@ def _listed(
 ) -> list[JsonObject]:
     query: Mapping[str, object] = {"workspace": workspace, "archived": archived}
     if session_id is None:
-        sessions: list[JsonObject] = client.get("/v1/sessions", query)
-        return sessions
-    nested = client.get("/v1/sessions/-/children", {**query, "recursive": True})
+        return whole_list(client, "/v1/sessions", query)
+    nested = whole_list(client, "/v1/sessions/-/children", {**query, "recursive": True})
     return sorted(_flat(nested), key=lambda session: str(session["created_at"]))
 
 

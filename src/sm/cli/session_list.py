@@ -9,6 +9,7 @@ from sm.cli.call import Call, json_option
 from sm.cli.display.output import Table, now
 from sm.cli.display.sessions import session_table
 from sm.cli.options import WordChoice, optional_session, workspace_option
+from sm.cli.pages import limit_option, list_text
 from sm.client.http import session_path
 from sm.core.lines import JsonObject
 from sm.core.statuses import Status
@@ -40,9 +41,10 @@ def list_command(
             # Seed 003 shows the tree of `sm children --recursive` without words: `sm all` has both.
             return session_table(rows(sessions), now(), empty, with_words=not query.get("recursive"))
 
-        call.get(session_path(session or "-", path) if of_session else path, layout, query)
+        listed = session_path(session or "-", path) if of_session else path
+        call.show(list_text(call.client, listed, query, options.get("limit")), layout)
 
-    options = [json_option, workspace_option, search_option, archived_option]
+    options = [json_option, workspace_option, search_option, archived_option, limit_option]
     options += [_status_option] if has_status else []
     options += [_recursive_option, optional_session] if of_session else []
     for option in options:

@@ -26,7 +26,16 @@ from sm.errors import (
     from_wire,
 )
 from sm.paths import SOCKET_PATH_MAX_BYTES
-from sm.wire import AGENT_SOCKET_NAME, HEARTBEAT_S, PROTOCOL, PROTOCOL_HEADER, decode, encode
+from sm.wire import (
+    AGENT_SOCKET_NAME,
+    HEARTBEAT_S,
+    LEFT_HEADER,
+    NEXT_HEADER,
+    PROTOCOL,
+    PROTOCOL_HEADER,
+    decode,
+    encode,
+)
 
 TYPE_CHECKING = False  # see wire.py
 if TYPE_CHECKING:
@@ -98,7 +107,7 @@ class Client:
     - ProtocolMismatch when the server is not an sm daemon, or has another protocol version.
     """
 
-    __slots__ = ("_on_away", "_on_rate", "repeated", "socket_path")
+    __slots__ = ("_on_away", "_on_rate", "left", "next_page", "repeated", "socket_path")
 
     def __init__(
         self,
@@ -111,6 +120,10 @@ class Client:
         self._on_rate = on_rate
         self.repeated = False
         """True after a retry of the last request: the daemon may have executed it even if the last try failed."""
+        self.next_page: str | None = None
+        """The parameter `before` of the next page, if the last answer was a page of a list."""
+        self.left = 0
+        """The number of sessions on later pages."""
 
     def get(
         self, path: str, query: "Mapping[str, object] | None" = None, *, timeout_s: float = TIMEOUT_S
@@ -195,6 +208,8 @@ class Client:
     ) -> str:
         with _Exchange(self.socket_path, timeout_s) as connection:
             _ask(connection, self.socket_path, method, target, content, key)
+            self.next_page = connection.headers.get(NEXT_HEADER.lower())
+            self.left = int(connection.headers.get(LEFT_HEADER.lower(), "0"))
             return connection.body(_ANSWER_MAX_BYTES).decode("utf-8", "replace")
 
 

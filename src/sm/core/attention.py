@@ -1,7 +1,7 @@
 """Sorts sessions by the attention that they need, and describes the current task of each one. Pure."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -89,14 +89,22 @@ def unseen_since(now: str, days: float) -> str:
     return later(now, -days * 86_400)
 
 
-def count_hidden(sessions: Iterable[Session], unseen_since: str | None) -> dict[str, int]:
-    """Count the ended sessions that a list leaves out, as `left_out` of `core.session_lines` shows them."""
+def count_hidden(
+    sessions: Iterable[Session], unseen_since: str | None, past: Mapping[tuple[Status, bool], int]
+) -> dict[str, int]:
+    """Count the ended sessions that a list leaves out, as `left_out` of `core.session_lines` shows them.
+
+    `past`: the number of further ones, by status, and by whether nobody has seen their end.
+    """
     left, older = Counter[Status](), 0
     for session in sessions:
         group = attention(session, (), unseen_since)
         if group in HIDDEN:
             left[session.status] += 1
             older += group is Attention.OLDER
+    for (status, is_unseen), count in past.items():
+        left[status] += count
+        older += count if is_unseen and unseen_since is not None else 0
     return {
         "failed": sum(left[status] for status in FAILURES),
         "completed": left[Status.COMPLETED],
@@ -126,6 +134,10 @@ class EndedChildren:
     def done(self, session_id: str) -> int:
         counts = self._counts.get(session_id)
         return 0 if counts is None else counts[Status.COMPLETED]
+
+    def add(self, parent_id: str, status: Status, count: int) -> None:
+        """Count further children, which are not put one by one."""
+        self._counts.setdefault(parent_id, Counter())[status] += count
 
     def put(self, session: Session) -> set[str]:
         """Add a session, or replace the one with its id. Returns the parents whose counts may have changed."""

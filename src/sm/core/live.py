@@ -38,13 +38,17 @@ class LiveRow:
     @property
     def part(self) -> TreePart:
         """The session's own part of the sums."""
-        used = self.usage
-        own = Totals(
-            sessions=1,
-            live=int(is_live(self.session.status)),
-            tokens=used.tokens or TokenCounts(),
-            measured=int(used.tokens is not None),
-            cost=used.cost_usd or 0.0,
-            unpriced=int(used.tokens is not None and used.cost_usd is None),
-        )
-        return TreePart(self.session.parent_id, own)
+        return live_part(self.session, self.usage)
+
+
+def live_part(session: Session, used: SessionUsage) -> TreePart:
+    """The part of a session in the sums of a live view."""
+    own = Totals(
+        sessions=1,
+        live=int(is_live(session.status)),
+        tokens=used.tokens or TokenCounts(),
+        measured=int(used.tokens is not None),
+        cost=used.cost_usd or 0.0,
+        unpriced=int(used.tokens is not None and used.cost_usd is None),
+    )
+    return TreePart(session.parent_id, own)

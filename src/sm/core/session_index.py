@@ -1,8 +1,9 @@
-"""All sessions by id, with indexes, so that a daemon with thousands of ended sessions stays as fast as a new one."""
+"""Sessions by id, with indexes: those in memory, and the others by what finds them in the database."""
 
 from bisect import bisect_left, insort
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Protocol, overload
 
 from sm.core.lifecycle import is_live
 from sm.core.models import Session
@@ -21,6 +22,61 @@ def oldest_first(session: Session) -> tuple[str, str]:
     return session.created_at, session.id
 
 
+class PastSessions(Protocol):
+    """Finds sessions that are not in memory, and those that are. Without them, every session is in memory."""
+
+    def find(self, session_id: str) -> Session | None: ...
+
+    def named(self, word: str) -> Sequence[Session]:
+        """Find the sessions with this name, or friendly name (also without its agent type)."""
+
+    def with_prefix(self, prefix: str) -> Sequence[Session]: ...
+
+    def is_shared(self, friendly_name: str) -> bool:
+        """Return True if several sessions have the name."""
+
+
+class KnownSessions(dict[str, Session]):
+    """Finds every session by id, and iterates over those in memory: live ones, and those that ended lately.
+
+    `in`, `get` and `[]` find any session. `len`, `keys`, `values`, `items` and iterations are of those in memory.
+    """
+
+    past: PastSessions | None = None
+
+    def __missing__(self, session_id: str) -> Session:
+        found = None if self.past is None else self.past.find(session_id)
+        if found is None:
+            raise KeyError(session_id)
+        return found
+
+    def __contains__(self, session_id: object) -> bool:
+        return super().__contains__(session_id) or (isinstance(session_id, str) and self._is_past(session_id))
+
+    @overload  # type: ignore[override]  # a default of another type is a mistake
+    def get(self, session_id: str, default: None = None) -> Session | None: ...
+
+    @overload
+    def get(self, session_id: str, default: Session) -> Session: ...
+
+    def get(self, session_id: str, default: Session | None = None) -> Session | None:
+        found = super().get(session_id)
+        if found is None and self.past is not None:
+            found = self.past.find(session_id)
+        return default if found is None else found
+
+    def kept(self, session_id: str) -> Session | None:
+        """The session, if it is in memory."""
+        return super().get(session_id)
+
+    def is_kept(self, session_id: str) -> bool:
+        """True if the session is in memory."""
+        return super().__contains__(session_id)
+
+    def _is_past(self, session_id: str) -> bool:
+        return self.past is not None and self.past.find(session_id) is not None
+
+
 class SessionIndex:
     """Sessions by id, by name and by the start of their id, and the unfinished ones.
 
@@ -28,19 +84,19 @@ class SessionIndex:
     """
 
     def __init__(self, sessions: Iterable[Session] = ()) -> None:
-        self._sessions: dict[str, Session] = {}
+        self._sessions = KnownSessions()
         self._unfinished: dict[str, Session] = {}
         self._by_word: dict[str, dict[str, None]] = {}
         """The ids of the sessions that each word names, oldest first."""
         self._by_friendly_name: dict[str, set[str]] = {}
         self._ids: list[str] = []
-        """Every id, sorted."""
+        """Every id in memory, sorted."""
         for session in sessions:
             self.put(session)
 
     @property
-    def sessions(self) -> Mapping[str, Session]:
-        """Every session by id, oldest first."""
+    def sessions(self) -> KnownSessions:
+        """Every session by id, those in memory oldest first."""
         return self._sessions
 
     @property
@@ -48,40 +104,82 @@ class SessionIndex:
         """The sessions by id for which `is_unfinished` holds, in no fixed order."""
         return self._unfinished
 
-    def named(self, word: str) -> Iterator[Session]:
+    def named(self, word: str) -> list[Session]:
         """The sessions with this name or friendly name (also without its agent type), oldest first."""
-        return (self._sessions[session_id] for session_id in self._by_word.get(word, ()))
+        kept = [self._sessions[session_id] for session_id in self._by_word.get(word, ())]
+        if self._sessions.past is None:
+            return kept
+        others = [s for s in self._sessions.past.named(word) if word in _words(s)]
+        return sorted([*kept, *self._past(others)], key=oldest_first)
 
     def with_prefix(self, prefix: str) -> Iterator[Session]:
         """The sessions whose id begins with `prefix`."""
         for place in range(bisect_left(self._ids, prefix), len(self._ids)):
             if not self._ids[place].startswith(prefix):
-                return
+                break
             yield self._sessions[self._ids[place]]
+        if self._sessions.past is not None:
+            yield from self._past(self._sessions.past.with_prefix(prefix))
+
+    def _past(self, found: Iterable[Session]) -> Iterator[Session]:
+        return (session for session in found if not self._sessions.is_kept(session.id))
+
+    def load(self, session: Session) -> None:
+        """Add a session of the database, whose `shares_name` is right."""
+        self._add(session)
+        if session.friendly_name is not None:
+            self._by_friendly_name.setdefault(session.friendly_name, set()).add(session.id)
 
     def put(self, session: Session) -> None:
         """Add the session, or replace the one with its id."""
-        before = self._sessions.get(session.id)
+        before = self._sessions.kept(session.id)
         if before is not None and before.friendly_name != session.friendly_name:
             self._leave_name(before)
-        self._store(self._join_name(session))
+            self._forget_words(before)
         if before is None:
-            insort(self._ids, session.id)
-        if before is None or before.friendly_name != session.friendly_name:
-            if before is not None:
-                self._forget_words(before)
-            for word in _words(session):
-                self._by_word.setdefault(word, {})[session.id] = None
+            self._add(self._join_name(session))
+        elif before.friendly_name == session.friendly_name:
+            self._store(_with_shared_name(session, shared=before.shares_name))
+        else:
+            self._store(self._join_name(session))
+            self._add_words(session)
 
     def remove(self, session_id: str) -> Session | None:
-        """Remove and return the session; None if there is none."""
+        """Remove and return the session; None if it is not in memory. Others may have its name no longer to share."""
+        gone = self.forget(session_id)
+        for name in list(self._by_friendly_name) if gone is None else [gone.friendly_name]:
+            self._share(name)
+        return gone
+
+    def forget(self, session_id: str) -> Session | None:
+        """Remove the session from memory. It keeps its name."""
         gone = self._sessions.pop(session_id, None)
         if gone is not None:
             self._unfinished.pop(session_id, None)
             self._forget_words(gone)
-            self._leave_name(gone)
+            if gone.friendly_name is not None:
+                ids = self._by_friendly_name[gone.friendly_name]
+                ids.remove(session_id)
+                if not ids:
+                    del self._by_friendly_name[gone.friendly_name]
             del self._ids[bisect_left(self._ids, session_id)]
         return gone
+
+    def _add(self, session: Session) -> None:
+        newest = next(reversed(self._sessions.values()), None)
+        self._store(session)
+        insort(self._ids, session.id)
+        self._add_words(session)
+        if newest is not None and newest.created_at > session.created_at:  # it was not in memory
+            ordered = sorted(self._sessions.values(), key=lambda known: known.created_at)
+            self._sessions.clear()
+            self._sessions.update({known.id: known for known in ordered})
+            for word in _words(session):
+                self._by_word[word] = {known.id: None for known in ordered if known.id in self._by_word[word]}
+
+    def _add_words(self, session: Session) -> None:
+        for word in _words(session):
+            self._by_word.setdefault(word, {})[session.id] = None
 
     def _store(self, session: Session) -> None:
         self._sessions[session.id] = session
@@ -91,26 +189,33 @@ class SessionIndex:
             self._unfinished.pop(session.id, None)
 
     def _join_name(self, session: Session) -> Session:
-        if session.friendly_name is None:
+        name = session.friendly_name
+        if name is None:
             return _with_shared_name(session, shared=False)
-        ids = self._by_friendly_name.setdefault(session.friendly_name, set())
-        if len(ids) == 1:
-            (first,) = ids
-            if first != session.id:
-                self._store(_with_shared_name(self._sessions[first], shared=True))
-        ids.add(session.id)
-        return _with_shared_name(session, shared=len(ids) > 1)
+        self._by_friendly_name.setdefault(name, set()).add(session.id)
+        self._share(name, session.id)
+        return _with_shared_name(session, shared=self._is_shared(name))
 
     def _leave_name(self, session: Session) -> None:
-        if session.friendly_name is None:
+        if session.friendly_name is not None:
+            self._by_friendly_name[session.friendly_name].discard(session.id)
+            self._share(session.friendly_name)
+
+    def _is_shared(self, name: str) -> bool:
+        if len(self._by_friendly_name.get(name, ())) > 1:
+            return True
+        return self._sessions.past is not None and self._sessions.past.is_shared(name)
+
+    def _share(self, name: str | None, new: str | None = None) -> None:
+        """Set `shares_name` of the sessions with that name, except the `new` one."""
+        ids = self._by_friendly_name.get(name or "")
+        if name is None or ids is None:
             return
-        ids = self._by_friendly_name[session.friendly_name]
-        ids.remove(session.id)
-        if len(ids) == 1:
-            (last,) = ids
-            self._store(_with_shared_name(self._sessions[last], shared=False))
-        elif not ids:
-            del self._by_friendly_name[session.friendly_name]
+        if not ids:
+            del self._by_friendly_name[name]
+        shared = bool(ids) and self._is_shared(name)
+        for session_id in ids - {new}:
+            self._store(_with_shared_name(self._sessions[session_id], shared=shared))
 
     def _forget_words(self, session: Session) -> None:
         for word in _words(session):

@@ -29,8 +29,10 @@ class Restored:
     replaced: str | None
 
 
-async def open_database(paths: InstancePaths, *, new: bool) -> Store:
+async def open_database(paths: InstancePaths, *, new: bool, unseen_days: float = 7.0) -> Store:
     """Open the instance's database. `new`: begin an empty one in place of a lost or damaged one.
+
+    `unseen_days`: for how long views show sessions as not seen.
 
     Raises as `Store.open`; DatabaseRefused for a database that was lost; IllegalState for `new` and an intact database.
     """
@@ -38,7 +40,7 @@ async def open_database(paths: InstancePaths, *, new: bool) -> Store:
         await _clear(paths.database)
     else:
         await asyncio.to_thread(_refuse_lost, paths)
-    return await Store.open(paths.database, steady=time.monotonic)
+    return await Store.open(paths.database, steady=time.monotonic, unseen_s=unseen_days * 86_400.0)
 
 
 def _refuse_lost(paths: InstancePaths) -> None:

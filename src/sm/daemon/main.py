@@ -120,7 +120,7 @@ async def run(
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
     write_command(paths)
     async with (
-        await open_database(paths, new=new_database) as store,
+        await open_database(paths, new=new_database, unseen_days=loaded.config.unseen_days) as store,
         _terminals(loaded.config, paths, store, umask) as terminals,
     ):
         parts = DaemonParts(

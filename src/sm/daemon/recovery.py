@@ -118,8 +118,7 @@ async def _settle(
 
 async def remove_strays(paths: InstancePaths, store: Store, sandbox: Sandbox) -> None:
     """Remove launch files of sessions that a crash or a full disk kept from being committed."""
-    known = store.sessions.keys()
     names = {name.partition(".")[0] for name in os.listdir(paths.launch)}
-    for session_id in names - known:
-        if _SESSION_ID.fullmatch(session_id):
+    for session_id in names:
+        if _SESSION_ID.fullmatch(session_id) and session_id not in store.sessions:
             await sandbox.forget(session_id)

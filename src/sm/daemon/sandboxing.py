@@ -130,7 +130,7 @@ class SandboxParts:
     async def adopt(self) -> None:
         """Find the containers of live sandboxed sessions. Returns soon, also while the engine does not answer."""
         sandboxed = [s for s in self._store.sessions.values() if s.effective_mode is TrustLevel.SANDBOXED]
-        if sandboxed:
+        if sandboxed or await self._store.writable.of_sessions():
             # Also without a live one: its container is idle, and the last daemon's timer that stops it is gone.
             self.engine.containers.expect()
         if all(s.exit is not None for s in sandboxed):

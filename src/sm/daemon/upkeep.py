@@ -22,6 +22,7 @@ _UPKEEP_EVERY_S = 30.0
 _BACKUP_EVERY_S = 24 * 3600.0
 _BACKUPS_KEPT = 7
 _PRUNE_EVERY_S = 3600.0
+_FORGET_EVERY_S = 600.0
 _UNREACHABLE_FOR_S = 7 * 24 * 3600.0
 _REPLAY_EVERY_S = 5.0
 
@@ -31,7 +32,7 @@ async def upkeep(
 ) -> None:
     """Run until cancelled. Errors are logged, and the next round tries again."""
     last_backup_s = time.time() - _BACKUP_EVERY_S
-    next_log_s = next_prune_s = time.monotonic()
+    next_log_s = next_forget_s = next_prune_s = time.monotonic()
     while True:
         await asyncio.sleep(_REPLAY_EVERY_S)
         try:
@@ -41,6 +42,9 @@ async def upkeep(
             next_log_s = time.monotonic() + _UPKEEP_EVERY_S
             await store.log.merge_search_index()
             await store.log.checkpoint()
+            if time.monotonic() >= next_forget_s:
+                store.forget_old()
+                next_forget_s = time.monotonic() + _FORGET_EVERY_S
             if time.monotonic() >= next_prune_s:
                 await store.prune(iso(time.time() - _UNREACHABLE_FOR_S))
                 next_prune_s = time.monotonic() + _PRUNE_EVERY_S

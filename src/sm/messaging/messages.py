@@ -251,7 +251,7 @@ class Messages:
                 " it cannot receive messages",
                 Hint(Use(RESTORE, name_to_type(session))),
             )
-        if not self._manager.filter_allowed(caller, Action.ARCHIVE, [session], self._manager.tree):
+        if not self._manager.filter_allowed(caller, Action.ARCHIVE, [session], self._store.sessions.get):
             raise IllegalState(
                 f"session {short_label(session)} is archived: it cannot receive messages from you",
                 "its parent and the operator can unarchive it",

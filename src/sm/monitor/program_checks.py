@@ -23,6 +23,7 @@ from sm.providers.checks import CheckRecord, CheckRecords
 from sm.providers.readers import AcceptedInput
 from sm.state.announcements import announce
 from sm.store import Store, durable
+from sm.store.history import Chosen
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)
@@ -154,16 +155,23 @@ class ProgramChecks(AgentListener):
             self._look(session)
             if session.effective_mode is TrustLevel.DIRECT:
                 newest[session.provider] = session
-        for name, session in newest.items():
-            provider = self._providers.get(name)
-            if provider is None or provider.setup is None:
+        for name, provider in self._providers.items():
+            if provider.setup is None:
+                continue
+            started = newest.get(name) or await self._newest_past(name)
+            if started is None:
                 continue
             try:
-                launch = await self._store.launch(session.id)
+                launch = await self._store.launch(started.id)
             except NotFound:  # removed meanwhile
                 continue
             self._starts.put_nowait(_Start(name, launch.environment))
         self._begun.set()
+
+    async def _newest_past(self, provider: str) -> Session | None:
+        """The last session of a provider that has no session in memory."""
+        chosen = Chosen("provider = ? AND effective_mode = ?", (provider, TrustLevel.DIRECT))
+        return next(iter((await self._store.history.page(chosen, None, 1)).sessions), None)
 
     async def _find(self, start: _Start) -> None:
         """Find the program that such an agent starts, and watch its file and the link to it."""

@@ -32,6 +32,7 @@ from sm.state.requests import (
     too_late,
 )
 from sm.store import Store, Transaction
+from sm.store.history import may_be_below
 
 _OPTIONS_MAX = 20
 _OPTION_MAX = 200
@@ -118,7 +119,9 @@ class Requests:
         near: Iterable[Session] = self._store.sessions.values()
         if isinstance(principal, Session):
             near = [principal, *self._manager.tree.descendants(principal.id)]
-        return await self._store.mail.requests(limit, [s.id for s in near if self._may_answer(principal, s)])
+        past = await self._store.history.ids(may_be_below(principal))
+        ids = [*(s.id for s in near if self._may_answer(principal, s)), *past]
+        return await self._store.mail.requests(limit, ids)
 
     def may_see_of(self, caller: Caller, session: Session) -> bool:
         """True when the caller may see and answer the requests of a visible session."""

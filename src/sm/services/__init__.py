@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from sm.core.config_state import ConfigState
-from sm.core.models import Session
+from sm.core.session_index import KnownSessions
 from sm.kernel import UseCase
 from sm.messaging.messages import Messages
 from sm.monitor.live_screens import LiveScreens
@@ -19,7 +19,7 @@ from sm.operations import Operation
 from sm.requests.answers import Requests
 from sm.requests.dialogs import Dialogs
 from sm.services.live import Live, LiveNews
-from sm.services.sessions import SessionFilter, Sessions
+from sm.services.sessions import PAGE, Listed, ListPage, SessionFilter, Sessions
 from sm.services.telegram import Telegram, TelegramLink
 from sm.services.waits import LongPoll, TeamWaitResult, WaitEnd, WaitResult, Waits
 from sm.sessions.adopt import Adoptions
@@ -38,8 +38,11 @@ from sm.store import Store
 from sm.terminals.base import Screen
 
 __all__ = [
+    "PAGE",
     "DaemonInfo",
     "Leftover",
+    "ListPage",
+    "Listed",
     "Live",
     "LiveNews",
     "LongPoll",
@@ -66,9 +69,10 @@ class Reads:
         self.status_events = store.status_events
         self.checkpoints = store.checkpoints
         self.dead_letters = store.dead_letters
+        self.follow_leaving = store.follow_leaving
 
     @property
-    def sessions(self) -> Mapping[str, Session]:
+    def sessions(self) -> KnownSessions:
         return self._store.sessions
 
     @property

@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 
 from sm.core.attention import Attention, EndedChildren, attention
 from sm.core.labels import label, label_of
-from sm.core.live import LiveRow
+from sm.core.live import LiveRow, live_part
 from sm.core.models import OPERATOR, Session
-from sm.core.tree_totals import TreeTotals
+from sm.core.tree_totals import TreePart, TreeTotals
 from sm.core.usage import SessionUsage
 from sm.monitor.monitor import Monitor
 from sm.services.live_changes import LiveChanges
@@ -19,6 +19,7 @@ from sm.services.row_pace import RowPace
 from sm.sessions.seen import SeenSessions
 from sm.store import Store
 from sm.store.change_signal import ChangeSignal
+from sm.store.history import below
 
 log = logging.getLogger(__name__)
 
@@ -60,6 +61,9 @@ class Live:
         """The time of the failure and the last words of each failed session that the operator has not seen."""
         self._rows: dict[str, LiveRow] = {}
         self._totals = TreeTotals()
+        self._past: dict[str, TreePart] = {}
+        """The parts of sessions that are not in memory, below those that are. They have no rows."""
+        self._removals = store.follow_removals()
         self._changes = LiveChanges(store, monitor, self._rows)
         self._pace = RowPace()
         self._due: dict[str, None] = {}
@@ -83,7 +87,7 @@ class Live:
 
     @property
     def rows(self) -> Mapping[str, LiveRow]:
-        """Every session's row, oldest first. Current only while somebody reads."""
+        """The row of each session in memory, oldest first. Current only while somebody reads."""
         return self._rows
 
     @asynccontextmanager
@@ -144,12 +148,15 @@ class Live:
         async with self._looking:
             self._unmeasured |= self._monitor.take_measured()
             self._due |= self._changes.take() | dict.fromkeys(self._unmeasured)
+            self._due |= dict.fromkeys(self._removals & self._past.keys())
+            self._removals.clear()
             before, now_s = self.number, asyncio.get_running_loop().time()
             ready = [s for s in self._due if at_once or self._pace.may_change(s, now_s)]
             # Not all in one go: there may be thousands after a start.
             for begin in range(0, len(ready), _LOOKED_AT_ONCE):
                 part = ready[begin : begin + _LOOKED_AT_ONCE]
                 await self._read_words(part)
+                await self._read_past(part)
                 late = self._update(part, await self._usages(part), now_s, at_once=at_once)
                 self._unmeasured.difference_update(part)
                 for session_id in part:
@@ -162,20 +169,36 @@ class Live:
             return True
 
     async def _usages(self, due: Sequence[str]) -> Mapping[str, SessionUsage]:
-        sessions = (self._store.sessions.get(s) for s in due if s in self._unmeasured or s not in self._rows)
+        kept = self._store.sessions.kept
+        sessions = (kept(s) for s in due if s in self._unmeasured or s not in self._rows)
         unmeasured = [s for s in sessions if s is not None]
         return await self._monitor.usages(unmeasured) if unmeasured else {}
 
     async def _read_words(self, due: Sequence[str]) -> None:
         """Read the last words of the sessions that have failed, once for each failure."""
         self._unseen_since = self._seen.since(OPERATOR)
-        found = (self._store.sessions.get(session_id) for session_id in due)
+        found = (self._store.sessions.kept(session_id) for session_id in due)
         failed = [s for s in found if s is not None and self._group(s) is Attention.FAILED]
         new = [s for s in failed if self._words.get(s.id, ("", None))[0] != s.status_at]
         answers = await self._monitor.answers(new) if new else {}
         for session in new:
             words = answers.get(session.id) or await self._monitor.last_words(session)
             self._words[session.id] = session.status_at, words
+
+    async def _read_past(self, due: Sequence[str]) -> None:
+        """Read the sums of the sessions below new rows that are not in memory."""
+        sessions = self._store.sessions
+        new = [s for s in due if s not in self._rows and s not in self._past and sessions.is_kept(s)]
+        if not new:
+            return
+        async for part in self._store.history.parts(below(new)):
+            members = [s for s in part if s.id not in self._past]
+            used = await self._monitor.usages(members)
+            parts = {s.id: live_part(s, used[s.id]) for s in members}
+            for session in members:
+                self._ended.put(session)
+            self._totals.update(parts)
+            self._past |= parts
 
     def _group(self, session: Session) -> Attention:
         return attention(session, self._changes.requests.get(session.id, ()), self._unseen_since)
@@ -185,19 +208,21 @@ class Live:
     ) -> list[str]:
         """Replace the rows that have changed, in one revision. Returns relatives that may only change later."""
         sessions, before, late = self._store.sessions, self._rows, list[str]()
-        gone = [s for s in due if s not in sessions and s in before]
-        parents = {p for s in due if s in sessions for p in self._ended.put(sessions[s])}
+        gone = [s for s in due if (s in before or s in self._past) and s not in sessions]
+        left = [s for s in due if s in before and s not in gone and not sessions.is_kept(s)]
+        parents = {p for s in due if sessions.is_kept(s) for p in self._ended.put(sessions[s])}
         parents |= {p for s in gone for p in self._ended.remove(s)}
         drafts: dict[str, LiveRow] = {}
         for session_id in due:
-            if (session := sessions.get(session_id)) is not None:
+            if (session := sessions.kept(session_id)) is not None:
+                self._past.pop(session_id, None)
                 usage = usages[session_id] if session_id in usages else before[session_id].usage
                 drafts[session_id] = self._row(session, usage)
         renamed = {s for s, row in drafts.items() if s in before and before[s].label != row.label}
         for child in self._children({*renamed, *gone}):
             drafts.setdefault(child, self._row(sessions[child], before[child].usage))
         for parent in parents - drafts.keys():
-            if parent in sessions and parent in before:
+            if sessions.is_kept(parent) and parent in before:
                 drafts[parent] = self._row(sessions[parent], before[parent].usage)
         moved = self._totals.update({s: row.part for s, row in drafts.items()}, gone)
         number, ready = self.number + 1, frozenset(due)
@@ -215,12 +240,17 @@ class Live:
                 self._pace.note(session_id, now_s)
                 self.number = number
             self._rows[session_id] = row  # also if it is equal: sources are compared by identity
-        for session_id in gone:
+        for session_id in left:
+            self._past[session_id] = before[session_id].part
+        for session_id in (*gone, *left):
             self._remove(session_id, number)
+        for session_id in gone:
+            self._past.pop(session_id, None)
         return late
 
     def _remove(self, session_id: str, number: int) -> None:
-        self._rows.pop(session_id)
+        if self._rows.pop(session_id, None) is None:
+            return
         self._words.pop(session_id, None)
         self._revised.pop(session_id, None)
         self._pace.forget(session_id)
@@ -254,7 +284,9 @@ class Live:
         if not parents:
             return []
         sessions = self._store.sessions
-        return [s for s, row in self._rows.items() if row.session.parent_id in parents and s in sessions]
+        return [
+            s for s, row in self._rows.items() if row.session.parent_id in parents and sessions.is_kept(s)
+        ]
 
 
 def _newer(revised: dict[str, int], since: int) -> Iterator[str]:

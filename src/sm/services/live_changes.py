@@ -60,7 +60,7 @@ class LiveChanges:
                 row = rows.get(session_id)
                 if row is None or row.session is not session:
                     found[session_id] = None
-            found |= dict.fromkeys(rows.keys() - sessions.keys())
+            found |= dict.fromkeys(rows.keys() - sessions.keys())  # removed, or no longer in memory
             found |= dict.fromkeys(self._changed_mail())
         found |= dict.fromkeys(self._observed())
         return found

@@ -2,12 +2,16 @@
 
 import asyncio
 import os
+from collections import Counter
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
+from sm.core.attention import EndedChildren
 from sm.core.lifecycle import is_ended, is_live
-from sm.core.models import OPERATOR, Caller, RequestKey, Session, SpawnRequest
+from sm.core.models import OPERATOR, Caller, RequestKey, Session, SpawnRequest, ancestors
+from sm.core.session_index import oldest_first
+from sm.core.statuses import Status
 from sm.errors import TerminalError
 from sm.messaging.timers import MailTimers
 from sm.policy.access import Action, Principal, is_unrestricted, visible
@@ -17,6 +21,7 @@ from sm.sessions.spawn import START_WAIT_S, Spawner
 from sm.sessions.tree import matches
 from sm.sessions.workspaces import Workspaces
 from sm.store import Store
+from sm.store.history import Chosen, PastCounts, children_of, descendants_of, roots_for, seen_by
 from sm.terminals.base import Lifecycle
 
 
@@ -30,6 +35,35 @@ class SessionFilter:
     """A slug; `-`: sessions without a workspace; None: all."""
     archived: bool = False
     """Include archived sessions."""
+
+
+@dataclass(frozen=True, slots=True)
+class ListPage:
+    """The part of a list that a caller asks for."""
+
+    before: str | None = None
+    """`Listed.next` of the page before; None: the first page, which has all sessions in memory."""
+    limit: int | None = None
+    """The number of sessions to which those in memory are filled up; of a further page its most sessions."""
+
+
+FIRST = ListPage()
+PAGE = 200
+"""Sessions on a further page of a list, and found by a search."""
+_FILLED_TO = 20
+"""A list has at least so many sessions, if there are so many."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A page of a list."""
+
+    sessions: list[Session]
+    """Oldest first."""
+    next: str | None = None
+    """Where the next page begins, which has sessions that ended earlier; None: there is none."""
+    left: int = 0
+    """The number of sessions on later pages."""
 
 
 class Sessions:
@@ -54,6 +88,7 @@ class Sessions:
         self.find = manager.find
         self.caller_session = manager.caller_session
         self.principal = manager.principal
+        self.descendants = manager.descendants
         self.acknowledge_endings = manager.acknowledge_endings
         self.agent_types = spawner.agent_types
         self.type_modes = spawner.type_modes
@@ -62,13 +97,8 @@ class Sessions:
     # Lists
 
     def visible(self, caller: Caller, *, archived: bool = False) -> list[Session]:
-        """The sessions that exist for `caller`, oldest first."""
-        principal = self.principal(caller)
-        sessions = self._store.sessions.values()
-        return [s for s in sessions if visible(principal, s) and (archived or not s.archived)]
-
-    def list_sessions(self, caller: Caller, filter: SessionFilter) -> list[Session]:
-        return self.select(caller, self._store.sessions.values(), filter)
+        """The sessions in memory that exist for `caller`, oldest first."""
+        return self.select(caller, self._store.sessions.values(), SessionFilter(archived=archived))
 
     def select(self, caller: Caller, sessions: Iterable[Session], filter: SessionFilter) -> list[Session]:
         """The sessions among `sessions` that `caller` sees and that the filter selects."""
@@ -76,46 +106,163 @@ class Sessions:
         seen = [s for s in sessions if visible(principal, s) and (filter.archived or not s.archived)]
         return self.apply_filter(caller, seen, filter)
 
-    def siblings(self, caller: Caller, filter: SessionFilter) -> list[Session]:
+    async def list_sessions(self, caller: Caller, filter: SessionFilter, page: ListPage = FIRST) -> Listed:
+        kept = self.select(caller, self._store.sessions.values(), filter)
+        return await self._page(kept, self.past(caller, filter), filter, page)
+
+    async def siblings(self, caller: Caller, filter: SessionFilter, page: ListPage = FIRST) -> Listed:
         """The other children of the caller's parent; for a caller that is no session, the sessions without a parent."""
         caller_session = self.caller_session(caller)
         parent = caller_session.parent_id if caller_session else None
-        return [s for s in self.others(caller, filter) if s.parent_id == parent]
+        kept = [s for s in self._others(caller, filter) if s.parent_id == parent]
+        return await self._page(kept, self.past(caller, filter).also("parent_id IS ?", parent), filter, page)
 
-    def others(self, caller: Caller, filter: SessionFilter) -> list[Session]:
+    async def others(self, caller: Caller, filter: SessionFilter, page: ListPage = FIRST) -> Listed:
+        return await self._page(self._others(caller, filter), self.past(caller, filter), filter, page)
+
+    def _others(self, caller: Caller, filter: SessionFilter) -> list[Session]:
         caller_session = self.caller_session(caller)
         seen = self.visible(caller, archived=filter.archived)
         return self.apply_filter(caller, [s for s in seen if s is not caller_session], filter)
 
-    def children(self, caller: Caller, reference: str, *, archived: bool) -> list[Session]:
+    async def children(
+        self, caller: Caller, reference: str, filter: SessionFilter, page: ListPage = FIRST
+    ) -> Listed:
         """The children of the named session; of the caller where `reference` is `-`."""
-        tree, principal = self._manager.tree, self.principal(caller)
-        if reference != "-":
-            children = tree.children(self.find(caller, reference).id)
-        elif isinstance(principal, Session):
-            children = tree.children(principal.id)
+        principal, tree = self.principal(caller), self._manager.tree
+        parent_id = self._parent(caller, reference)
+        if parent_id is None:
+            past = roots_for(principal)
+            kept = [s for s in self.visible(caller, archived=True) if self._is_root(principal, s)]
         else:
-            children = [s for s in self.visible(caller, archived=True) if self._is_root(principal, s)]
-        return [s for s in children if visible(principal, s) and (archived or not s.archived)]
+            past = children_of(parent_id, principal)
+            kept = tree.children(parent_id)
+        chosen = self.past(caller, filter, past)
+        return await self._page(self.select(caller, kept, filter), chosen, filter, page)
+
+    async def below(
+        self, caller: Caller, reference: str, filter: SessionFilter, page: ListPage = FIRST
+    ) -> tuple[Listed, list[Session]]:
+        """As `children`, with all descendants; and further ancestors of these sessions, in their tree.
+
+        Archived children are left out with all that is below them, unless the filter has them.
+        """
+        principal, parent_id = self.principal(caller), self._parent(caller, reference)
+        if parent_id is None:
+            past = seen_by(principal)
+            top = [s for s in self.visible(caller, archived=True) if self._is_root(principal, s)]
+        else:
+            past = descendants_of(parent_id, principal)
+            top = self._manager.tree.children(parent_id)
+        top = [s for s in top if visible(principal, s) and (filter.archived or not s.archived)]
+        kept = [*top, *(s for parent in top for s in self._kept_below(principal, parent.id))]
+        chosen = self.past(caller, filter, past)
+        listed = await self._page(self.apply_filter(caller, kept, filter), chosen, filter, page)
+        wanted, above = {s.id for s in listed.sessions}, dict[str, Session]()
+        for session in listed.sessions:
+            for ancestor in ancestors(session, self._store.sessions.get):
+                if ancestor.id in (parent_id, *above) or not visible(principal, ancestor):
+                    break
+                if ancestor.id not in wanted:
+                    above[ancestor.id] = ancestor
+        return listed, list(above.values())
+
+    def _parent(self, caller: Caller, reference: str) -> str | None:
+        """The session whose children a caller asks for; None: those without a parent."""
+        if reference != "-":
+            return self.find(caller, reference).id
+        principal = self.principal(caller)
+        return principal.id if isinstance(principal, Session) else None
 
     def _is_root(self, principal: Principal, session: Session) -> bool:
         """True for a session whose parent does not exist for `principal`."""
         parent = self._store.sessions.get(session.parent_id or "")
         return parent is None or not visible(principal, parent)
 
-    def descendants(self, caller: Caller, session_id: str) -> list[Session]:
-        """The visible descendants, nearest first."""
-        principal = self.principal(caller)
+    def _kept_below(self, principal: Principal, session_id: str) -> list[Session]:
         return [s for s in self._manager.tree.descendants(session_id) if visible(principal, s)]
 
-    def subtree(
-        self, caller: Caller, reference: str | None, workspace: str | None, *, descendants: bool
+    def past(self, caller: Caller, filter: SessionFilter, chosen: Chosen | None = None) -> Chosen:
+        """The sessions of the history that the caller sees, or some of them, as far as the filter selects them."""
+        chosen = seen_by(self.principal(caller)) if chosen is None else chosen
+        if not filter.archived:
+            chosen = chosen.also("archived = 0")
+        if filter.status != "all":
+            chosen = chosen.also("status = ?", filter.status)
+        if filter.workspace is not None:
+            chosen = chosen.also("workspace IS ?", self.workspace_slug(caller, filter.workspace))
+        if filter.search:
+            chosen = replace(chosen, keep=lambda s: matches(s, filter.search), key=filter.search)
+        return chosen
+
+    async def _page(
+        self, kept: list[Session], chosen: Chosen, filter: SessionFilter, page: ListPage
+    ) -> Listed:
+        if page.before is not None:
+            kept, limit = [], PAGE if page.limit is None else page.limit
+        else:
+            # A search is for old sessions too.
+            usual = PAGE if filter.search else _FILLED_TO
+            limit = max(0, (usual if page.limit is None else page.limit) - len(kept))
+        found = await self._store.history.page(chosen, page.before, limit)
+        sessions = sorted([*kept, *found.sessions], key=oldest_first) if found.sessions else kept
+        return Listed(sessions, found.next, found.left)
+
+    async def past_children(self, session_id: str) -> list[Session]:
+        """The children of a session that are no longer in memory."""
+        return await self._store.history.all(children_of(session_id, None))
+
+    async def count_children(self, caller: Caller, session_id: str) -> Counter[str]:
+        """Count the children that the caller sees, by status, without archived ones."""
+        kept = self.select(caller, self._manager.tree.children(session_id), SessionFilter())
+        past = self.past(caller, SessionFilter(), children_of(session_id, self.principal(caller)))
+        counts = Counter(child.status.value for child in kept)
+        for (status, _), count in (await self._store.history.counts(past)).items():
+            counts[status.value] += count
+        return counts
+
+    async def visible_ids(self, caller: Caller) -> set[str]:
+        """The ids of all sessions that exist for `caller`, archived ones included."""
+        past = await self._store.history.ids(seen_by(self.principal(caller)))
+        return {*(s.id for s in self.visible(caller, archived=True)), *past}
+
+    async def newest_completed(self, caller: Caller, agent_type: str, count: int) -> list[Session]:
+        """The completed sessions of an agent type that the caller sees, archived ones included, the newest last."""
+        completed = [s for s in self.visible(caller, archived=True) if s.status is Status.COMPLETED]
+        kept = [s for s in completed if s.agent_type == agent_type][-count:]
+        past = seen_by(self.principal(caller)).also(
+            "status = ? AND agent_type = ?", Status.COMPLETED, agent_type
+        )
+        found = await self._store.history.page(past, None, count - len(kept))
+        return sorted([*kept, *found.sessions], key=oldest_first)
+
+    async def past_counts(self, caller: Caller, filter: SessionFilter) -> PastCounts:
+        """Count the sessions of a list that are no longer in memory."""
+        return await self._store.history.counts(self.past(caller, filter))
+
+    async def ended_children(self, caller: Caller) -> EndedChildren:
+        """Count the ended children of the sessions in memory that the caller sees."""
+        seen = self.visible(caller)
+        counts = EndedChildren(seen)
+        for parent_id, status, count in await self._store.history.ended_children([s.id for s in seen]):
+            counts.add(parent_id, status, count)
+        return counts
+
+    async def subtree(
+        self,
+        caller: Caller,
+        reference: str | None,
+        workspace: str | None,
+        *,
+        descendants: bool,
+        since: str = "",
     ) -> list[Session]:
         """The named session, with `descendants` also those below it; all visible sessions without a name.
 
-        Archived ones are included. `workspace`: as in `SessionFilter`. Raises NotFound.
+        Archived ones are included. `workspace`: as in `SessionFilter`. `since`: without those that ended before, if no
+        session is named. Raises NotFound.
         """
-        sessions = self._manager.subtree(caller, reference, descendants=descendants)
+        sessions = await self._manager.subtree(caller, reference, descendants=descendants, since=since)
         return self.apply_filter(caller, sessions, SessionFilter(workspace=workspace))
 
     def apply_filter(
@@ -131,7 +278,7 @@ class Sessions:
         slug = self.workspace_slug(caller, filter.workspace)
         return [s for s in sessions if s.workspace == slug]
 
-    def event_scope(
+    async def event_scope(
         self, caller: Caller, reference: str | None, workspace: str | None, *, recursive: bool
     ) -> list[str] | None:
         """The ids of the sessions whose events the caller asks for; None for all."""
@@ -139,12 +286,15 @@ class Sessions:
         if reference is None and not isinstance(principal, Session):
             if workspace is None and is_unrestricted(caller):
                 return None
-            seen = self.visible(caller, archived=True)
-            return [s.id for s in self.apply_filter(caller, seen, SessionFilter(workspace=workspace))]
+            filter = SessionFilter(workspace=workspace, archived=True)
+            seen = self.apply_filter(caller, self.visible(caller, archived=True), filter)
+            return [*(s.id for s in seen), *await self._store.history.ids(self.past(caller, filter))]
         session = self.find(caller, reference or "me")
         tree = self._manager.tree
-        below = tree.descendants(session.id) if recursive else tree.children(session.id)
-        return [session.id, *(s.id for s in below if visible(principal, s))]
+        kept = self._kept_below(principal, session.id) if recursive else tree.children(session.id)
+        past = descendants_of if recursive else children_of
+        ids = await self._store.history.ids(past(session.id, principal))
+        return [session.id, *(s.id for s in kept if visible(principal, s)), *ids]
 
     # One session
 

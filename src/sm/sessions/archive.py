@@ -17,7 +17,6 @@ from sm.operations.session_operations import KILL
 from sm.policy.access import Action, is_unrestricted
 from sm.sessions.keepers import PlaceUse, RemovedSession, SessionKeeper
 from sm.sessions.manager import Manager, describe
-from sm.sessions.tree import SessionTree
 from sm.sessions.writable_paths import WritablePaths
 from sm.state.endings import set_parent
 from sm.state.notices import withdraw
@@ -81,14 +80,14 @@ class Records:
                 )
             for part in tx.parts:
                 part.check_removal(now)
-            for child in [s for s in tx.all_sessions() if s.parent_id == now.id]:
+            for child in await tx.children(now.id):
                 # Children keep their other ancestors (`on_parent_end: keep`).
                 reason, bound_to = (
                     f"the parent {short_label(now)} was removed",
                     child.bound_to or now.bound_to,
                 )
                 await set_parent(tx, child, now.parent_id, tx.now, reason, bound_to=bound_to)
-            for bound_session in [s for s in tx.all_sessions() if s.bound_to == now.id]:
+            for bound_session in await tx.select("bound_to = ?", now.id):
                 await tx.before_move(bound_session)
                 current = tx.session(bound_session.id)
                 await tx.update(current, bound_to=now.bound_to or now.parent_id)
@@ -132,7 +131,7 @@ class Records:
             after = now
             if now.parent_id != parent_id:
                 if parent_id is not None:
-                    self._manager.quota.check_reparent(tx, caller, now, parent_id)
+                    await self._manager.quota.check_reparent(tx, caller, now, parent_id)
                 after = await set_parent(tx, now, parent_id, tx.now, f"moved by {caller}")
                 for follower in tx.followers:
                     await follower.follow_move(tx, now, after)
@@ -186,8 +185,7 @@ class Records:
 
 async def _give_to_user_of(tx: Transaction, parent: Session, session: Session) -> Session:
     """Give a session that has moved, and its descendants, to the paired user of its new parent."""
-    tree = SessionTree({s.id: s for s in tx.all_sessions()})
-    for descendant in [*tree.descendants(session.id), session]:
+    for descendant in [*await tx.descendants(session.id), session]:
         after = await tx.update(descendant, paired_user=parent.paired_user)
     return after
 

@@ -21,6 +21,7 @@ from sm.sessions.home_files import UserOf
 from sm.sessions.keepers import KeptTranscript, SessionKeeper
 from sm.sessions.transcript_recovery import Recovery, has_copy, recovery_of
 from sm.store import Store
+from sm.store.history import Chosen
 
 _DIRECTORIES_MAX = 2_000
 _LOOKED_AT = 20
@@ -47,7 +48,7 @@ class ConversationFiles:
         reader = provider.readers.transcripts
         if reader is None:
             return Recovery()
-        copies = self._copies(session, conversation)
+        copies = await self._copies(session, conversation)
         sessions = self._store.sessions.values()
         living = any(s.conversation == conversation and s.exit is None and s.process for s in sessions)
         found = await asyncio.to_thread(
@@ -65,9 +66,8 @@ class ConversationFiles:
         """True if an archive has the transcript of the session's conversation."""
         if session.conversation is None:
             return False
-        return await asyncio.to_thread(
-            has_copy, session.conversation, self._copies(session, session.conversation)
-        )
+        copies = await self._copies(session, session.conversation)
+        return await asyncio.to_thread(has_copy, session.conversation, copies)
 
     async def give_back(self, session: Session, recovery: Recovery) -> None:
         """Raises StorageFull, and IllegalState when the transcript cannot be written; then nothing is changed."""
@@ -80,9 +80,10 @@ class ConversationFiles:
                 raise StorageFull(what, "free disk space, then try again") from None
             raise IllegalState(what, "sm export writes the archive of the session to a file") from None
 
-    def _copies(self, session: Session, conversation: str) -> Iterator[KeptTranscript]:
+    async def _copies(self, session: Session, conversation: str) -> Iterator[KeptTranscript]:
         """The copies of the session and of others with the same conversation, such as the original of a fork."""
-        others = [s.id for s in self._store.sessions.values() if s.conversation == conversation]
+        past = await self._store.history.ids(Chosen("conversation = ?", (conversation,)))
+        others = past + [s.id for s in self._store.sessions.values() if s.conversation == conversation]
         ids = dict.fromkeys((session.id, *others[-_LOOKED_AT:]))
         return chain.from_iterable(map(self._keeper.transcripts, ids))
 

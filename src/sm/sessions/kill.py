@@ -15,7 +15,6 @@ from sm.operations.session_operations import KILL, SHOW_STATUS
 from sm.policy.access import Action
 from sm.sessions.leftovers import Leftover, Leftovers, listed
 from sm.sessions.manager import Manager
-from sm.sessions.tree import SessionTree
 from sm.state.pause_orders import end_by_kill
 from sm.store import Store, Transaction
 
@@ -57,9 +56,9 @@ class Kills:
             cleaned = True
         async with self._store.transaction(caller, key) as tx:
             # The tree as of this transaction: after the commit, no session in it can get another child.
-            session_tree = SessionTree({s.id: s for s in tx.all_sessions()})
-            descendants = [s for s in session_tree.descendants(session.id) if s.exit is None] if tree else []
-            descendants = self._manager.filter_allowed(caller, Action.KILL, descendants, session_tree)
+            below = await tx.descendants(session.id) if tree else []
+            descendants = [s for s in below if s.exit is None]
+            descendants = self._manager.filter_allowed(caller, Action.KILL, descendants, tx.find)
             victims = [session, *descendants]
             if tx.replayed is None:
                 victims = [s for s in victims if tx.session(s.id).exit is None]

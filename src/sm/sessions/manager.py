@@ -8,6 +8,7 @@ from sm.core.labels import short_label
 from sm.core.messages import SM_ITSELF, Notice
 from sm.core.models import BridgeUser, Caller, Exit, PermissionMode, Process, Session, Signal
 from sm.core.reference import session_word
+from sm.core.session_index import oldest_first
 from sm.core.states import CallerKind, EventType, NoticeKind
 from sm.core.tree_totals import Price
 from sm.core.wording import subject
@@ -21,7 +22,7 @@ from sm.operations.session_operations import SHOW_STATUS
 from sm.policy.access import Action, Principal, Relation, may, may_at_all, visible
 from sm.policy.retries import RetryLimits
 from sm.providers.base import Provider
-from sm.sessions.tree import SessionTree
+from sm.sessions.tree import SessionTree, relation_in_tree
 from sm.state.endings import Endings
 from sm.state.faults import Faults
 from sm.state.loss_causes import LossCause
@@ -31,6 +32,7 @@ from sm.state.sessions import is_process_of, move
 from sm.state.unread_transcripts import record_unread
 from sm.store import Effect, Store
 from sm.store.audit import ALLOWED, REFUSED, Record
+from sm.store.history import below, seen_by
 from sm.store.sums import RemovedSums
 
 _HINT_FOR_ITSELF: Mapping[Action, str] = {
@@ -156,27 +158,41 @@ class Manager:
             raise NotFound("you have no parent: the operator started you", _TO_OPERATOR)
         return parent
 
-    def subtree(self, caller: Caller, reference: str | None, *, descendants: bool) -> list[Session]:
+    async def subtree(
+        self, caller: Caller, reference: str | None, *, descendants: bool, since: str = ""
+    ) -> list[Session]:
         """The named session, with `descendants` also those below it; all visible sessions without a name.
 
-        Archived ones are included. Raises NotFound.
+        Archived ones are included. `since`: without those that ended before, if no session is named. Raises NotFound.
         """
-        principal = self.principal(caller)
         if reference is None:
-            return [s for s in self._store.sessions.values() if visible(principal, s)]
+            principal = self.principal(caller)
+            past = await self._store.history.all(seen_by(principal).also("status_at >= ?", since))
+            return [*past, *(s for s in self._store.sessions.values() if visible(principal, s))]
         session = self.find(caller, reference)
-        below = self.tree.descendants(session.id) if descendants else ()
-        return [session, *(s for s in below if visible(principal, s))]
+        return [session, *(await self.descendants(caller, session.id) if descendants else ())]
+
+    async def descendants(self, caller: Caller, session_id: str) -> list[Session]:
+        """The visible descendants, nearest first."""
+        principal, kept = self.principal(caller), list(self.tree.descendants(session_id))
+        past = await self._store.history.all(below([session_id]))
+        members = sorted([*kept, *past], key=oldest_first) if past else kept
+        tree = SessionTree({s.id: s for s in members})
+        return [s for s in tree.descendants(session_id) if visible(principal, s)]
 
     def filter_allowed(
-        self, caller: Caller, action: Action, sessions: Sequence[Session], session_tree: SessionTree
+        self,
+        caller: Caller,
+        action: Action,
+        sessions: Sequence[Session],
+        find: Callable[[str], Session | None],
     ) -> list[Session]:
-        """Filter `sessions` to those that `caller` may do `action` to.
+        """Filter `sessions` to those that `caller` may do `action` to. `find`: `Transaction.find`, or as committed.
 
         Safe inside a transaction, because this does not write. Call `record_allowed` after the commit.
         """
         principal = self.principal(caller)
-        return [s for s in sessions if may(session_tree.relation(principal, s), action)]
+        return [s for s in sessions if may(relation_in_tree(principal, s, find), action)]
 
     def may_read(self, caller: Caller, session: Session) -> bool:
         """True when the caller may read the contents of a visible session. A session may read its own."""

@@ -1,7 +1,7 @@
 """Restores and forks sessions: resumes a conversation in a new process."""
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from weakref import WeakValueDictionary
 
@@ -38,8 +38,7 @@ from sm.sandboxes.base import Sandbox
 from sm.sessions.manager import Manager, SessionResult
 from sm.sessions.plan import SpawnPlanner
 from sm.sessions.spawn import NOT_STARTED, START_WAIT_S, Spawner, as_payload
-from sm.sessions.tree import SessionTree
-from sm.state.losses import left_behind, was_lost
+from sm.state.losses import left_behind, lost_together, was_lost
 from sm.state.messages import finish_unread, send
 from sm.state.part_holds import check_may_start
 from sm.state.pause_orders import check_not_paused
@@ -130,10 +129,10 @@ class Restorer:
             losses = () if begun.loss is None else ((session.id, begun.loss),)
             return RestoreResult((restored,), continued=continued, losses=losses, left=begun.left)
 
-        def ended(tx: Transaction) -> list[Session]:
-            session_tree = SessionTree({s.id: s for s in tx.all_sessions()})
-            descendants = [s for s in session_tree.descendants(session.id) if _is_over(s) and not s.archived]
-            descendants = self._manager.filter_allowed(caller, Action.RESTORE, descendants, session_tree)
+        async def ended(tx: Transaction) -> list[Session]:
+            below = await tx.descendants(session.id)
+            descendants = [s for s in below if _is_over(s) and not s.archived]
+            descendants = self._manager.filter_allowed(caller, Action.RESTORE, descendants, tx.find)
             now = tx.session(session.id)
             if not _is_over(now) and not descendants:
                 _refuse(now)
@@ -179,8 +178,8 @@ class Restorer:
         """
         self._manager.require(caller, Action.RESTORE_ALL)
 
-        def lost(tx: Transaction) -> list[Session]:
-            sessions = [s for s in tx.all_sessions() if is_restored_by_all(s)]
+        async def lost(tx: Transaction) -> list[Session]:
+            sessions = [s for s in await lost_together(tx) if is_restored_by_all(s)]
             return sorted(sessions, key=lambda s: len(list(ancestors(s, tx.find))))
 
         return await self._restore_each(caller, key, lost, is_connected, go_on=go_on)
@@ -189,7 +188,7 @@ class Restorer:
         self,
         caller: Caller,
         key: RequestKey | None,
-        chosen: Callable[[Transaction], Sequence[Session]],
+        chosen: Callable[[Transaction], Awaitable[Sequence[Session]]],
         is_connected: Callable[[], bool],
         *,
         go_on: bool,
@@ -198,7 +197,7 @@ class Restorer:
         async with self._store.transaction(caller, key) as tx:
             # Remember the ids: a repeated request must not skip sessions that the first one has restored.
             if tx.replayed is None:
-                wanted = [session.id for session in chosen(tx)]
+                wanted = [session.id for session in await chosen(tx)]
                 tx.remember(" ".join(wanted))
             else:
                 wanted = tx.replayed.split()
@@ -304,7 +303,7 @@ class Restorer:
                 is_begun = not launch.has_prompt and plan.first_message is None
                 goes_on = go_on and is_begun and await self._was_cut_off(tx, now)
                 losses = () if recovery.loss is None else (recovery.loss,)
-                left = left_behind(tx, now) if is_alone else []
+                left = await left_behind(tx, now) if is_alone else []
                 await self._restart(tx, now, caller, digest(token), (*plan.warnings, *losses))
                 for other in left:
                     await self._manager.notices.add_for_left(tx, other)
@@ -312,8 +311,7 @@ class Restorer:
                 summarizes = summary if is_begun else None
                 _send_first(tx, caller, session_id, plan.first_message, summarizes, goes_on=goes_on)
                 tx.remember(session_id + (_GOES_ON if goes_on else ""))
-                session_tree = SessionTree({s.id: s for s in tx.all_sessions()})
-                named = self._manager.filter_allowed(caller, Action.RESTORE, left, session_tree)
+                named = self._manager.filter_allowed(caller, Action.RESTORE, left, tx.find)
                 return _Begun(goes_on, recovery.loss, tuple(other.id for other in named))
 
     async def _summary_command(self, session: Session) -> str | None:

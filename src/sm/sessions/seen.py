@@ -6,13 +6,20 @@ from collections.abc import Iterable, Sequence
 from sm.config import Config
 from sm.core.attention import is_unseen, unseen_since
 from sm.core.models import Caller, RequestKey, Session
+from sm.core.statuses import Status
 from sm.errors import StorageFull
 from sm.policy.access import Action, is_unrestricted
 from sm.sessions.manager import Manager
 from sm.sessions.restore import is_restored_by_all
+from sm.state.loss_causes import LOST_TOGETHER
 from sm.store import Store
+from sm.store.history import Chosen, among, texts
 
 log = logging.getLogger(__name__)
+
+
+_AT_ONCE = 200
+_UNSEEN = "(seen_at IS NULL OR seen_at < status_at)"
 
 
 class SeenSessions:
@@ -35,6 +42,13 @@ class SeenSessions:
             return []
         return [session for session in sessions if is_unseen(session) and is_restored_by_all(session)]
 
+    async def count_lost(self, caller: Caller, past: Chosen) -> int:
+        """Count the sessions of the history for which `lost` holds."""
+        if not is_unrestricted(caller):
+            return 0
+        lost = past.also(_UNSEEN).also("status = ? AND archived = 0", Status.ERROR)
+        return await self._store.history.count(lost.also(among("status_source"), texts(LOST_TOGETHER)))
+
     async def look(self, caller: Caller, sessions: Iterable[Session]) -> None:
         """Mark sessions as seen by an act that shows or changes them. Does nothing for other callers than the operator.
 
@@ -53,7 +67,13 @@ class SeenSessions:
         """Mark the named sessions as seen; None: all. Returns those that were not seen before."""
         if references is None:
             self._manager.require(caller, Action.MARK_SEEN)
-            wanted = list(self._store.sessions)
+            past = await self._store.history.ids(Chosen(_UNSEEN))
+            old = [
+                session
+                for begin in range(0, len(past), _AT_ONCE)
+                for session in await self._mark(past[begin : begin + _AT_ONCE], caller, None)
+            ]
+            return [*old, *await self._mark(list(self._store.sessions), caller, key)]
         else:
             wanted = [self._manager.find(caller, reference, Action.MARK_SEEN).id for reference in references]
         return await self._mark(wanted, caller, key)

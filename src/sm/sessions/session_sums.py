@@ -1,9 +1,9 @@
 """The sums of sessions and of the trees below them, for every door. A capability keeps them."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from sm.core.estimates import Estimate, Sample
-from sm.core.models import Caller
+from sm.core.models import Caller, Session
 from sm.core.tree_totals import NO_TOTALS, Totals
 
 SumsOf = Callable[[str], Totals]
@@ -20,8 +20,8 @@ class SessionSums:
         """The session's own part of the sums, as of the last call of another method."""
         return NO_TOTALS
 
-    async def sums(self, caller: Caller) -> SumsOf:
-        """The sums of each session and its descendants, as far as the caller sees them."""
+    async def sums(self, caller: Caller, shown: Iterable[Session]) -> SumsOf:
+        """The sums of each of these sessions and its descendants, as far as the caller sees them."""
         return lambda session_id: NO_TOTALS
 
     async def samples(self, agent_type: str) -> Sequence[Sample]:

@@ -1,6 +1,6 @@
 """The tree of sessions, and the lookup of a session by id or name. Pure."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from difflib import get_close_matches
 
 from sm.core.lifecycle import is_live
@@ -26,6 +26,14 @@ def matches(session: Session, words: str) -> bool:
     )  # fmt: skip
     text = "\n".join(part for part in described if part).casefold()
     return all(word in text for word in words.casefold().split())
+
+
+def relation_in_tree(
+    principal: Principal, target: Session, find: Callable[[str], Session | None]
+) -> Relation:
+    """The relation of `principal` to `target`. `find` takes an id."""
+    below = isinstance(principal, Session) and any(a.id == principal.id for a in ancestors(target, find))
+    return relation(principal, target, is_descendant=below)
 
 
 class SessionTree:
@@ -58,12 +66,7 @@ class SessionTree:
 
     def relation(self, principal: Principal, target: Session) -> Relation:
         """The relation of `principal` to `target`, for `policy`."""
-        return relation(
-            principal,
-            target,
-            is_descendant=isinstance(principal, Session)
-            and any(ancestor.id == principal.id for ancestor in ancestors(target, self._sessions.get)),
-        )
+        return relation_in_tree(principal, target, self._sessions.get)
 
     def find(self, principal: Principal, reference: str) -> Session:
         """Find a session by id, name, friendly name (also without its agent type) or unique prefix of the id.

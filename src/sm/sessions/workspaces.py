@@ -24,6 +24,7 @@ from sm.sessions.manager import Manager
 from sm.sessions.spawn import Spawner
 from sm.sessions.workdir import no_such_workspace
 from sm.store import Store, Transaction
+from sm.store.history import seen_by
 
 _SLUG = re.compile(r"[a-z0-9][a-z0-9-]*[a-z0-9]")
 _SLUG_MAX = 64
@@ -99,7 +100,8 @@ class Workspaces:
                 self._put(tx, created)
                 tx.remember(slug)
         await self._agree_to_named(created, given)
-        if not self.sessions(caller, slug):
+        past = seen_by(self._manager.principal(caller)).also("workspace = ?", slug)
+        if not self.sessions(caller, slug) and not await self._store.history.count(past):
             return created, ()
         return created, (f"workspace {slug} existed before: its earlier sessions belong to it again",)
 

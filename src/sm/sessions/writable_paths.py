@@ -11,7 +11,6 @@ from contextlib import suppress
 
 from sm.config import SandboxSection, split_mount
 from sm.core.models import Workspace
-from sm.core.states import TrustLevel
 from sm.errors import SmError
 from sm.paths import is_within
 from sm.sandboxes.git_directory import linked_worktree
@@ -41,9 +40,9 @@ class WritablePaths:
     async def all(self) -> tuple[str, ...]:
         """Every path that a sandboxed session of any time could write. Its files and directories count too."""
         stored = await self._store.writable.all()
-        sessions = [s for s in self._store.sessions.values() if s.effective_mode is not TrustLevel.DIRECT]
-        used = {session.workspace for session in sessions}
-        found = [*stored, *(session.working_dir for session in sessions)]
+        sandboxed = await self._store.writable.of_sessions()
+        used = {workspace for _, workspace in sandboxed}
+        found = [*stored, *(directory for directory, _ in sandboxed)]
         if found:
             found += self._configured(None)
         for workspace in self._store.workspaces.values():

@@ -29,7 +29,7 @@ async def announce(tx: Transaction, config: Config, type: str, text: str, occasi
     for owner in config.telegram.owner_ids if config.telegram.token_file is not None else ():
         for page in pages(text.split("\n"), _PAGE_MAX):
             await tx.telegram.queue(NewCall(owner, BotMethod.SEND_MESSAGE, {"text": page}, Need.ENDING))
-    newest = max(tx.all_sessions(), key=lambda s: s.created_at, default=None)
+    newest = await tx.newest_session()
     if newest is None:  # an effect belongs to a session
         return
     body: dict[str, Any] = {"type": type, "text": text, "occasion": occasion, "timestamp": tx.now}

@@ -14,14 +14,21 @@ def was_lost(session: Session) -> bool:
     return session.status is Status.ERROR and session.status_source in LOST_TOGETHER
 
 
-def left_behind(tx: Transaction, session: Session) -> list[Session]:
+async def lost_together(tx: Transaction, since: str = "") -> list[Session]:
+    """Return the sessions that such losses ended after that time, without archived ones."""
+    failed = await tx.select("status = 'error' AND ended = 1 AND archived = 0 AND status_at >= ?", since)
+    return [session for session in failed if was_lost(session)]
+
+
+async def left_behind(tx: Transaction, session: Session) -> list[Session]:
     """Return the descendants that ended by the loss that ended `session` and stay ended, nearest first.
 
     Without archived ones, and those that the daemon restores. `session`: before its restore.
     """
     if not was_lost(session):
         return []
-    found = [s for s in tx.all_sessions() if _ended_with(s, session) and not _is_restored(tx, s)]
+    lost = await lost_together(tx, session.started_at or "")
+    found = [s for s in lost if _ended_with(s, session) and not _is_restored(tx, s)]
     depths = {s.id: [a.id for a in ancestors(s, tx.find)] for s in found}
     below = [s for s in found if session.id in depths[s.id]]
     return sorted(below, key=lambda s: (depths[s.id].index(session.id), s.created_at, s.id))

@@ -62,14 +62,18 @@ class Quota:
             self._check_user(tx, parent)
         _check(process_limit_error(session.workspace, counts.processes, self._bounds.max_per_workspace))
 
-    def check_reparent(self, tx: Transaction, caller: Caller, session: Session, parent_id: str) -> None:
+    async def check_reparent(self, tx: Transaction, caller: Caller, session: Session, parent_id: str) -> None:
         """Check a session that is about to move, with its descendants, to another parent."""
         parent = _binding(tx, caller, parent_id)
         if not isinstance(parent, Session):
             return
-        sessions = tx.all_sessions()
-        children = count_sessions(sessions, parent.id, None).children if is_live(session.status) else -1
-        deepest = generation(parent, tx.find) + height(session.id, sessions)
+        below = await tx.descendants(session.id)
+        children = (
+            count_sessions(tx.unfinished_sessions(), parent.id, None).children
+            if is_live(session.status)
+            else -1
+        )
+        deepest = generation(parent, tx.find) + height(session.id, below)
         self._check_place(parent, children, deepest)
 
     async def check_message(self, tx: Transaction, caller: Caller, at: str) -> None:

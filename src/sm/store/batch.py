@@ -82,10 +82,9 @@ class Changes:
 
     def apply_to(self, committed: Mapping[str, Session]) -> Mapping[str, Session]:
         """The committed sessions, some or all, as the next transaction of the batch sees them; plus changed ones."""
-        # Not a copy: there may be thousands of ended sessions. Transactions only read it.
+        # Not a copy, which would lose the sessions that are not in memory. Transactions only read it.
         below = cast(MutableMapping[str, Session], committed)
-        before = ChainMap(self.sessions, below) if self.sessions else committed
-        return {key: s for key, s in before.items() if key not in self.removed} if self.removed else before
+        return ChainMap(self.sessions, below) if self.sessions else committed
 
     def add(self, tx: Transaction) -> None:
         self.sessions |= tx.sessions

@@ -79,7 +79,7 @@ async def rows(db: aiosqlite.Connection, sql: str, values: tuple[Any, ...] = ())
 
 async def inspect(path: str, schemas: Iterable[Schema]) -> None:
     """Check an existing database through a read-only connection, before any write. Raises DatabaseRefused."""
-    size = _size(path)
+    size = size_of(path)
     if size == 0:
         return
     try:
@@ -151,5 +151,5 @@ def make_room(log_path: str) -> None:
         file.truncate(size)  # the disk is full: the first commit will fail
 
 
-def _size(path: str) -> int:
+def size_of(path: str) -> int:
     return os.path.getsize(path) if os.path.exists(path) else 0

@@ -10,17 +10,20 @@ import logging
 import os
 import time
 import uuid
-from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from types import TracebackType
 from typing import Any, ParamSpec, Self, TypeVar, cast
 
 import aiosqlite
 
+from sm.core.attention import UNSEEN as UNSEEN_GROUPS
+from sm.core.attention import attention
 from sm.core.backoff import Backoff
 from sm.core.effects import Effect, EffectKind
+from sm.core.lifecycle import is_ended
 from sm.core.models import Caller, Checkpoint, Event, Launch, RequestKey, Session, Workspace
-from sm.core.session_index import SessionIndex
+from sm.core.session_index import KnownSessions, SessionIndex, is_unfinished
 from sm.core.sightings import Sighting
 from sm.core.states import EventType
 from sm.core.timeline import STATUS_EVENTS, StatusEvent
@@ -31,6 +34,7 @@ from sm.store.backup import write_backup
 from sm.store.batch import Changes, WriteTurn
 from sm.store.change_signal import ChangeSignal
 from sm.store.connection import connect, inspect, make_room, refusal, rows
+from sm.store.history import SELECT, UNFINISHED, UNSEEN, History, loaded
 from sm.store.measures import MeasureReads
 from sm.store.messages import MailReads
 from sm.store.migrations import Schema, migrate
@@ -41,7 +45,6 @@ from sm.store.rows import (
     CHECKPOINTS,
     EVENTS,
     OUTBOX,
-    SESSIONS,
     SHELL_LIMITS,
     TOLD,
     WORKSPACES,
@@ -63,6 +66,11 @@ from sm.store.writes import ALONE, SHARED
 log = logging.getLogger(__name__)
 
 _MOST_IN_A_COMMIT = 64
+_ENDED_LATELY_S = 86_400.0
+_UNSEEN_S = 7 * 86_400.0
+_KEPT = f"{SELECT} WHERE removed = 0 AND ({UNFINISHED} OR status_at >= ? OR (status_at >= ? AND {UNSEEN}))"
+_KEPT += " ORDER BY created_at, id"
+"""The sessions that are in memory, with those that unfinished work needs, and the ancestors of all."""
 _LOW_BYTES = 1024 * 1024
 _RECORDED_WITHIN_S = 60.0
 _FIRST_PAUSE_S = 0.5
@@ -75,6 +83,13 @@ R = TypeVar("R")
 
 def _utc_now() -> str:
     return iso(time.time())
+
+
+def _is_recent(session: Session, lately: str, unseen: str) -> bool:
+    """As `_KEPT`."""
+    if is_unfinished(session) or not is_ended(session.status) or session.status_at >= lately:
+        return True
+    return session.status_at >= unseen and attention(session, (), unseen) in UNSEEN_GROUPS
 
 
 def _met(met: Sighting) -> str:
@@ -132,12 +147,17 @@ class Store:
         """The number of commits after which readers in memory could see a difference."""
         self.index = SessionIndex()
         """The sessions as committed."""
+        self.unseen_s = _UNSEEN_S
+        """For how long sessions that the operator has not seen stay in memory after their end."""
         self._by_token: dict[str, str] = {}
         self._followers_of_removals: list[set[str]] = []
+        self._followers_of_leaving: list[set[str]] = []
         self._workspaces: Mapping[str, Workspace] = {}
         self.met: frozenset[Sighting] = frozenset()
         """The parts of a sandbox that this instance has ever met, as on disk."""
         self.read = functools.partial(rows, reader)
+        self.history = History(path, self.read, self.index.sessions.keys())
+        self.index.sessions.past = self.history
         self.mail = MailReads(self.read)
         self.measures = MeasureReads(self.read)
         self.turn_ends = TurnEndReads(self.read)
@@ -165,10 +185,12 @@ class Store:
         now: Callable[[], str] = _utc_now,
         steady: Callable[[], float] | None = None,
         schemas: Sequence[Schema] | None = None,
+        unseen_s: float = _UNSEEN_S,
     ) -> "Store":
         """Open, check and migrate the database. `now` gives the time of transactions; `steady`: as in WorkClock.
 
-        `schemas`: the tables of capabilities; None: of all. Raises StorageFull, and DatabaseRefused for a database that
+        `schemas`: the tables of capabilities; None: of all. `unseen_s`: for how long sessions that the operator has not
+        seen stay in memory. Raises StorageFull, and DatabaseRefused for a database that
         is damaged or of another version (neither is changed).
         """
         schemas = known_schemas() if schemas is None else schemas
@@ -191,6 +213,7 @@ class Store:
             raise
         parts = [part for part in known_parts() if part.schema is None or part.schema in schemas]
         store = cls(path, writer, reader, now, steady, parts)
+        store.unseen_s = unseen_s
         await store._load()
         await asyncio.to_thread(make_room, path + "-wal")
         return store
@@ -205,14 +228,16 @@ class Store:
         assert self._task is not None
         self._turns.put_nowait(None)
         await self._task
+        self.history.close()
         await self._reader.close()
         with suppress(aiosqlite.Error):  # a full disk must not keep the daemon from ending
             await self._writer.execute_fetchall("PRAGMA wal_checkpoint(TRUNCATE)")
         await self._writer.close()
 
     async def _load(self) -> None:
-        for row in await self.read(f"{SESSIONS.select} WHERE removed = 0 ORDER BY created_at, id"):
-            self._put(SESSIONS.load(row))
+        now = self._now()
+        for row in await self.read(_KEPT, (later(now, -_ENDED_LATELY_S), later(now, -self.unseen_s))):
+            self._load_session(loaded(row))
         workspaces = await self.read(f"{WORKSPACES.select} ORDER BY slug")
         self._workspaces = {row["slug"]: WORKSPACES.load(row) for row in workspaces}
         last = await self.read("SELECT seq FROM sqlite_sequence WHERE name = 'events'")
@@ -225,8 +250,58 @@ class Store:
         self.account_key = bytes.fromhex(key)
         await self._load_met()
         await self.mail.load(self._parts)
+        for session_id in self._needed(self.index.sessions):
+            if self.index.sessions.is_kept(session_id):
+                continue
+            if (session := self.history.find(session_id)) is not None:
+                self._load_session(session)
+        self.history.changed()
         for clock in (self.work, self.runs):
             clock.load(self.index.unfinished.values())
+
+    def _load_session(self, session: Session) -> None:
+        self.index.load(session)
+        if session.token_hash is not None:
+            self._by_token[session.token_hash] = session.id
+
+    def _needed(self, kept: Iterable[str]) -> set[str]:
+        """The sessions that unfinished work names, and the ancestors of these and of the `kept` ones."""
+        open, sessions = self.mail.open, self.index.sessions
+        # Not the senders of messages and the sessions of notices: an operator may leave these unread for years.
+        named = {m.session_id for m in open.messages.values()}
+        named |= {r.session_id for r in open.requests.values()} | {
+            e.session_id for e in open.effects.values()
+        }
+        named |= {subject for subject, _ in open.timers}
+        named |= {session_id for part, rows in open.parts.items() if part.by_session for session_id in rows}
+        found, needed = [*kept, *filter(None, named)], set[str]()
+        while found:
+            session = sessions.get(session_id := found.pop())
+            if session is None or session_id in needed:
+                continue
+            needed.add(session_id)
+            found += [above for above in (session.parent_id, session.bound_to) if above is not None]
+        return needed
+
+    def forget_old(self) -> list[str]:
+        """Remove from memory the sessions that are no longer needed there, and return their ids."""
+        now = self._now()
+        lately, unseen = later(now, -_ENDED_LATELY_S), later(now, -self.unseen_s)
+        sessions = self.index.sessions
+        recent = [s.id for s in sessions.values() if _is_recent(s, lately, unseen)]
+        needed = self._needed(recent)
+        old = [session_id for session_id in sessions if session_id not in needed]
+        for session_id in old:
+            gone = self.index.forget(session_id)
+            if gone is not None:
+                self._by_token.pop(gone.token_hash or "", None)
+        for follower in self._followers_of_leaving:
+            follower |= {*old}
+        if old:
+            self.history.changed()
+            self.changes += 1
+            self._committed.changed()
+        return old
 
     async def _load_met(self) -> None:
         rows = await self.read("SELECT name FROM meta")
@@ -296,6 +371,7 @@ class Store:
                 if batch:
                     async with self._writing:
                         await self._commit(batch)
+                        await self.log.limit()
         finally:
             self._ended = True
             while not self._turns.empty():
@@ -345,6 +421,7 @@ class Store:
             self._now(),
             changes.apply_to(self.index.sessions),
             changes.apply_to(self.index.unfinished),
+            changes.removed,
             changes.workspaces,
             changes.open,
             self.mail.numbers,
@@ -371,6 +448,8 @@ class Store:
         """Apply committed changes to the mirror in memory; True if readers can see a difference."""
         changed = changes.workspaces is not self._workspaces or changes.open is not self.mail.open
         changed |= bool(changes.sessions or changes.events or changes.removed)
+        if changes.removed or any(self._changes_history(session) for session in changes.sessions.values()):
+            self.history.changed()
         for session in changes.sessions.values():
             self._put(session)
         self._workspaces = changes.workspaces
@@ -387,16 +466,27 @@ class Store:
             self.effects.put_nowait(effect)
         return changed
 
+    def _changes_history(self, session: Session) -> bool:
+        """True if the session was in the history, or changes a name that sessions there may have."""
+        before = self.index.sessions.kept(session.id)
+        return before is None or before.friendly_name != session.friendly_name
+
     def follow_removals(self) -> set[str]:
         """A set that gets the id of each session that is removed. Its owner removes the ids."""
         removed: set[str] = set()
         self._followers_of_removals.append(removed)
         return removed
 
+    def follow_leaving(self) -> set[str]:
+        """A set that gets the id of each session that is no longer kept in memory. Its owner removes the ids."""
+        left: set[str] = set()
+        self._followers_of_leaving.append(left)
+        return left
+
     # Reading
 
     def _put(self, session: Session) -> None:
-        before = self.index.sessions.get(session.id)
+        before = self.index.sessions.kept(session.id)
         self.index.put(session)
         if before is None or before.token_hash != session.token_hash:
             if before is not None:
@@ -417,8 +507,8 @@ class Store:
         return self.index.sessions.get(self._by_token.get(token_hash, ""))
 
     @property
-    def sessions(self) -> Mapping[str, Session]:
-        """Every session by id, oldest first, as committed."""
+    def sessions(self) -> KnownSessions:
+        """Every session by id, as committed. Iterations yield those in memory (`_KEPT`), oldest first."""
         return self.index.sessions
 
     @property

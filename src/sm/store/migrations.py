@@ -127,6 +127,19 @@ _V15_CALLS: tuple[str, ...] = (
             iif(state = 'queued', 'pending', 'taken'), created_at
         FROM telegram_outgoing ORDER BY id""",
     "DROP TABLE telegram_outgoing",
+    # Most sessions are no longer in memory (store/history.py).
+    "CREATE INDEX sessions_by_end ON sessions (status_at, id) WHERE removed = 0",
+    "CREATE INDEX sessions_unfinished ON sessions (id) WHERE removed = 0"
+    " AND NOT (ended = 1 AND status IN ('abandoned', 'completed', 'error', 'killed'))",
+    "CREATE INDEX sessions_of_parents ON sessions (parent_id, status_at) WHERE parent_id IS NOT NULL",
+    "CREATE INDEX sessions_by_mode ON sessions (effective_mode, working_dir, workspace)",
+    "CREATE INDEX sessions_of_conversations ON sessions (conversation) WHERE conversation IS NOT NULL",
+    "CREATE INDEX sessions_by_type ON sessions (agent_type, status, status_at)",
+    "CREATE INDEX sessions_by_provider ON sessions (provider, effective_mode, status_at)",
+    "CREATE INDEX sessions_bound ON sessions (bound_to) WHERE bound_to IS NOT NULL",
+    "CREATE INDEX sessions_by_name ON sessions (friendly_name) WHERE friendly_name IS NOT NULL",
+    "CREATE INDEX sessions_by_short_name ON sessions (substr(friendly_name, length(agent_type) + 2))"
+    " WHERE friendly_name IS NOT NULL",
 )
 
 _V15: tuple[str, ...] = (*_V15_CALLS,)

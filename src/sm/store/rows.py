@@ -73,7 +73,8 @@ class RowTable(Generic[T]):
         self._split = split or {}
         self._plain = tuple(f.name for f in fields(type) if f.name not in self._split)  # type: ignore[arg-type]
         columns = [*self._plain, *(column for columns in self._split.values() for column in columns)]
-        self.select = f"SELECT {', '.join(columns)} FROM {name}"  # noqa: S608 - constant names
+        self.columns = ", ".join(columns)
+        self.select = f"SELECT {self.columns} FROM {name}"  # noqa: S608 - constant names
 
     def row(self, value: T) -> dict[str, Any]:
         row = {name: getattr(value, name) for name in self._plain}

@@ -15,7 +15,10 @@ from sm.store.writes import Writes
 
 @dataclass(frozen=True, slots=True)
 class RemovedSums:
-    """A removed session, of which sums are stored. It fulfils `policy.access.AccessTarget`."""
+    """A removed session, of which sums are stored, or one that ended long ago.
+
+    It fulfils `policy.access.AccessTarget`.
+    """
 
     id: str
     heir: str | None
@@ -32,6 +35,8 @@ class RemovedSums:
     started_at: str | None
     completed_at: str | None
     worked_s: float
+    is_removed: bool = True
+    """False: of a session that is not in memory, and `heir` is its parent."""
 
 
 class SumWrites(Writes):

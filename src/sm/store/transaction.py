@@ -2,7 +2,7 @@
 
 import sqlite3
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar, cast
 
@@ -22,6 +22,7 @@ from sm.core.warnings import Sign, WarningKind
 from sm.core.work_time import track_work
 from sm.errors import IllegalState, InternalError, NotFound
 from sm.operations.kernel_names import SEE_SESSIONS
+from sm.store.history import SELECT, loaded
 from sm.store.idempotency import IdempotencyKey
 from sm.store.measures import MeasureWrites
 from sm.store.messages import MailWrites
@@ -117,6 +118,7 @@ class Transaction(StoreWriter):
         now: str,
         sessions: Mapping[str, Session],
         unfinished: Mapping[str, Session],
+        removed: Collection[str],
         workspaces: Mapping[str, Workspace],
         open: Open,
         numbers: Counter[str],
@@ -138,7 +140,8 @@ class Transaction(StoreWriter):
         self.workspaces: dict[str, Workspace] = {}
         self.events: list[Event] = []
         self.effects: list[Effect] = []
-        self.removed: set[str] = set()
+        self.removed = set(removed)
+        """The sessions that this transaction, or an earlier one of its commit, has removed."""
         self.mail = MailWrites(self, numbers)
         self.measures = MeasureWrites(self)
         self.sums = SumWrites(self)
@@ -195,10 +198,35 @@ class Transaction(StoreWriter):
             return None
         return self.sessions.get(session_id) or self._committed.get(session_id)
 
-    def all_sessions(self) -> list[Session]:
-        changed = [self.sessions.get(s.id, s) for s in self._committed.values()]
-        new = [s for s in self.sessions.values() if s.id not in self._committed]
-        return [s for s in (*changed, *new) if s.id not in self.removed]
+    async def children(self, parent_id: str) -> list[Session]:
+        """The children of a session, also those that ended long ago, oldest first."""
+        return await self.select("parent_id = ?", parent_id)
+
+    async def descendants(self, session_id: str, *, bound: bool = False) -> list[Session]:
+        """All descendants of a session, nearest first. `bound`: also those that it or they bind (`bound_to`)."""
+        where = "parent_id IN (SELECT value FROM json_each(?1))"
+        where = f"({where} OR {where.replace('parent_id', 'bound_to')})" if bound else where
+        found, parents, seen = list[Session](), [session_id], {session_id}
+        while parents:
+            below = await self.select(where, encode_json(parents))
+            new = [session for session in below if session.id not in seen]
+            parents = [session.id for session in new]
+            seen |= {*parents}
+            found += new
+        return found
+
+    async def select(self, where: str = "1", *values: str) -> list[Session]:
+        """Sessions as of this transaction, oldest first. `where`: a condition in SQL."""
+        rows = await self.read(
+            f"{SELECT} WHERE removed = 0 AND {where} ORDER BY created_at, id",
+            values,
+        )
+        return [loaded(row) for row in rows]
+
+    async def newest_session(self) -> Session | None:
+        """The session whose status changed last."""
+        rows = await self.read(f"{SELECT} WHERE removed = 0 ORDER BY status_at DESC LIMIT 1", ())
+        return loaded(rows[0]) if rows else None
 
     def unfinished_sessions(self) -> list[Session]:
         """The sessions that are live or whose process runs, in no fixed order, without a scan of the ended ones."""

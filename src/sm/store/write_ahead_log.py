@@ -5,9 +5,10 @@ from contextlib import suppress
 
 import aiosqlite
 
-from sm.store.connection import make_room
+from sm.store.connection import make_room, size_of
 
 _MERGED_PAGES = 200
+_BYTES_MAX = 64 * 1024 * 1024
 
 
 class WriteAheadLog:
@@ -16,16 +17,27 @@ class WriteAheadLog:
     def __init__(
         self, path: str, writer: aiosqlite.Connection, reader: aiosqlite.Connection, writing: asyncio.Lock
     ) -> None:
-        self._path = path
+        self._log_path = path + "-wal"
         self._writer = writer
         self._reader = reader
         self._writing = writing
         self._has_removed_texts = True  # the daemon before may have ended between a removal and the merge
+        self._bytes_max = _BYTES_MAX
 
     async def checkpoint(self) -> None:
         """Move the log into the database without blocking writers (SQLite, PASSIVE)."""
         with suppress(aiosqlite.OperationalError):
             await self._reader.execute_fetchall("PRAGMA wal_checkpoint(PASSIVE)")
+
+    async def limit(self) -> None:
+        """Empty a log of more than 64 MB. Only the store calls this, between two commits, while it holds `writing`.
+
+        `checkpoint` never empties a log to which commits are added all the time.
+        """
+        size = size_of(self._log_path)
+        if size > self._bytes_max:
+            # Each try waits for a reader that blocks it, and all writers with it.
+            self._bytes_max = _BYTES_MAX if await self._empty() else size + _BYTES_MAX
 
     async def scrub(self) -> None:
         """Also erase removed content from the log, unless a reader blocks that. The index of the search still has it.
@@ -68,10 +80,14 @@ class WriteAheadLog:
 
     async def _truncate(self) -> bool:
         """Move the log into the database and empty it (SQLite, TRUNCATE). False: a reader blocks that."""
-        async with self._writing:  # no commit may come before the log is preallocated again
-            try:
-                ((is_blocked, *_),) = await self._writer.execute_fetchall("PRAGMA wal_checkpoint(TRUNCATE)")
-            except aiosqlite.OperationalError:
-                return False
-            await asyncio.to_thread(make_room, self._path + "-wal")
-            return not is_blocked
+        async with self._writing:
+            return await self._empty()
+
+    async def _empty(self) -> bool:
+        """As `_truncate`, while `writing` is held: no commit may come before the log is preallocated again."""
+        try:
+            ((is_blocked, *_),) = await self._writer.execute_fetchall("PRAGMA wal_checkpoint(TRUNCATE)")
+        except aiosqlite.OperationalError:
+            return False
+        await asyncio.to_thread(make_room, self._log_path)
+        return not is_blocked

@@ -143,6 +143,8 @@ class ProgressCards:
         for session in store.sessions.values():
             if session.parent_id in children:
                 children[session.parent_id].append(session)
+        for parent_id, members in children.items():
+            members += await self._services.sessions.past_children(parent_id)
         glances = await monitor.glances(list(sessions)) if sessions else {}
         found = {}
         for session in sessions:

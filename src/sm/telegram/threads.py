@@ -56,7 +56,7 @@ class Threads:
         sessions, found = self._services.store.sessions, []
         if (chat_id := self._forum.chat_id) is not None:
             is_all = self._topics == "all"
-            followed = sessions.keys() if is_all else await self._services.telegram.followed(chat_id)
+            followed = sessions if is_all else await self._services.telegram.followed(chat_id)
             found.append(Thread(chat_id, thread_owner(session, sessions, followed), None))
         chats = {chat.chat_id for chat in await self._services.telegram.chats()}
         for number in self._services.telegram.users:

@@ -7,7 +7,6 @@ from itertools import groupby
 from sm.core.attention import (
     HIDDEN,
     Attention,
-    EndedChildren,
     attention,
     count_hidden,
     current_task,
@@ -24,7 +23,7 @@ from sm.core.text import folded
 from sm.core.timestamps import epoch_s
 from sm.core.wording import status_words
 from sm.policy.access import Action
-from sm.services import SessionFilter
+from sm.services import ListPage, SessionFilter
 from sm.telegram.cards import UNTRUSTED, session_lines, tree_rows
 from sm.telegram.command_call import CommandCall, is_count
 from sm.telegram.progress_card import elapsed
@@ -34,6 +33,7 @@ _OUTPUT_LINES, _OUTPUT_LINES_MAX = 40, 1000
 _EVENTS, _EVENTS_MAX = 15, 200
 SESSIONS_ON_PAGE = 20
 _SUMMARY_WITHIN_S = 20.0
+_LISTED_MAX = 10_000
 _PAGES_S = 3600.0
 
 
@@ -57,7 +57,7 @@ async def _tasks(call: CommandCall, sessions: list[Session]) -> tuple[dict[str, 
     for session in sessions:
         if session.id not in answers and attention(session, (), since) is Attention.FAILED:
             answers[session.id] = await monitor.last_words(session) or ""
-    ended = EndedChildren(call.services.sessions.visible(call.caller))
+    ended = await call.services.sessions.ended_children(call.caller)
 
     def task(session: Session) -> str:
         words = monitor.activity(session.id), answers.get(session.id)
@@ -88,7 +88,11 @@ async def _list_page(
     call: CommandCall, page: int, scope: str, slug: str | None
 ) -> tuple[str, Sequence[Sequence[NewButton]]]:
     """The text of a page of the list, from 0, in its current state, and the buttons to the pages beside it."""
-    found = call.services.sessions.list_sessions(call.caller, SessionFilter(workspace=slug))
+    sessions, filter = call.services.sessions, SessionFilter(workspace=slug)
+    if scope == "all":
+        found = (await sessions.list_sessions(call.caller, filter, ListPage(limit=_LISTED_MAX))).sessions
+    else:
+        found = sessions.select(call.caller, call.services.store.sessions.values(), filter)
     asked, since = await _waiting(call), call.services.seen.since(call.caller)
     groups: dict[str, list[Session]] = {heading: [] for heading in HEADINGS.values()}
     for session in found:
@@ -101,15 +105,17 @@ async def _list_page(
     rows = rows[page * SESSIONS_ON_PAGE : (page + 1) * SESSIONS_ON_PAGE]
     tasks, waits = await _tasks(call, [session for *_, session in rows])
     title = "Sessions" if scope == "all" else "Active Sessions"
-    lost = call.services.seen.lost(call.caller, found)
-    lines = [*loss(len(lost)), f"{title}{f' (page {page + 1} of {pages})' if pages > 1 else ''}:"]
+    lost = len(call.services.seen.lost(call.caller, found))
+    lost += await call.services.seen.count_lost(call.caller, sessions.past(call.caller, filter))
+    lines = [*loss(lost), f"{title}{f' (page {page + 1} of {pages})' if pages > 1 else ''}:"]
     has_headings = bool(groups[HEADINGS["failed"]] or groups[HEADINGS["done"]])
     for heading, shown in groupby(rows, lambda row: row[0]):
         lines += [f"{heading}:"] if has_headings else []
         lines += session_lines([row[1:] for row in shown], tasks, waits, with_workspace=slug is None)
     lines += [] if rows else ["none"]
     if scope != "all":
-        lines += left_out(count_hidden(found, since), "/list all", "sm seen --all")
+        past = await sessions.past_counts(call.caller, filter)
+        lines += left_out(count_hidden(found, since, past), "/list all", "sm seen --all")
     text = "\n".join(lines)
     beside = [("Previous", page - 1)] * (page > 0) + [("Next", page + 1)] * (page < pages - 1)
     target = f"{scope} {slug or ''}".strip()
@@ -140,8 +146,11 @@ async def status(call: CommandCall) -> BotReply:
 
 async def _overview(call: CommandCall) -> BotReply:
     counts: dict[str, int] = {}
-    for session in call.services.sessions.list_sessions(call.caller, SessionFilter()):
+    sessions = call.services.sessions
+    for session in sessions.visible(call.caller):
         counts[session.status.value] = counts.get(session.status.value, 0) + 1
+    for (status, _), count in (await sessions.past_counts(call.caller, SessionFilter())).items():
+        counts[status.value] = counts.get(status.value, 0) + count
     lines = [f"{count} {status}" for status, count in sorted(counts.items())] or ["no sessions"]
     lines.append(f"{len(await _open_requests(call))} open requests")
     if call.caller.user is not None and call.caller.user.is_owner:
@@ -151,7 +160,7 @@ async def _overview(call: CommandCall) -> BotReply:
 
 async def children(call: CommandCall) -> BotReply:
     session = call.session()
-    sessions = call.services.sessions.descendants(call.caller, session.id)
+    sessions = await call.services.sessions.descendants(call.caller, session.id)
     tasks, waits = await _tasks(call, sessions)
     lines = session_lines(tree_rows(sessions), tasks, waits)
     text = "\n".join([f"Below {label(session)}:", *lines])
@@ -211,7 +220,7 @@ async def what(call: CommandCall) -> BotReply:
 async def events(call: CommandCall) -> BotReply:
     names_session = call.shown is not None or any(not is_count(word) for word in call.words)
     reference = call.session().id if names_session else None
-    scope = call.services.sessions.event_scope(call.caller, reference, None, recursive=False)
+    scope = await call.services.sessions.event_scope(call.caller, reference, None, recursive=False)
     found = await call.services.store.events(sessions=scope, limit=call.count(_EVENTS, _EVENTS_MAX))
     lines = [f"{event.timestamp[11:16]} {folded(event.message)}" for event in found]
     about = session_object(reference) if reference is not None else None

@@ -168,9 +168,8 @@ async def test_database_of_version_10_has_its_usage(tmp_path: Path) -> None:
     async with await Store.open(str(path)) as store:
         assert store.instance == golden.INSTANCE
         completed = replace(golden.COMPLETED, seen_at=AT)
-        assert dict(store.sessions) == {
-            s.id: s for s in (golden.RUNNING, completed, golden.PAIRED, golden.PAUSED)
-        }
+        known = {s.id: s for s in (golden.RUNNING, completed, golden.PAIRED, golden.PAUSED)}
+        assert {session_id: store.sessions[session_id] for session_id in known} == known
         measures = store.measures
         assert await measures.positions("aaaa1111") == golden.TRANSCRIPTS
         assert await summed(store, "aaaa1111") == [

@@ -129,7 +129,7 @@ async def progress(request: ApiRequest, given: ProgressParts) -> ProgressView:
     may_read = services.sessions.may_read(request.caller, session)
     shown = await services.monitor.progress(session, given.checkpoints, may_read=may_read)
     if given.tree:
-        sums = await services.usage.sums(request.caller)
+        sums = await services.usage.sums(request.caller, [session])
         both = session_sums_json(services.usage.own(session.id), sums(session.id), services.monitor.now())
         shown |= {"own": both.own, "tree": both.tree}
     return ProgressView(**shown)

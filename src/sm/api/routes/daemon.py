@@ -64,11 +64,14 @@ async def status(request: ApiRequest, query: StatusQuery) -> StatusOverview:
     services, caller = request.services, request.caller
     visible = services.sessions.visible(caller)
     seen = services.sessions.apply_filter(caller, visible, SessionFilter(workspace=query.workspace))
-    shown = {s.id for s in seen}
+    past = await services.sessions.past_counts(caller, SessionFilter(workspace=query.workspace))
+    counts = Counter(session.status.value for session in seen)
+    for (session_status, _), count in past.items():
+        counts[session_status.value] += count
     operator = services.sessions.principal(caller) is None
     unseen_since = services.seen.since(caller)
     groups = Counter(attention(session, (), unseen_since) for session in seen)
-    ids = None if operator else {s.id for s in services.sessions.visible(caller, archived=True)}
+    ids = None if operator else await services.sessions.visible_ids(caller)
     requests = await services.requests.list_requests(caller, all=False, limit=0)
     inbox = services.messages.available(caller, idle=True)
     waiting = await services.messages.render(inbox[:_STATUS_LINES])
@@ -80,13 +83,13 @@ async def status(request: ApiRequest, query: StatusQuery) -> StatusOverview:
     return StatusOverview(
         daemon=_daemon(services.daemon),
         terminal_server=services.daemon.terminal_server() if operator else None,
-        sessions=Counter(session.status.value for session in seen),
+        sessions=counts,
         not_seen={str(group): groups[group] for group in (Attention.FAILED, Attention.DONE)},
         orphans=sum(services.sessions.is_orphan(s) for s in seen),
         orphan_processes=[
             _orphan(request, leftover)
             for leftover in await services.leftovers.visible(caller)
-            if query.workspace is None or leftover.session_id in shown
+            if query.workspace is None or _is_in(request, leftover.session_id, query.workspace)
         ],
         cgroups=CgroupsView(available=has_cgroups, reason=reason),
         dead_letters=await services.store.dead_letters(ids),
@@ -154,6 +157,12 @@ async def stop_daemon(request: ApiRequest, body: StopBody) -> StoppedView:
 def _daemon(daemon: DaemonInfo) -> DaemonView:
     uptime_s = round(time.monotonic() - daemon.started_s, 3)
     return DaemonView(pid=os.getpid(), version=__version__, uptime_s=uptime_s)
+
+
+def _is_in(request: ApiRequest, session_id: str, workspace: str) -> bool:
+    session = request.services.store.sessions.get(session_id)
+    filter = SessionFilter(workspace=workspace)
+    return session is not None and bool(request.services.sessions.select(request.caller, [session], filter))
 
 
 def _orphan(request: ApiRequest, leftover: Leftover) -> OrphanProcessView:

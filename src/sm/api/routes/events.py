@@ -22,8 +22,8 @@ class RecordedQuery(EventsQuery):
     limit: Limit = LISTED
 
 
-def _scope(request: ApiRequest, query: EventsQuery) -> list[str] | None:
-    return request.services.sessions.event_scope(
+async def _scope(request: ApiRequest, query: EventsQuery) -> list[str] | None:
+    return await request.services.sessions.event_scope(
         request.caller, query.session, query.workspace, recursive=query.recursive
     )
 
@@ -34,7 +34,7 @@ async def events(request: ApiRequest, query: RecordedQuery) -> EventsView:
     store = request.services.store
     last = store.last_seq
     read = await store.events(
-        sessions=_scope(request, query),
+        sessions=await _scope(request, query),
         type=query.type,
         since=query.since,
         since_time=query.since_time,
@@ -54,7 +54,7 @@ async def follow_events(
     A comment line comes every 15 s, so that a longer silence means that the daemon is gone.
     """
     cursor = request.services.store.last_seq if query.since is None else query.since
-    _scope(request, query)  # to refuse before the stream begins
+    await _scope(request, query)  # to refuse before the stream begins
     async with event_stream(request) as response:
         await _follow(request, response, query, cursor)
     return response
@@ -65,7 +65,7 @@ async def _follow(request: ApiRequest, response: web.StreamResponse, query: Even
     while not request.context.is_over():
         last = store.last_seq
         read = await store.events(
-            sessions=_scope(request, query), type=query.type, since=cursor, limit=_READ_AT_ONCE
+            sessions=await _scope(request, query), type=query.type, since=cursor, limit=_READ_AT_ONCE
         )
         # An event that was recorded during the read may be of a new child. The next round reads it.
         batch = [event for event in read if event.seq <= last]

@@ -74,9 +74,11 @@ async def live(
 async def timeline(request: ApiRequest, query: TimelineQuery) -> TimelineView:
     """Show when each session had which status, archived and ended ones included."""
     services, caller = request.services, request.caller
-    sessions = services.sessions.subtree(caller, query.session, query.workspace, descendants=query.tree)
     until = iso(services.monitor.now())
     since = query.since or later(until, -_TIMELINE_S)
+    sessions = await services.sessions.subtree(
+        caller, query.session, query.workspace, descendants=query.tree, since=since
+    )
     events, cut = await services.store.status_events([s.id for s in sessions], since, query.limit)
     if cut:
         since = max(since, events[-query.limit].timestamp if query.limit else until)

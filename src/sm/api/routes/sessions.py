@@ -1,6 +1,5 @@
 """The routes of sessions: list, spawn, kill, restore, interrupt, fork, adopt, archive, rename, remove."""
 
-from collections import Counter
 from collections.abc import Sequence
 from typing import Annotated, cast
 
@@ -10,7 +9,7 @@ from sm.api.body import Body
 from sm.api.context import ApiRequest
 from sm.api.fields import LongText, NeededText, NeededTexts, Present, Seconds, choice, doc
 from sm.api.operation_routes import OperationTable
-from sm.api.query import WAIT_MAX_S, ListQuery, Recursive
+from sm.api.query import WAIT_MAX_S, ListQuery, PagedQuery, Recursive
 from sm.api.sums import session_sums_json
 from sm.api.views import failures_json, losses_json, nest
 from sm.core.attention import (
@@ -24,6 +23,7 @@ from sm.core.attention import (
 from sm.core.lifecycle import is_ended
 from sm.core.models import RequestKey, Session, SpawnRequest
 from sm.core.requests import Request
+from sm.core.session_index import oldest_first
 from sm.core.states import TrustLevel
 from sm.core.statuses import ENDED_OF_ANY_KIND, Status
 from sm.core.text import folded
@@ -65,15 +65,15 @@ _WORDS_MAX = 50
 routes = OperationTable()
 
 
-class SessionsQuery(ListQuery):
+class SessionsQuery(PagedQuery):
     sums: Annotated[Present, doc("Present: with what each session and its descendants have used.")] = False
 
 
-class ChildrenQuery(ListQuery):
+class ChildrenQuery(PagedQuery):
     recursive: Recursive = False
 
 
-class OverviewQuery(ListQuery):
+class OverviewQuery(PagedQuery):
     ended: Annotated[Present, doc("Present: include ended sessions.")] = False
 
 
@@ -173,8 +173,9 @@ class AcknowledgeBody(Body):
 
 @routes.route("GET", "/v1/sessions", agents=True, audit="all")
 async def all_sessions(request: ApiRequest, query: SessionsQuery) -> list[SessionWithSums]:
-    """List all sessions, oldest first."""
-    sessions = request.services.sessions.list_sessions(request.caller, query.filter())
+    """List all sessions, oldest first: all live ones and those that ended lately, then by page older ones."""
+    listed = await request.services.sessions.list_sessions(request.caller, query.filter(), query.page())
+    sessions = request.page(listed)
     if query.sums:
         return await request.views.sessions_with_sums(sessions)
     return cast("list[SessionWithSums]", request.views.sessions(sessions))
@@ -189,13 +190,18 @@ async def overview(request: ApiRequest, query: OverviewQuery) -> list[OverviewVi
         if not asked.has_proposed_answer:
             waiting.setdefault(asked.session_id, []).append(asked)
     since, groups = services.seen.since(caller), dict[str, Attention]()
-    sessions = services.sessions.list_sessions(caller, query.filter())
+    with_ended = query.ended or query.archived
+    if with_ended:
+        listed = await services.sessions.list_sessions(caller, query.filter(), query.page())
+        sessions = request.page(listed)
+    else:
+        sessions = services.sessions.select(caller, services.store.sessions.values(), query.filter())
     for session in sessions:
         groups[session.id] = attention(session, waiting.get(session.id, ()), since)
-    if not (query.ended or query.archived):
+    if not with_ended:
         sessions = [s for s in sessions if groups[s.id] not in HIDDEN]
     glances = await services.monitor.glances(sessions)
-    ended = EndedChildren(services.sessions.visible(caller))
+    ended = await services.sessions.ended_children(caller)
     failed = [s for s in sessions if groups[s.id] is Attention.FAILED and glances[s.id].answer is None]
     words = {s.id: await services.monitor.last_words(s) for s in failed[:_WORDS_MAX]}
     return [
@@ -211,16 +217,18 @@ async def overview_rest(request: ApiRequest, query: ListQuery) -> OverviewRestVi
     Names the programs of agents that were not checked or break a contract.
     """
     services, caller = request.services, request.caller
-    since, listed = services.seen.since(caller), services.sessions.list_sessions(caller, query.filter())
-    lost = services.seen.lost(caller, listed)
-    counts = count_hidden(listed, since)
+    since, sessions, filter = services.seen.since(caller), services.sessions, query.filter()
+    kept = sessions.select(caller, services.store.sessions.values(), filter)
+    counts = count_hidden(kept, since, await sessions.past_counts(caller, filter))
+    lost = len(services.seen.lost(caller, kept))
+    lost += await services.seen.count_lost(caller, sessions.past(caller, filter))
     return OverviewRestView(
         failed=counts["failed"],
         completed=counts["completed"],
         killed=counts["killed"],
         older=counts["older"],
-        lost=len(lost),
-        programs=services.programs.problems() if services.sessions.principal(caller) is None else [],
+        lost=lost,
+        programs=services.programs.problems() if sessions.principal(caller) is None else [],
     )
 
 
@@ -231,25 +239,26 @@ async def me(request: ApiRequest) -> SessionView:
 
 
 @routes.route("GET", "/v1/who", agents=True)
-async def who(request: ApiRequest, query: ListQuery) -> list[SessionView]:
+async def who(request: ApiRequest, query: PagedQuery) -> list[SessionView]:
     """List the other children of the caller's parent; for the operator the sessions without a parent."""
-    return request.views.sessions(request.services.sessions.siblings(request.caller, query.filter()))
+    listed = await request.services.sessions.siblings(request.caller, query.filter(), query.page())
+    return request.views.sessions(request.page(listed))
 
 
 @routes.route("GET", "/v1/others", agents=True)
-async def others(request: ApiRequest, query: ListQuery) -> list[SessionView]:
+async def others(request: ApiRequest, query: PagedQuery) -> list[SessionView]:
     """List the other sessions of the caller's workspace."""
-    return request.views.sessions(request.services.sessions.others(request.caller, query.filter()))
+    listed = await request.services.sessions.others(request.caller, query.filter(), query.page())
+    return request.views.sessions(request.page(listed))
 
 
 @routes.carries_out(operations.SHOW_STATUS)
 async def session(request: ApiRequest, given: SeenByPerson) -> SessionWithOutput:
     shown = await request.look_at(is_person=given.seen)
-    children = request.services.sessions.children(request.caller, shown.id, archived=False)
     has_output = is_ended(shown.status) and request.services.sessions.may_read(request.caller, shown)
     return SessionWithOutput(
         **vars(request.views.session(shown)),
-        children_by_status=Counter(child.status.value for child in children),
+        children_by_status=await request.services.sessions.count_children(request.caller, shown.id),
         last_output=await request.services.monitor.last_output(shown) if has_output else LEFT_OUT,
     )
 
@@ -258,24 +267,23 @@ async def session(request: ApiRequest, given: SeenByPerson) -> SessionWithOutput
 async def children(request: ApiRequest, query: ChildrenQuery) -> list[SessionWithSums]:
     """List the children of a session; of the caller if `ref` is `-`."""
     sessions, views, caller = request.services.sessions, request.views, request.caller
-    top = sessions.children(caller, request.name, archived=query.archived)
     if not query.recursive:
-        return cast(
-            "list[SessionWithSums]", views.sessions(sessions.apply_filter(caller, top, query.filter()))
-        )
-    descendants = [s for parent in top for s in sessions.descendants(caller, parent.id)]
-    wanted = {s.id for s in sessions.apply_filter(caller, [*top, *descendants], query.filter())}
+        listed = await sessions.children(caller, request.name, query.filter(), query.page())
+        return cast("list[SessionWithSums]", views.sessions(request.page(listed)))
+    listed, above = await sessions.below(caller, request.name, query.filter(), query.page())
+    members = sorted([*request.page(listed), *above], key=oldest_first)
+    wanted, known = {s.id for s in listed.sessions}, {s.id for s in members}
     children: dict[str, list[Session]] = {}
-    for descendant in descendants:
-        children.setdefault(descendant.parent_id or "", []).append(descendant)
+    for member in members:
+        children.setdefault(member.parent_id if member.parent_id in known else "", []).append(member)
     usage, now_s = request.services.usage, request.services.monitor.now()
-    sums = await usage.sums(caller)
+    sums = await usage.sums(caller, members)
 
     def view(session: Session) -> SessionWithSums:
         both = session_sums_json(usage.own(session.id), sums(session.id), now_s)
         return SessionWithSums(**vars(views.session(session)), sums=both)
 
-    return nest(top, children, wanted, view)
+    return nest(children.get("", ()), children, wanted, view)
 
 
 # Starts and ends

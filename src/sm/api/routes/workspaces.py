@@ -91,7 +91,7 @@ class AgreeBody(Body):
 async def workspaces(request: ApiRequest, query: WorkspacesQuery) -> list[WorkspaceView]:
     """List the workspaces; for a session its own."""
     listed = request.services.workspaces.list_workspaces(request.caller, deleted=query.deleted)
-    return [request.views.workspace(workspace) for workspace in listed]
+    return [await request.views.workspace(workspace) for workspace in listed]
 
 
 @routes.route("GET", "/v1/workspaces/{slug}", agents=True, audit="show")
@@ -135,13 +135,13 @@ async def agree_to_items(request: ApiRequest, body: AgreeBody) -> ShownWorkspace
 async def delete_workspace(request: ApiRequest, body: EmptyBody, key: RequestKey | None) -> WorkspaceView:
     """Delete a workspace; its sessions stay readable, and no session starts in it."""
     workspaces = request.services.workspaces
-    return request.views.workspace(await workspaces.delete(request.caller, request.name, key))
+    return await request.views.workspace(await workspaces.delete(request.caller, request.name, key))
 
 
 async def _shown(request: ApiRequest, workspace: Workspace) -> ShownWorkspaceView:
     listing = await request.services.workspaces.project_items(workspace)
     items = [build_view(ProjectItemView, item, state=state) for item, state in listing.items]
-    shown = request.views.workspace(workspace)
+    shown = await request.views.workspace(workspace)
     return build_view(ShownWorkspaceView, shown, items=items, warnings=list(listing.warnings))
 
 
@@ -155,4 +155,4 @@ async def _changed(
             *await request.services.workspaces.unknown_agent_type_warnings(request.caller, workspace),
         )
     warnings = (*warnings, *await request.services.workspaces.agreement_warnings(workspace))
-    return build_view(ChangedWorkspaceView, request.views.workspace(workspace), warnings=list(warnings))
+    return build_view(ChangedWorkspaceView, await request.views.workspace(workspace), warnings=list(warnings))

@@ -1,7 +1,7 @@
 """Sums over sessions and their descendants, with the removed ones, kept in memory from one read to the next."""
 
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from sm.config import Config
 from sm.core.estimates import Estimate, Sample, estimate_totals
@@ -17,11 +17,18 @@ from sm.policy.access import AccessTarget, is_unrestricted, visible
 from sm.sessions.manager import Manager
 from sm.sessions.session_sums import SessionSums, SumsOf
 from sm.store import Store
+from sm.store.history import EVERY, Chosen, below
 from sm.store.sums import RemovedSums
+
+_SAMPLES_MAX = 100
+"""Completed sessions of an agent type that are not in memory and count for an estimate."""
 
 
 class TreeSums(SessionSums):
-    """The totals of every session. `refresh` looks only at sessions that have changed since the last call."""
+    """The totals of sessions. They change only by sessions that have changed since the last call.
+
+    They are of the sessions in memory and all below these, and of those for which `sums` was asked.
+    """
 
     def __init__(
         self,
@@ -40,6 +47,10 @@ class TreeSums(SessionSums):
         self._seen: dict[str, Session] = {}
         self._removed: dict[str, RemovedSums] | None = None
         """None: not read yet."""
+        self._past: dict[str, RemovedSums] = {}
+        """Sessions that are not in memory."""
+        self._is_whole = False
+        """True if `_past` has all such sessions."""
         self._parts: dict[str, TreePart] = {}
         self._models: dict[str, str | None] = {}
         """The main model of each session."""
@@ -52,8 +63,9 @@ class TreeSums(SessionSums):
         return self._progress.enable_token_tracking
 
     def sessions(self) -> Iterator[Session | RemovedSums]:
-        """All sessions, with the removed ones."""
+        """All sessions, with the removed ones. Call `refresh_all` before."""
         yield from self._seen.values()
+        yield from self._past.values()
         yield from (self._removed or {}).values()
 
     def parent(self, session_id: str) -> str | None:
@@ -69,12 +81,12 @@ class TreeSums(SessionSums):
         part = self._parts.get(session_id)
         return NO_TOTALS if part is None else part.own
 
-    async def sums(self, caller: Caller) -> SumsOf:
-        await self.refresh()
+    async def sums(self, caller: Caller, shown: Iterable[Session]) -> SumsOf:
+        await self.refresh(shown)
         if is_unrestricted(caller):
             return self._totals.__getitem__
         principal, totals = self._manager.principal(caller), TreeTotals()
-        known: Mapping[str, AccessTarget] = {**self._seen, **(self._removed or {})}
+        known: Mapping[str, AccessTarget] = {**self._seen, **self._past, **(self._removed or {})}
         totals.update(
             {
                 s: part if visible(principal, known[s]) else TreePart(part.parent_id, NO_TOTALS)
@@ -84,11 +96,11 @@ class TreeSums(SessionSums):
         return totals.__getitem__
 
     async def samples(self, agent_type: str) -> Sequence[Sample]:
-        await self.refresh()
+        await self._refresh_newest([agent_type])
         return self._samples().get(agent_type, ())
 
     async def estimates(self, types: Mapping[str, str | None]) -> dict[str, Estimate | None]:
-        await self.refresh()
+        await self._refresh_newest(types)
         samples, found = self._samples(), {}
         for name, model in types.items():
             known = samples.get(name, [])
@@ -117,35 +129,84 @@ class TreeSums(SessionSums):
             own.known_cost_usd if not own.unpriced else None,
         )
 
-    async def refresh(self) -> None:
-        """Bring the sums up to date with the committed state. Costs nothing if nothing has changed."""
+    async def refresh(self, shown: Iterable[Session] = ()) -> None:
+        """Bring the sums up to date with the committed state. Costs nothing if nothing has changed.
+
+        `shown`: sessions that the caller asks for, which need not be in memory.
+        """
         async with self._refreshing:
-            if self._changes == self._store.changes and not self._measured:
-                return
-            changes, sessions = self._store.changes, dict(self._store.sessions)
-            measured, seen, unread = set(self._measured), self._seen, set(self._unread)
-            self._measured.clear()
-            self._unread.clear()
-            try:
-                changed = [s for s in sessions.values() if seen.get(s.id) is not s or s.id in measured]
-                fresh = {s.id: s for s in changed if s.id not in seen or s.id in measured}
-                counted = fresh if self.counts_tokens else {}
-                used = await self._store.usage.of(counted) if counted else {}
-                gone = [s for s in seen if s not in sessions] + sorted(unread - seen.keys())
-                removed = await self._read_removed(gone)
-            except BaseException:
-                self._measured |= measured
-                self._unread |= unread
-                raise
-            parts = {s.id: self._part(s, used.get(s.id, ()) if s.id in fresh else None) for s in changed}
-            unknown = [s for s in gone if s not in removed]
-            self._totals.update({**parts, **removed}, unknown)
-            self._parts |= {**parts, **removed}
-            for session_id in unknown:
-                self._parts.pop(session_id, None)
-                self._models.pop(session_id, None)
-            self._seen, self._changes = sessions, changes
-            self.version += bool(parts or gone)
+            await self._refresh_kept()
+            past = [session for session in shown if session.id not in self._parts]
+            if past and not self._is_whole:
+                await self._add_all(below([s.id for s in past]))
+                await self._add_past(past)
+
+    async def refresh_all(self) -> None:
+        """Bring the sums up to date, also those of all sessions that are not in memory."""
+        async with self._refreshing:
+            await self._refresh_kept()
+            if not self._is_whole:
+                await self._add_all(EVERY)
+                self._is_whole = True
+
+    async def _refresh_newest(self, agent_types: Iterable[str]) -> None:
+        """Bring the sums up to date, also those of the newest completed sessions of some agent types."""
+        async with self._refreshing:
+            await self._refresh_kept()
+            for agent_type in agent_types:
+                completed = Chosen("status = ? AND agent_type = ?", (Status.COMPLETED, agent_type))
+                found = await self._store.history.page(completed, None, _SAMPLES_MAX)
+                await self._add_past(found.sessions)
+
+    async def _add_all(self, chosen: Chosen) -> None:
+        async for part in self._store.history.parts(chosen):
+            await self._add_past(part)
+
+    async def _add_past(self, sessions: Sequence[Session]) -> None:
+        """Count sessions that are not in memory."""
+        members = [s for s in sessions if s.id not in self._parts]
+        if members:
+            used = await self._store.usage.of(s.id for s in members) if self.counts_tokens else {}
+            parts = {s.id: self._part(s, used.get(s.id, ())) for s in members}
+            self._totals.update(parts)
+            self._parts |= parts
+            self._past |= {s.id: _ended_sums(s) for s in members}
+            self.version += 1
+
+    async def _refresh_kept(self) -> None:
+        if self._changes == self._store.changes and not self._measured:
+            return
+        changes, sessions = self._store.changes, dict(self._store.sessions)
+        measured, seen, unread = set(self._measured), self._seen, set(self._unread)
+        self._measured.clear()
+        self._unread.clear()
+        try:
+            changed = [s for s in sessions.values() if seen.get(s.id) is not s or s.id in measured]
+            fresh = {s.id: s for s in changed if s.id not in seen or s.id in measured}
+            counted = fresh if self.counts_tokens else {}
+            used = await self._store.usage.of(counted) if counted else {}
+            away = [s for s in seen if s not in sessions]
+            left = {s: _ended_sums(seen[s]) for s in away if s in self._store.sessions}
+            gone = [s for s in away if s not in left] + sorted(unread - seen.keys())
+            removed = await self._read_removed(gone)
+            if not self._is_whole and (new := sessions.keys() - seen.keys()):
+                await self._add_all(below(new))
+        except BaseException:
+            self._measured |= measured
+            self._unread |= unread
+            raise
+        parts = {s.id: self._part(s, used.get(s.id, ()) if s.id in fresh else None) for s in changed}
+        unknown = [s for s in gone if s not in removed]
+        self._totals.update({**parts, **removed}, unknown)
+        self._parts |= {**parts, **removed}
+        for session_id in unknown:
+            self._parts.pop(session_id, None)
+            self._models.pop(session_id, None)
+        self._past |= left
+        for session_id in (*sessions, *gone):
+            self._past.pop(session_id, None)
+        self._seen, self._changes = sessions, changes
+        self.version += bool(parts or gone)
 
     async def _read_removed(self, gone: Sequence[str]) -> dict[str, TreePart]:
         """The parts of sessions that were removed since the last call, at the first call of all removed ones."""
@@ -198,3 +259,24 @@ class TreeSums(SessionSums):
             unread=known.unread,
         )
         return TreePart(session.heir, own)
+
+
+def _ended_sums(session: Session) -> RemovedSums:
+    """The few facts of a session that the sums need when it is not in memory."""
+    return RemovedSums(
+        session.id,
+        session.parent_id,
+        session.agent_type,
+        session.provider,
+        session.model,
+        session.account,
+        session.workspace,
+        session.effective_mode,
+        session.paired_user,
+        session.status,
+        session.created_at,
+        session.started_at,
+        session.completed_at,
+        session.worked_s,
+        is_removed=False,
+    )

@@ -2,14 +2,15 @@
 
 import os
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from sm.capabilities.worktrees.git.calls import git, time_limit
 from sm.capabilities.worktrees.work import work_of
-from sm.client.http import Client
+from sm.client.http import Client, session_path
 from sm.core.lines import JsonObject
-from sm.errors import NotPermitted, SmError
+from sm.errors import NotFound, NotPermitted, SmError
 
 _START_S = 6.0
 """No comparison begins later, so that all of them together take at most _START_S + _ONE_S."""
@@ -24,6 +25,14 @@ class WorktreeChanges:
     not_compared: list[JsonObject] = field(default_factory=list)
 
 
+def _listed(client: Client, session_ids: Sequence[str]) -> Iterator[JsonObject]:
+    """The sessions with these ids. Most are on the first page of the list."""
+    listed = {s["session_id"]: s for s in client.get("/v1/sessions", {"archived": True})}
+    for session_id in session_ids:
+        with suppress(NotFound):  # removed meanwhile
+            yield listed.get(session_id) or client.get(session_path(session_id))
+
+
 def worktree_changes(client: Client, digest: JsonObject) -> WorktreeChanges:
     """The changed files and new commits of the sessions with a worktree, those of live sessions first."""
     entries = [*digest["live"], *digest["ended"]]
@@ -31,7 +40,7 @@ def worktree_changes(client: Client, digest: JsonObject) -> WorktreeChanges:
         return WorktreeChanges()
     worktrees = {
         session["session_id"]: session["worktree"]["path"]
-        for session in client.get("/v1/sessions", {"archived": True})
+        for session in _listed(client, [entry["session_id"] for entry in entries])
         if session["worktree"]
     }
     # A worktree that was removed has no changes.

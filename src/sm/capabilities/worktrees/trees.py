@@ -23,6 +23,7 @@ from sm.capabilities.worktrees.unsaved_work import (
     unsaved_files,
 )
 from sm.client.http import Client
+from sm.client.pages import whole_list
 from sm.core.text import folded
 from sm.errors import (
     ExternalError,
@@ -59,7 +60,7 @@ class Worktree:
         if error.http_status >= 500 and not isinstance(error, SandboxUnavailable):
             return  # the daemon may have started the agent
         try:
-            sessions = client.get("/v1/sessions", {"archived": True})
+            sessions = whole_list(client, "/v1/sessions", {"archived": True})
             if any((session["worktree"] or {}).get("path") == self.path for session in sessions):
                 return
             git(self.common, "worktree", "remove", *_force(self.path), self.path)

@@ -37,6 +37,7 @@ from sm.cli.display.listing import UNSEEN, Listing, listing, listing_lines, orde
 from sm.cli.display.orphans import orphan_lines
 from sm.cli.display.output import now, print_json, print_lines
 from sm.cli.options import workspace_option
+from sm.cli.pages import limit_option, list_text
 from sm.cli.session_list import archived_option, search_option
 from sm.client.http import decode_answer
 from sm.core.lines import JsonObject
@@ -55,6 +56,7 @@ _CLOCKS = frozenset({"last_activity_at"})
 @workspace_option
 @search_option
 @archived_option
+@limit_option
 @json_option
 def command(
     ended: bool,
@@ -63,6 +65,7 @@ def command(
     workspace: str | None,
     search: str | None,
     archived: bool,
+    limit: int | None,
     call: Call,
 ) -> None:
     if quiet and (watch or call.as_json):
@@ -79,7 +82,7 @@ def command(
     if watch:
         _watch(call, query, layout)
         return
-    text = call.client.text("GET", "/v1/overview", query)
+    text = list_text(call.client, "/v1/overview", query, limit)
     if quiet:
         call.show(text, lambda sessions: _ids(sessions, with_unseen=ended or archived))
         return

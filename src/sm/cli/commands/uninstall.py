@@ -36,6 +36,7 @@ from sm.cli.instance import Instance, start
 from sm.cli.selection import ask, running_trees, yes_option
 from sm.cli.stop_daemon import mark_stopped, stop
 from sm.client.http import DaemonAway
+from sm.client.pages import whole_list
 from sm.core.lines import JsonObject, line, plural
 from sm.core.session_lines import label
 from sm.errors import ExternalError, IllegalState, NotPermitted, UsageError
@@ -95,8 +96,7 @@ def _sessions(instance: Instance, *, kill_agents: bool) -> list[JsonObject]:
             f"{plural(len(running), 'agent')} still running: {names}{more}",
             "end them too: sm uninstall --kill-agents",
         )
-    sessions: list[JsonObject] = client.get("/v1/sessions", {"archived": True})
-    return sessions
+    return whole_list(client, "/v1/sessions", {"archived": True})
 
 
 def _kept(instance: Instance, sessions: Sequence[JsonObject]) -> Iterator[dict[str, str]]:

@@ -5,7 +5,6 @@ from statistics import median
 
 from sm.core.capability_parts import capability_operations
 from sm.core.models import Session
-from sm.core.statuses import Status
 from sm.core.text import folded
 from sm.core.work_time import elapsed_s
 from sm.errors import UsageError
@@ -93,9 +92,8 @@ async def list_agent_types(call: ToolCall) -> Result:
     """List the agent types that create_session starts, with cost and time of finished ones. Example: {}"""
     sessions = call.services.sessions
     catalog = await sessions.agent_types(call.caller, None, None, {})
-    completed = [s for s in sessions.visible(call.caller, archived=True) if s.status is Status.COMPLETED]
     by_type = {
-        kind.name: [s for s in completed if s.agent_type == kind.name][-_FINISHED_MAX:]
+        kind.name: await sessions.newest_completed(call.caller, kind.name, _FINISHED_MAX)
         for kind in catalog.usable
     }
     measured = [s for finished in by_type.values() for s in finished]

@@ -30,7 +30,7 @@ async def get_progress(call: ToolCall) -> Result:
     lines = call.values.get("output_lines", 0)
     shown = await _progress(call, session, lines)
     if call.values.get("tree"):
-        descendants = sessions.descendants(call.caller, session.id)
+        descendants = await sessions.descendants(call.caller, session.id)
         listed = [await _progress(call, s, lines) for s in descendants[:LISTED_MAX]]
         shown = {**shown, "tree": listed, "more": omitted(descendants)}
     return shown

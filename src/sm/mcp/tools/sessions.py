@@ -9,7 +9,7 @@ from sm.errors import RateLimited, SandboxBusy
 from sm.mcp.results import LISTED_MAX, omitted, words
 from sm.mcp.schemas import arguments, choice, flag, result, text
 from sm.mcp.tool import Result, ToolCall, ToolTable
-from sm.services import SessionFilter
+from sm.services import ListPage, SessionFilter
 from sm.sessions.manager import SessionResult
 
 tools = ToolTable()
@@ -117,15 +117,17 @@ async def list_workspace_sessions(call: ToolCall) -> Result:
     """List the agents of your team, the newest last. Example: {"search": "backend"}"""
     sessions, values = call.services.sessions, call.values
     status = values.get("status", "all")
-    listed = sessions.list_sessions(call.caller, SessionFilter(status, values.get("search", "")))
+    page = ListPage(limit=LISTED_MAX)
+    found = await sessions.list_sessions(call.caller, SessionFilter(status, values.get("search", "")), page)
+    listed, left = found.sessions, found.left
     if status == "all" and not values.get("include_ended"):
-        listed = [s for s in listed if is_live(s.status)]
+        listed, left = [s for s in listed if is_live(s.status)], 0
     own = sessions.caller_session(call.caller)
     return {
         "workspace_id": own.workspace if own else None,
-        "session_count": len(listed),
+        "session_count": len(listed) + left,
         "sessions": [session_of(call, s) for s in listed[-LISTED_MAX:]],
-        "more": omitted(listed),
+        "more": (omitted(listed) or 0) + left or None,
     }
 
 

@@ -147,7 +147,9 @@ class Budgeting:
         """
         caller, wanted = call.caller, call.arguments
         session = self._manager.find(caller, call.target, Action.LOWER_BUDGET)
-        may_raise = self._manager.filter_allowed(caller, Action.RAISE_BUDGET, [session], self._manager.tree)
+        may_raise = self._manager.filter_allowed(
+            caller, Action.RAISE_BUDGET, [session], self._store.sessions.get
+        )
         async with self._store.transaction(caller, call.key) as tx:
             now = tx.session(session.id)
             if tx.replayed is None:
@@ -238,10 +240,8 @@ class Budgeting:
 
     async def _new(self, tx: Transaction, session: Session) -> Budget:
         """A budget without limits. It has spent what all sessions that it binds have spent, also the removed ones."""
-        sessions = {s.id: s for s in tx.all_sessions()}
-        members = {
-            s.id: s for s in sessions.values() if any(a.id == session.id for a in above(s, sessions.get))
-        }
+        bound = [session, *await tx.descendants(session.id, bound=True)]
+        members = {s.id: s for s in bound}
         removed = {s.id: s for s in await tx.summed.removed() if s.heir in members}
         usages = await tx.usage.of([*members, *removed])
         spenders: list[Session | RemovedSums] = [*members.values(), *removed.values()]

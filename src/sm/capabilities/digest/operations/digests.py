@@ -20,7 +20,7 @@ from sm.capabilities.digest.screen import digest_lines
 from sm.config import Config
 from sm.core.lifecycle import is_ended
 from sm.core.local_times import next_local_time
-from sm.core.models import OPERATOR, Caller, Session
+from sm.core.models import OPERATOR, Caller, Session, ancestors
 from sm.core.states import EventType
 from sm.core.timers import Timer
 from sm.core.timestamps import iso
@@ -36,6 +36,7 @@ from sm.sessions.session_fields import SessionField
 from sm.sessions.workspaces import Workspaces
 from sm.state.announcements import announce
 from sm.store import Store, Transaction
+from sm.store.history import seen_by
 from sm.wire_types.digest import DigestView
 
 log = logging.getLogger(__name__)
@@ -80,6 +81,13 @@ class Digests:
     async def _read(self, caller: Caller, since: str, workspace: str | None) -> DigestView:
         principal = self._manager.principal(caller)
         members = [s for s in self._store.sessions.values() if visible(principal, s)]
+        past = await self._store.history.all(seen_by(principal).also("status_at >= ?", since))
+        above = {
+            a.id: a for s in past for a in ancestors(s, self._store.sessions.get) if visible(principal, a)
+        }
+        members += {
+            s.id: s for s in [*past, *above.values()] if not self._store.sessions.is_kept(s.id)
+        }.values()
         if workspace is not None:
             slug = self._workspaces.slug(caller, workspace)
             members = [s for s in members if s.workspace == slug]

@@ -145,7 +145,7 @@ class Pairings(Admission):
                 name, _, sessions = tx.replayed.partition(" ")
                 return RevokedUserView(name, int(sessions))
             pairing = self._paired(tx, user)
-            own = [s for s in tx.all_sessions() if s.paired_user == pairing.user]
+            own = await tx.select("paired_user = ?", pairing.user)
             for session in own:
                 await tx.update(session, paired_user=None)
             tx.part(PART).remove(pairing.user)

@@ -19,7 +19,6 @@ from sm.operations.hints import Hint, Use
 from sm.operations.session_operations import RESTORE
 from sm.policy.access import Action
 from sm.sessions.manager import Manager
-from sm.sessions.tree import SessionTree
 from sm.state.part_holds import leave_to_hold, resume_refusal
 from sm.state.pause_orders import order_pause, order_resume
 from sm.store import Store, Transaction
@@ -54,7 +53,7 @@ class Pausing:
         order = PauseOrder(caller.name, reason, until, wanted.for_s, bool(wanted.soft))
         kept: dict[str, SmError] = {}
         async with self._store.transaction(caller, call.key) as tx:
-            members = self._members(tx, caller, session, tree=bool(wanted.tree))
+            members = await self._members(tx, caller, session, tree=bool(wanted.tree))
             members = [member for member in members if is_live(member.status)]
             if tx.replayed is None:
                 if not members:
@@ -62,7 +61,7 @@ class Pausing:
                     raise IllegalState(
                         f"session {short_label(now)} has ended ({now.status}): it cannot be paused"
                     )
-                kept = self._of_others(tx, caller, members)
+                kept = await self._of_others(tx, caller, members)
                 members = [member for member in members if member.id not in kept]
                 if not members:
                     raise next(iter(kept.values()))
@@ -90,13 +89,13 @@ class Pausing:
         session = self._manager.find(caller, call.target, Action.PAUSE)
         kept: dict[str, SmError] = {}
         async with self._store.transaction(caller, call.key) as tx:
-            members = self._members(tx, caller, session, tree=bool(call.arguments.tree))
+            members = await self._members(tx, caller, session, tree=bool(call.arguments.tree))
             if tx.replayed is None:
                 members = [s for s in members if s.paused is not None]
                 if not members:
                     hint = None if is_live(session.status) else Hint(Use(RESTORE, name_to_type(session)))
                     raise IllegalState(f"session {short_label(session)} is not paused", hint)
-                kept = self._of_others(tx, caller, members)
+                kept = await self._of_others(tx, caller, members)
                 for member in members:
                     refusal = None if member.id in kept else resume_refusal(tx, member)
                     if refusal is not None:
@@ -116,7 +115,9 @@ class Pausing:
         known = self._store.sessions
         return SessionsResult([known[m.id] for m in members if m.id in known], warnings=_sentences(kept))
 
-    def _of_others(self, tx: Transaction, caller: Caller, members: Sequence[Session]) -> dict[str, SmError]:
+    async def _of_others(
+        self, tx: Transaction, caller: Caller, members: Sequence[Session]
+    ) -> dict[str, SmError]:
         """The sessions whose pause the caller may neither end nor change, with the errors.
 
         A session may end its own pauses, those of its descendants and those of sm, but none of a person or an ancestor.
@@ -124,8 +125,8 @@ class Pausing:
         found: dict[str, SmError] = {}
         if caller.session_id is None:
             return found
-        tree = SessionTree({s.id: s for s in tx.all_sessions()})
-        mine = {SM_ITSELF, caller.session_id, *(s.id for s in tree.descendants(caller.session_id))}
+        below = await tx.descendants(caller.session_id)
+        mine = {SM_ITSELF, caller.session_id, *(s.id for s in below)}
         for member in members:
             if member.paused is not None and member.paused.by not in mine:
                 found[member.id] = NotPermitted(
@@ -134,13 +135,14 @@ class Pausing:
                 )
         return found
 
-    def _members(self, tx: Transaction, caller: Caller, session: Session, *, tree: bool) -> list[Session]:
+    async def _members(
+        self, tx: Transaction, caller: Caller, session: Session, *, tree: bool
+    ) -> list[Session]:
         now = tx.session(session.id)
         if not tree:
             return [now]
-        session_tree = SessionTree({s.id: s for s in tx.all_sessions()})
-        descendants = list(session_tree.descendants(session.id))
-        return [now, *self._manager.filter_allowed(caller, Action.PAUSE, descendants, session_tree)]
+        descendants = await tx.descendants(session.id)
+        return [now, *self._manager.filter_allowed(caller, Action.PAUSE, descendants, tx.find)]
 
     def _pausing(self, session_ids: Sequence[str]) -> list[str]:
         known = self._store.sessions

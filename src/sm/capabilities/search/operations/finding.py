@@ -11,6 +11,7 @@ from sm.kernel import OperationCall
 from sm.policy.access import is_unrestricted
 from sm.sessions.manager import Manager
 from sm.store import Store
+from sm.store.history import may_be_below
 from sm.wire_types.search import FoundView, SearchType
 
 
@@ -29,6 +30,8 @@ class Search:
         readable = None
         if not is_unrestricted(call.caller):
             readable = [s.id for s in known.values() if self._manager.may_read(call.caller, s)]
+            principal = self._manager.principal(call.caller)
+            readable += await self._store.history.ids(may_be_below(principal))
         found = await self._store.part(PART).find(
             asked.words, sessions=readable, type=asked.type, since=asked.since, limit=asked.limit
         )

@@ -49,7 +49,7 @@ class Reporting:
         """
         caller, asked = call.caller, call.arguments
         slug = None if asked.workspace is None else self._workspaces.slug(caller, asked.workspace)
-        await self._sums.refresh()
+        await self._sums.refresh_all()
         start = asked.since or _SINCE_EVER
         chosen = dict(self._scope(caller, slug, all_workspaces=asked.workspace is None))
         records = await self._records(chosen, asked.by, start)
@@ -71,7 +71,7 @@ class Reporting:
     async def series(self, call: OperationCall) -> UsageSeriesView:
         """The usage over time, by the times of messages. Raises NotFound for an unknown session or workspace."""
         asked: SeriesScope = call.arguments
-        sessions = self._manager.subtree(call.caller, asked.session, descendants=asked.tree)
+        sessions = await self._manager.subtree(call.caller, asked.session, descendants=asked.tree)
         if asked.workspace is not None:
             slug = self._workspaces.slug(call.caller, asked.workspace)
             sessions = [s for s in sessions if s.workspace == slug]
@@ -137,7 +137,7 @@ class Reporting:
         at: str | None = session.id
         while at is not None and at in chosen and at not in seen:
             seen.add(at)
-            if isinstance(chosen[at], Session):
+            if not _is_removed(chosen[at]):
                 root = at
             at = self._sums.parent(at)
         return root
@@ -159,7 +159,7 @@ class Reporting:
             0 if completed_at is None else elapsed_s(session, completed_at, session.worked_s),
             None if own.unpriced else own.known_cost_usd,
             live=isinstance(session, Session) and is_live(session.status),
-            removed=not isinstance(session, Session),
+            removed=_is_removed(session),
         )
 
     # Records
@@ -198,3 +198,7 @@ class Reporting:
                 begun = max(later(now, -elapsed_s), since)
                 for slot, seconds in split(begun, epoch_s(now) - epoch_s(begun)):
                     yield session.id, slot, seconds
+
+
+def _is_removed(session: Session | RemovedSums) -> bool:
+    return isinstance(session, RemovedSums) and session.is_removed

@@ -1,0 +1,117 @@
+"""Sessions that ended more than a day ago: lists have them by page, and commands find them as before."""
+
+import json
+import sqlite3
+from contextlib import closing
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from sm.core.timestamps import iso
+from tests.fixtures import context_fixture
+from tests.sim.blocking import drive
+from tests.sim.stage import BOX, Stage, until
+
+stage = context_fixture("function", Stage, "", BOX)
+COUNT = 25
+
+
+def age(stage: Stage, *session_ids: str) -> None:
+    """Let the sessions have ended days ago: the first one before the others."""
+    stage.kill_daemon()
+    with closing(sqlite3.connect(stage.world.paths.database)) as db:
+        for number, session_id in enumerate(session_ids):
+            at = iso((stage.now() - timedelta(days=9, minutes=-number)).timestamp())
+            db.execute(
+                "UPDATE sessions SET created_at = ?1, started_at = ?1, status_at = ?1, completed_at = ?1, seen_at = ?1"
+                " WHERE id = ?2",
+                (at, session_id),
+            )
+        db.commit()
+    stage.start_daemon()
+
+
+@pytest.fixture
+def old(stage: Stage) -> list[str]:
+    ids = [stage.spawn("Sh", "exit 0", "--name", f"task{n}")["session_id"] for n in range(COUNT)]
+    for session_id in ids:
+        stage.ended(session_id)
+    age(stage, *ids)
+    return ids
+
+
+def ids_of(sessions: list[dict[str, Any]]) -> list[str]:
+    return [session["session_id"] for session in sessions]
+
+
+def test_list_has_twenty_sessions_and_says_how_many_ended_earlier(stage: Stage, old: list[str]) -> None:
+    live = stage.spawn("Sh", "sleep 99999")["session_id"]
+    for options in ((), ("--json",)):
+        shown = stage.run("all", *options)
+        assert shown.stderr == "6 sessions that ended earlier not shown: --limit all\n"
+    assert ids_of(json.loads(shown.stdout)) == [*old[6:], live]
+    whole = stage.run("all", "--json", "--limit", "all")
+    assert (ids_of(json.loads(whole.stdout)), whole.stderr) == ([*old, live], "")
+    some = stage.run("all", "--json", "--limit", "23")
+    assert ids_of(json.loads(some.stdout)) == [*old[3:], live]
+    assert some.stderr == "3 sessions that ended earlier not shown: --limit all\n"
+
+
+def test_page_begins_where_the_last_one_ended(stage: Stage, old: list[str]) -> None:
+    live = stage.spawn("Sh", "sleep 99999")["session_id"]
+    found, lefts, query = list[list[str]](), list[int](), "limit=1"
+    while True:
+        answer = drive(stage.loop, stage.world.operator.answer("GET", f"/v1/sessions?{query}"))
+        found.append(ids_of(json.loads(answer.body)))
+        if "sm-next" not in answer.headers:
+            break
+        lefts.append(int(answer.headers["sm-left"]))
+        query = f"limit=10&before={answer.headers['sm-next']}"
+    assert found == [[live], old[15:], old[5:15], old[:5]]
+    assert lefts == [25, 15, 5]
+
+
+def test_old_session_is_found_searched_counted_and_restored(stage: Stage, old: list[str]) -> None:
+    assert stage.json("status", "task0")["session_id"] == old[0]
+    assert ids_of(stage.json("all", "--search", "task3")) == [old[3]]
+    assert stage.json("status")["sessions"] == {"completed": COUNT}
+    assert sum(group["sessions"] for group in stage.json("usage")["groups"]) == COUNT
+    stage.sm("archive", old[0])
+    assert old[0] not in ids_of(stage.json("all", "--limit", "all"))
+    assert ids_of(stage.json("all", "--limit", "all", "--archived")) == old
+    stage.sm("restore", old[1])
+    until(lambda: stage.session(old[1])["status"] == "completed", "the restored session has ended again")
+    stage.sm("rm", "--yes", old[2])
+    assert ids_of(stage.json("all", "--limit", "all", "--archived")) == [*old[:2], *old[3:]]
+
+
+def test_tree_of_a_live_session_has_its_old_descendants(stage: Stage) -> None:
+    top = stage.spawn("Sh", "sleep 99999")["session_id"]
+    first, second = (stage.spawn("Sh", "exit 0", "--parent", top)["session_id"] for _ in range(2))
+    below = stage.spawn("Sh", "sleep 99999", "--parent", top)["session_id"]
+    inner = stage.spawn("Sh", "exit 0", "--parent", below)["session_id"]
+    for session_id in (first, second, inner):
+        stage.ended(session_id)
+    stage.sm("kill", "--force", below)
+    before = stage.json("children", "--recursive")
+    age(stage, first, second, inner, below)
+    (shown,) = stage.json("children", "--recursive")
+    assert {*ids_of(shown["children"])} == {first, second, below}
+    assert shown["sums"]["tree"]["sessions"] == before[0]["sums"]["tree"]["sessions"] == 5
+    (nested,) = (child for child in shown["children"] if child["session_id"] == below)
+    assert ids_of(nested["children"]) == [inner]
+    assert stage.json("status", top)["children_by_status"] == {"completed": 2, "killed": 1}
+    listed = {s["session_id"]: s for s in stage.json("ls")}
+    assert listed[top]["children_done"] == 2
+
+
+def test_all_old_sessions_are_marked_as_seen(stage: Stage, old: list[str]) -> None:
+    stage.kill_daemon()
+    with closing(sqlite3.connect(stage.world.paths.database)) as db:
+        db.execute("UPDATE sessions SET seen_at = NULL")
+        db.commit()
+    stage.start_daemon()
+    assert stage.get("/v1/overview/rest")["older"] == COUNT
+    assert {*ids_of(stage.json("seen", "--all"))} == {*old}
+    assert stage.get("/v1/overview/rest")["older"] == 0

@@ -1,0 +1,257 @@
+"""Sessions that ended long ago leave memory, and are found and listed as before."""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from sm.core.attention import UNSEEN as UNSEEN_GROUPS
+from sm.core.attention import attention
+from sm.core.models import BridgeUser, Exit, Session, digest
+from sm.core.states import BridgeLevel, TrustLevel
+from sm.core.statuses import Status
+from sm.core.timers import Timer, TimerKind
+from sm.core.timestamps import later
+from sm.errors import NotFound, UsageError
+from sm.policy.access import Principal, visible
+from sm.store import Store, Transaction
+from sm.store.history import EVERY, UNSEEN, Chosen, below, roots_for, seen_by
+from tests.samples import AT, LAUNCH, commit, session
+
+DAY = 86_400.0
+NOW = later(AT, 30 * DAY)
+OLD = ("old00001", "old00002", "old00003", "old00004", "old00005")
+
+
+def ended(session_id: str, days: float, parent: str | None = None, **changes: Any) -> Session:
+    """A session that ended so many days ago, and that the operator has seen."""
+    at = later(NOW, -days * DAY)
+    made = replace(session(session_id, parent=parent, status=Status.COMPLETED), exit=Exit(0), created_at=at)
+    return replace(made, status_at=at, completed_at=at, seen_at=at, **changes)
+
+
+async def insert(store: Store, *sessions: Session) -> None:
+    async with store.transaction() as tx:
+        for made in sessions:
+            await tx.insert(made, LAUNCH, None)
+
+
+@pytest.fixture
+async def store(path: str) -> AsyncIterator[Store]:
+    async with await Store.open(path, lambda: NOW) as opened:
+        await insert(
+            opened,
+            *(
+                ended(session_id, 9 - n, friendly_name=f"engineer-task{n}")
+                for n, session_id in enumerate(OLD)
+            ),
+            replace(session("live0001"), created_at=NOW),
+        )
+        opened.forget_old()
+        yield opened
+
+
+def kept(store: Store) -> list[str]:
+    return list(store.sessions)
+
+
+async def test_only_live_recent_unseen_and_needed_sessions_stay_in_memory(path: str) -> None:
+    recent, old = ended("recent01", 0.9), ended("old00009", 1.1)
+    unseen, older = replace(ended("unseen01", 6), seen_at=None), replace(ended("older001", 8), seen_at=None)
+    killed = replace(unseen, id="killed01", status=Status.KILLED)
+    told = replace(unseen, id="told0001", parent_id="old00009", created_by="session:old00009")
+    running = replace(ended("running1", 9), exit=None)
+    top, middle = ended("top00001", 11), ended("middle01", 10, "top00001")
+    live = replace(session("live0001", parent="middle01"), created_at=NOW)
+    made = (recent, old, unseen, older, killed, told, running, top, middle, live)
+    async with await Store.open(path, lambda: NOW) as store:
+        await insert(store, *made)
+        assert set(store.forget_old()) == {"old00009", "older001", "killed01", "told0001"}
+        left = kept(store)
+        assert left == [s.id for s in sorted(made, key=lambda s: s.created_at) if s.id in left]
+        assert store.forget_old() == []
+    async with await Store.open(path, lambda: NOW) as again:
+        assert kept(again) == left
+        assert {s.id: again.sessions[s.id] for s in made} == {s.id: s for s in made}
+
+
+async def test_session_that_unfinished_work_names_is_in_memory(store: Store, path: str) -> None:
+    async with store.transaction() as tx:
+        tx.timers.set(Timer(OLD[0], TimerKind.CUT_OFF, NOW))
+    async with await Store.open(path, lambda: NOW) as again:
+        assert kept(again) == [OLD[0], "live0001"]
+        async with again.transaction() as tx:
+            tx.timers.remove(OLD[0])
+        assert again.forget_old() == [OLD[0]]
+
+
+async def test_old_session_is_found_by_id_prefix_name_and_token(store: Store) -> None:
+    found = store.sessions[OLD[1]]
+    assert found.friendly_name == "engineer-task1"
+    assert OLD[1] in store.sessions
+    assert not store.sessions.is_kept(OLD[1])
+    assert "old00099" not in store.sessions
+    assert [s.id for s in store.index.with_prefix("old0000")] == [*OLD]
+    for word in ("engineer-task1", "task1", "engineer-old00002"):
+        assert [s.id for s in store.index.named(word)] == [OLD[1]]
+    assert store.session_of_token(digest("unknown")) is None
+
+
+async def test_changed_old_session_is_in_memory_again_in_its_place(store: Store) -> None:
+    async with store.transaction() as tx:
+        changed = await tx.update(tx.session(OLD[2]), note="changed")
+    assert kept(store) == [OLD[2], "live0001"]
+    assert store.sessions[OLD[2]] == changed
+    assert store.forget_old() == [OLD[2]]
+    assert store.sessions[OLD[2]] == changed
+
+
+async def test_name_of_an_old_session_is_shared_with_a_new_one(store: Store) -> None:
+    await insert(store, replace(session("new00001"), friendly_name="engineer-task3"))
+    assert [store.sessions[s].shares_name for s in ("new00001", OLD[3], OLD[2])] == [True, True, False]
+    async with store.transaction() as tx:
+        await tx.remove(tx.session(OLD[3]))
+    assert [store.sessions[s].shares_name for s in ("new00001", OLD[2])] == [False, False]
+    assert OLD[3] not in store.sessions
+
+
+async def test_transactions_of_one_commit_see_old_sessions_as_changed_or_removed(store: Store) -> None:
+    async def remove(tx: Transaction) -> None:
+        await tx.remove(tx.session(OLD[0]))
+
+    async def adopt(tx: Transaction) -> None:
+        await tx.update(tx.session(OLD[1]), parent_id="live0001")
+
+    async def look(tx: Transaction) -> list[str]:
+        with pytest.raises(NotFound):
+            tx.session(OLD[0])
+        assert tx.session(OLD[1]).parent_id == "live0001"
+        assert tx.session(OLD[2]).parent_id is None
+        return [s.id for s in await tx.descendants("live0001")]
+
+    *_, seen = await asyncio.gather(*(commit(store, change) for change in (remove, adopt, look)))
+    assert seen == [OLD[1]]
+
+
+# ------------------------------------------------------------------------------------------------------ pages
+
+
+async def test_pages_have_each_old_session_once_those_that_ended_last_first(store: Store) -> None:
+    first = await store.history.page(EVERY, None, 2)
+    second = await store.history.page(EVERY, first.next, 2)
+    third = await store.history.page(EVERY, second.next, 2)
+    assert [[s.id for s in page.sessions] for page in (first, second, third)] == [
+        [OLD[4], OLD[3]],
+        [OLD[2], OLD[1]],
+        [OLD[0]],
+    ]
+    assert [page.left for page in (first, second, third)] == [3, 1, 0]
+    assert third.next is None
+    none = await store.history.page(EVERY, None, 0)
+    assert (none.sessions, none.left) == ([], 5)
+    assert (await store.history.page(EVERY, none.next, 5)).next is None
+
+
+async def test_pages_of_a_search_count_what_it_finds(store: Store) -> None:
+    odd = Chosen(keep=lambda s: s.id in (OLD[0], OLD[2], OLD[4]), key="odd")
+    first = await store.history.page(odd, None, 1)
+    assert ([s.id for s in first.sessions], first.left) == ([OLD[4]], 2)
+    rest = await store.history.page(odd, first.next, 5)
+    assert ([s.id for s in rest.sessions], rest.left, rest.next) == ([OLD[2], OLD[0]], 0, None)
+    assert await store.history.counts(odd) == {(Status.COMPLETED, False): 3}
+
+
+async def test_page_follows_what_enters_and_leaves_memory(store: Store) -> None:
+    assert (await store.history.page(EVERY, None, 9)).left == 0
+    async with store.transaction() as tx:
+        await tx.update(tx.session(OLD[4]), note="changed")
+    assert [s.id for s in (await store.history.page(EVERY, None, 9)).sessions] == [*OLD[3::-1]]
+    store.forget_old()
+    assert len((await store.history.page(EVERY, None, 9)).sessions) == 5
+
+
+async def test_page_with_an_unknown_name_is_refused(store: Store) -> None:
+    with pytest.raises(UsageError, match="is no page of a list"):
+        await store.history.page(EVERY, "yesterday", 5)
+
+
+async def test_list_of_more_sessions_than_are_read_at_once_is_complete(path: str) -> None:
+    async with await Store.open(path, lambda: NOW) as store:
+        made = [ended(f"{n:08x}", 2 + n % 7) for n in range(450)]
+        await insert(store, *made)
+        store.forget_old()
+        found = await store.history.all()
+        assert sorted(s.id for s in found) == [s.id for s in made]
+        assert [s.status_at for s in found] == sorted((s.status_at for s in made), reverse=True)
+
+
+async def test_descendants_of_a_session_are_found_below_old_ones(store: Store) -> None:
+    await insert(store, ended("child001", 5, "live0001"), ended("child002", 4, "child001"))
+    store.forget_old()
+    assert {s.id for s in await store.history.all(below(["live0001"]))} == {"child001", "child002"}
+    assert await store.history.ended_children(["live0001"]) == [("live0001", Status.COMPLETED, 1)]
+    async with store.transaction() as tx:
+        assert [s.id for s in await tx.descendants("live0001")] == ["child001", "child002"]
+        assert [s.id for s in await tx.children("live0001")] == ["child001"]
+
+
+# --------------------------------------------------------------------------------------- as decided elsewhere
+
+
+def _random_session(dice: random.Random, number: int) -> Session:
+    made = ended(f"{number:08x}", dice.randint(2, 12))
+    parent = f"{dice.randrange(number):08x}" if number and dice.random() < 0.5 else None
+    return replace(
+        made,
+        status=dice.choice([Status.COMPLETED, Status.ERROR, Status.ABANDONED, Status.KILLED]),
+        parent_id=parent,
+        created_by="operator" if parent is None else f"session:{parent}",
+        told_operator=dice.random() < 0.3,
+        archived=dice.random() < 0.3,
+        seen_at=dice.choice([None, later(made.status_at, -1), made.status_at]),
+        workspace=dice.choice([None, "shop", "bank"]),
+        effective_mode=dice.choice([TrustLevel.DIRECT, TrustLevel.SANDBOXED]),
+        paired_user=dice.choice([None, "telegram:1"]),
+    )
+
+
+PRINCIPALS: list[Principal] = [
+    None,
+    *(
+        replace(session("live0002"), workspace=workspace, effective_mode=mode)
+        for workspace in (None, "shop")
+        for mode in TrustLevel
+    ),
+    *(BridgeUser("telegram:1", level, workspace) for level in BridgeLevel for workspace in (None, "shop")),
+]
+
+
+@pytest.fixture
+async def many(path: str) -> AsyncIterator[Store]:
+    dice = random.Random(1)
+    made = [_random_session(dice, number) for number in range(120)]
+    async with await Store.open(path, lambda: NOW) as opened:
+        await insert(opened, *made)
+        opened.unseen_s = 0.0
+        opened.forget_old()
+        assert not kept(opened)
+        yield opened
+
+
+@pytest.mark.parametrize("principal", PRINCIPALS)
+async def test_sessions_in_lists_are_those_that_the_policy_shows(many: Store, principal: Principal) -> None:
+    every = {s.id: s for s in await many.history.all()}
+    seen = {s.id for s in every.values() if visible(principal, s)}
+    assert {*await many.history.ids(seen_by(principal))} == seen
+    roots = {i for i in seen if every[i].parent_id not in seen}
+    assert {*await many.history.ids(roots_for(principal))} == roots
+
+
+async def test_unseen_sessions_are_those_of_the_groups_of_attention(many: Store) -> None:
+    every = await many.history.all()
+    unseen = {s.id for s in every if attention(s, (), NOW) in UNSEEN_GROUPS}
+    assert {*await many.history.ids(Chosen(UNSEEN))} == unseen
+    assert sum(n for (_, is_unseen), n in (await many.history.counts()).items() if is_unseen) == len(unseen)
