@@ -127,6 +127,9 @@ _V15_CALLS: tuple[str, ...] = (
             iif(state = 'queued', 'pending', 'taken'), created_at
         FROM telegram_outgoing ORDER BY id""",
     "DROP TABLE telegram_outgoing",
+)
+
+_V15_ENDED: tuple[str, ...] = (
     # Most sessions are no longer in memory (store/history.py).
     "CREATE INDEX sessions_by_end ON sessions (status_at, id) WHERE removed = 0",
     "CREATE INDEX sessions_unfinished ON sessions (id) WHERE removed = 0"
@@ -142,7 +145,7 @@ _V15_CALLS: tuple[str, ...] = (
     " WHERE friendly_name IS NOT NULL",
 )
 
-_V15: tuple[str, ...] = (*_V15_CALLS,)
+_V15: tuple[str, ...] = (*_V15_CALLS, *_V15_ENDED)
 
 MIGRATIONS: dict[int, tuple[str, ...]] = {10: TABLES, 11: _V11, 12: _V12, 13: _V13, 14: _V14, 15: _V15}
 """The statements that make each version (`PRAGMA user_version`) from the one before, and the first from nothing."""
