@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from sm.board import ACTIONS, NO_WORDS, NeedKind, Quiet, Target, chips, needs
 from sm.board.details import count_line, needs_title
-from sm.board.words import context_bar, count_of_tokens, short_model, shown
+from sm.board.words import context_bar, shown
 from sm.core.messages import TYPED_WHOLE
 from tests.board.samples import AT_S, message, row
 from tests.cli.samples import request
@@ -167,9 +167,9 @@ def test_shown_text_is_printable(text: str) -> None:
 
 def test_numbers_of_a_row_are_short() -> None:
     tokens = {"input": 900_000, "output": 100_000, "cache_read": 9, "cache_write": 9}
-    assert [count_of_tokens(None), count_of_tokens(tokens)] == ["-", "1.0M"]
+    assert [row(tokens=None).tokens(), row(tokens=tokens).tokens()] == ["-", "1.0M"]
     assert [context_bar(None), context_bar(40), context_bar(250)] == ["-", "▰▰▱▱▱ 40%", "▰▰▰▰▰ 250%"]
-    assert short_model("claude-haiku-4-5-20251001", "claude") == "haiku-4-5"
+    assert row(model="claude-haiku-4-5-20251001", provider="claude").model() == "haiku-4-5"
 
 
 def test_task_is_the_wait_then_the_note_then_the_activity_of_a_session() -> None:

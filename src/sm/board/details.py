@@ -7,8 +7,8 @@ from typing import Any
 from sm.board.board_action import Target
 from sm.board.needs import BoardNeed, NeedKind
 from sm.board.row import DONE, FAILED, BoardRow
-from sm.board.words import context_bar, count_of_tokens
-from sm.core.dollars import dollars
+from sm.board.words import context_bar
+from sm.core.figures import dollars, token_count
 from sm.core.lines import clock, line
 from sm.core.quotation import wrapped_at_blanks
 from sm.core.request_lines import request_details
@@ -56,7 +56,7 @@ def target_lines(target: Target, now_s: float, width: int) -> list[str]:
     elif target.need is not None and target.need.kind not in _OF_ROWS:
         lines += [f"{target.need.key}: {target.need.text}", ""]
     if target.row is not None:
-        lines += [*session_block(target.row.data, utc(now_s)), *_usage(target.row.data)]
+        lines += [*session_block(target.row.data, utc(now_s)), *_usage(target.row)]
     return _fitted(lines, width)
 
 
@@ -69,16 +69,16 @@ def _fitted(lines: Sequence[str], width: int) -> list[str]:
     return [piece for text in lines for piece in wrapped_at_blanks(text, max(10, width))]
 
 
-def _usage(data: Mapping[str, Any]) -> list[str]:
-    tree, tool = data["tree"], data["last_tool"]
+def _usage(row: BoardRow) -> list[str]:
+    data, tree, tool = row.data, row.data["tree"], row.data["last_tool"]
     facts = [
-        ("Tokens", count_of_tokens(data["tokens"])),
+        ("Tokens", row.tokens()),
         ("Cost", dollars(data["cost_usd"])),
         ("Context", context_bar(data["context_percent"])),
     ]
     if tree["sessions"] > 1:
         below = f"{tree['sessions']} sessions ({tree['live']} live), {dollars(tree['cost_usd'])}"
-        facts.append(("Tree", f"{below}, {count_of_tokens(tree['tokens'])} tokens"))
+        facts.append(("Tree", f"{below}, {token_count(tree['tokens'], narrow=True)} tokens"))
     if tool is not None:
         facts.append(("Last tool", line(tool["name"])))
     if data["activity"]:

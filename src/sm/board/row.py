@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sm.board.words import shown, status_word
-from sm.core.dollars import dollars
+from sm.core.figures import dollars, model_name, token_count
 from sm.core.lines import plural
 from sm.core.pause_states import PauseState, held_words
 from sm.core.session_lines import (
@@ -118,6 +118,13 @@ class BoardRow:
             *capability_marks(self.data).values(),
         ]
         return [mark for mark in marks if mark]
+
+    def tokens(self) -> str:
+        """The input and output together; the cache is in the cost only."""
+        return token_count(self.data["tokens"], narrow=True)
+
+    def model(self) -> str:
+        return model_name(shown(self.data["model"] or "-", 60), self.data["provider"])
 
     def progress(self) -> str:
         done, total = self.data["todo_done"], self.data["todo_total"]

@@ -4,15 +4,12 @@ An agent's texts pass through `shown`: control, bidirectional and other invisibl
 """
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sm.core.quotation import visible
 from sm.core.request_words import words_of_kind
 from sm.core.statuses import Status
 from sm.core.text import tool_use
-
-if TYPE_CHECKING:
-    from sm.client.live import Json
 
 SIGNS: Mapping[str, str] = {
     Status.SPAWNED: "·",
@@ -46,29 +43,12 @@ def sign_of(status: str, *, stale: bool, waits: bool) -> str:
     return SIGNS[Status.WAITING_INPUT] if waits else "?" if stale else SIGNS.get(status, "·")
 
 
-def count_of_tokens(tokens: "Json | None") -> str:
-    """The input and output together: `950`, `12k` or `3.4M`; the cache is in the cost only."""
-    if tokens is None:
-        return "-"
-    count = tokens["input"] + tokens["output"]
-    if count < 1000:
-        return str(count)
-    return f"{count // 1000}k" if count < 1_000_000 else f"{count / 1_000_000:.1f}M"
-
-
 def context_bar(percent: int | None) -> str:
     """The used part of the context window: `▰▰▱▱▱ 40%`."""
     if percent is None:
         return "-"
     filled = min(_BAR_CELLS, max(0, round(percent * _BAR_CELLS / 100)))
     return f"{'▰' * filled}{'▱' * (_BAR_CELLS - filled)} {percent}%"
-
-
-def short_model(model: str | None, provider: str) -> str:
-    """The model without the name of its provider and without its date: `opus-4-8`."""
-    name = shown(model or "-", 60).removeprefix(f"{provider}-")
-    base, _, date = name.rpartition("-")
-    return base if base and len(date) == 8 and date.isdecimal() else name
 
 
 def request_words(request: Mapping[str, Any]) -> str:

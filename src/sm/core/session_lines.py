@@ -51,7 +51,7 @@ def status_of(session: JsonObject, now: datetime) -> str:
         return f"{pause_state(pause)} ({status})"
     if not session.get("status_stale"):
         return status
-    return f"{status}? ({span(seconds_since(session['status_at'], now)).replace('min', 'm')})"
+    return f"{status}? ({span(seconds_since(session['status_at'], now), 'm')})"
 
 
 def pause_state(pause: JsonObject) -> str:

@@ -23,9 +23,9 @@ def is_later(at: str, known: str | None, now: str) -> bool:
     return known is None or at > known or (known > now and at != known)
 
 
-def span(seconds: float) -> str:
-    """Format a duration as `10s`, `5min`, `2h` or `3d`, rounded down."""
-    for unit_s, unit in ((86400, "d"), (3600, "h"), (60, "min")):
+def span(seconds: float, minute: str = "min") -> str:
+    """Format a duration as `10s`, `5min`, `2h` or `3d`, rounded down. `minute`: the unit of minutes."""
+    for unit_s, unit in ((86400, "d"), (3600, "h"), (60, minute)):
         if seconds >= unit_s:
             return f"{int(seconds) // unit_s}{unit}"
     return f"{int(seconds)}s"

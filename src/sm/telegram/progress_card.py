@@ -4,8 +4,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from sm.core.dollars import dollars
 from sm.core.effects import EffectState
+from sm.core.figures import dollars
 from sm.core.labels import label
 from sm.core.lifecycle import is_ended
 from sm.core.models import Checkpoint, Session

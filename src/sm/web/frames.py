@@ -9,8 +9,8 @@ from typing import Any
 from sm.board import ACTIONS, BoardNeed, BoardRow, Line, NeedKind, Sort, Target, chips
 from sm.board.details import target_lines
 from sm.board.prediction import MODES, predicted
-from sm.board.words import context_bar, count_of_tokens, short_model, shown, sign_of, status_word
-from sm.core.dollars import dollars
+from sm.board.words import context_bar, shown, sign_of, status_word
+from sm.core.figures import dollars
 from sm.core.request_lines import request_body
 from sm.core.timestamps import epoch_s
 from sm.web.logins import WebScope
@@ -39,13 +39,13 @@ def row_fields(row: BoardRow) -> Fields:
         "since": row.status_at_s,
         "task": row.task(),
         "progress": row.progress(),
-        "tokens": count_of_tokens(data["tokens"]),
+        "tokens": row.tokens(),
         "cost": dollars(data["cost_usd"]),
         "tree_cost": row.tree_cost(),
         "tree_sessions": tree["sessions"],
         "context": context_bar(data["context_percent"]),
         "context_percent": data["context_percent"],
-        "model": short_model(data["model"], data["provider"]),
+        "model": row.model(),
         "type": shown(row.agent_type, 60),
         "badges": row.badges(),
         "urgency": row.urgency,

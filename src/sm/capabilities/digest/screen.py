@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime, tzinfo
 
 from sm.core.columns import columns, cut
-from sm.core.dollars import dollars
+from sm.core.figures import dollars
 from sm.core.lines import JsonObject, age, clock, line, plural
 
 SECTIONS = (

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from sm.core.columns import BRANCHES, columns
-from sm.core.dollars import dollars
+from sm.core.figures import dollars, model_name
 from sm.core.lines import JsonObject, line, seconds_since
 from sm.core.session_lines import (
     HEADINGS,
@@ -136,22 +136,15 @@ def listing(
 
 
 def _facts(session: JsonObject, now: datetime) -> Row:
-    age = span(seconds_since(session["status_at"], now)).replace("min", "m")
+    age = span(seconds_since(session["status_at"], now), "m")
     percent, cost = session["context_percent"], session["cost_usd"]
     return (
         status_of(session, now),
         age,
-        _model(session),
+        model_name(line(session["model"] or "-"), session["provider"]),
         "-" if percent is None else f"{percent}%",
         dollars(cost),
     )
-
-
-def _model(session: JsonObject) -> str:
-    """The model without the name of its provider and without its date: `opus-4-8`."""
-    name = line(session["model"] or "-").removeprefix(f"{session['provider']}-")
-    base, _, date = name.rpartition("-")
-    return base if base and len(date) == 8 and date.isdecimal() else name
 
 
 def _task(session: JsonObject) -> str:

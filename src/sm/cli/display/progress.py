@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, tzinfo
 
 from sm.cli.display.sums import estimate_words, tree_lines
-from sm.core.dollars import dollars
+from sm.core.figures import dollars
 from sm.core.lines import JsonObject, age, agent_line, checkpoint_line, line
 from sm.core.session_lines import pause_state, paused_words
 from sm.core.timestamps import span

@@ -1,42 +1,24 @@
 """Formats sums of tokens, cost and time, estimates, and the report of `sm usage`. Pure."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from sm.cli.display.output import Table
-from sm.core.dollars import dollars
+from sm.core.figures import dollars, short_count, token_count
 from sm.core.lines import JsonObject, line
 from sm.core.timestamps import span
 
 _HEADER = (
-    *(
-        "SESSIONS",
-        "ENDINGS",
-        "TOKENS",
-        "CACHE",
-        "COST",
-        "MINUTES",
-        "REMINDED",
-        "RETRIED",
-        "COST EACH",
-        "TIME EACH",
-    ),
+    "SESSIONS",
+    "ENDINGS",
+    "TOKENS",
+    "CACHE",
+    "COST",
+    "MINUTES",
+    "REMINDED",
+    "RETRIED",
+    "COST EACH",
+    "TIME EACH",
 )
-_USED = ("input", "output")
-
-
-def short(number: float) -> str:
-    """`950`, `12.3k`, `4.5M`."""
-    for unit, suffix in ((1_000_000_000, "G"), (1_000_000, "M"), (1_000, "k")):
-        if number >= unit:
-            return f"{number / unit:.1f}{suffix}"
-    return f"{number:g}"
-
-
-def count(tokens: JsonObject | None, kinds: Sequence[str], *, partial: bool = False) -> str:
-    """`12.3k`; `12.3k+` if some tokens are unknown, and `?` if all are."""
-    if tokens is None:
-        return "?" if partial else "-"
-    return f"{short(sum(tokens[kind] for kind in kinds))}{'+' if partial else ''}"
 
 
 def sums_words(session: JsonObject) -> str:
@@ -57,7 +39,7 @@ def sums_words(session: JsonObject) -> str:
 def _words(sums: JsonObject, unit: str = "") -> str:
     parts = []
     if sums["tokens"] is not None or _is_partial(sums):
-        parts.append(f"{count(sums['tokens'], _USED, partial=_is_partial(sums))}{unit}")
+        parts.append(f"{token_count(sums['tokens'], partial=_is_partial(sums))}{unit}")
         parts.append(dollars(sums["cost_usd"], partial=sums["cost_partial"]))
     parts.append(f"{sums['minutes']:g}min")
     return ", ".join(parts)
@@ -117,7 +99,7 @@ def estimate_words(estimate: JsonObject | None) -> str | None:
     if estimate["seconds"]:
         parts.append(_range(estimate["seconds"], span))
     if estimate["tokens"]:
-        parts.append(f"{_range(estimate['tokens'], short)} tokens")
+        parts.append(f"{_range(estimate['tokens'], short_count)} tokens")
     if estimate["cost_usd"]:
         parts.append(_range(estimate["cost_usd"], dollars))
     what = "finished tasks" if estimate["basis"] == "tasks" else "completed sessions"
@@ -146,8 +128,8 @@ def _cells(group: JsonObject) -> tuple[str, ...]:
     return (
         sessions,
         ", ".join(endings) or "-",
-        count(tokens, _USED, partial=partial),
-        count(tokens, ("cache_read", "cache_write"), partial=partial),
+        token_count(tokens, partial=partial),
+        token_count(tokens, ("cache_read", "cache_write"), partial=partial),
         dollars(group["cost_usd"], partial=group["cost_partial"]),
         f"{group['minutes']:g}",
         f"{group['reminders']}",

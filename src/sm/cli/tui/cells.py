@@ -9,8 +9,8 @@ from rich.segment import Segment
 from rich.style import Style
 
 from sm.board import BoardNeed, Line, NeedKind
-from sm.board.words import context_bar, count_of_tokens, short_model, shown, sign_of
-from sm.core.dollars import dollars
+from sm.board.words import context_bar, shown, sign_of
+from sm.core.figures import dollars
 from sm.core.session_lines import COLOURS
 from sm.core.statuses import Status
 from sm.core.timestamps import span
@@ -85,8 +85,8 @@ def session_cells(line: Line, width: int, now_s: float, *, state: str, fresh: bo
         "cost": f"{dollars(data['cost_usd'])}{tree_cost and f' ∑{tree_cost}'}",
         "context": context_bar(data["context_percent"]),
         "done": row.progress(),
-        "tokens": count_of_tokens(data["tokens"]),
-        "model": short_model(data["model"], data["provider"]),
+        "tokens": row.tokens(),
+        "model": row.model(),
     }
     cells = [
         (f"{sign_of(row.status, stale=row.stale, waits=bool(row.requests))} ", colour),

@@ -8,10 +8,10 @@ from rich.text import Text
 from sm.board.details import utc
 from sm.board.lanes import Lane, weight_of
 from sm.board.spend import SpendBar
-from sm.board.words import count_of_tokens, sign_of
+from sm.board.words import sign_of
 from sm.cli.tui.cells import fitted
 from sm.cli.tui.spots import Spot, Spots
-from sm.core.dollars import dollars
+from sm.core.figures import dollars, token_count
 from sm.core.lines import clock
 from sm.core.session_lines import COLOURS
 from sm.core.statuses import ENDED, Status
@@ -38,7 +38,7 @@ def spend_lines(bars: Sequence[SpendBar], width: int, *, nested: bool = False) -
     for bar in bars:
         text = Text(no_wrap=True)
         text.append(fitted(f"{bar.branch}{bar.label}", label_width))
-        text.append(f"{dollars(bar.cost):>10} {count_of_tokens(bar.tokens):>7}  ", Style(dim=True))
+        text.append(f"{dollars(bar.cost):>10} {token_count(bar.tokens, narrow=True):>7}  ", Style(dim=True))
         filled = min(room, round(bar.share * room))
         own = min(filled, round(bar.own * room))
         text.append(_OWN * own, Style(color="green"))

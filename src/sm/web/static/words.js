@@ -1,4 +1,4 @@
-// The words that the page forms itself: ages, times and amounts, as core/timestamps.py and board/words.py do.
+// The words that the page forms itself: ages, times and amounts, as core/timestamps.py and core/figures.py do.
 // All other words come from the server.
 
 const UNITS = [[86400, "d"], [3600, "h"], [60, "min"]];
@@ -40,10 +40,11 @@ export function clock(at, seconds = false) {
 export const dollars = (cost) =>
   cost == null ? "-" : `$${cost.toLocaleString("en-US", { minimumFractionDigits: 2, maximumFractionDigits: 2 })}`;
 
-/** Input and output together: `950`, `12k` or `3.4M`. */
+/** Input and output together: `950`, `12k`, `3.4M` or `1.2G`. */
 export function tokens(counted) {
   if (counted == null) return "-";
   const count = typeof counted === "number" ? counted : counted.input + counted.output;
   if (count < 1000) return String(count);
-  return count < 1_000_000 ? `${Math.floor(count / 1000)}k` : `${(count / 1_000_000).toFixed(1)}M`;
+  if (count < 1_000_000) return `${Math.floor(count / 1000)}k`;
+  return count < 1e9 ? `${(count / 1_000_000).toFixed(1)}M` : `${(count / 1e9).toFixed(1)}G`;
 }
