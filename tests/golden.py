@@ -26,7 +26,7 @@ from sm.core.pauses import Pause
 from sm.core.requests import BY_RULE, Answer, Question, Request
 from sm.core.states import BridgeLevel, MessageMode, MessageState, Mode, RequestKind, RequestState, TrustLevel
 from sm.core.statuses import Status
-from sm.core.telegram import (
+from sm.core.telegram_model import (
     BotMethod,
     CardDraft,
     Need,

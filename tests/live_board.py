@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from sm.client import live
+from sm.client import live_stream
 from sm.client.http import Client
 from tests.waits import until as wait_until
 
@@ -21,16 +21,16 @@ class LiveBoard:
 
     def __init__(self, until: Callable[[Callable[[], Any], str], Any] = wait_until) -> None:
         self._until = until
-        self.rows: dict[str, live.Json] = {}
-        self.updates: list[live.Json] = []
+        self.rows: dict[str, live_stream.Json] = {}
+        self.updates: list[live_stream.Json] = []
         self.revision: str | None = None
 
-    def follow(self, updates: Iterator[live.Json]) -> None:
+    def follow(self, updates: Iterator[live_stream.Json]) -> None:
         """Add updates until the stream ends."""
         for update in updates:
             self.add(update)
 
-    def add(self, update: live.Json) -> None:
+    def add(self, update: live_stream.Json) -> None:
         if update["snapshot"]:
             self.rows = {}
         self.rows |= {row["session_id"]: row for row in update["rows"]}
@@ -39,14 +39,14 @@ class LiveBoard:
         self.updates.append(update)
         self.revision = update["revision"] or self.revision
 
-    def shows(self, session_id: str, condition: Callable[[live.Json], object]) -> live.Json:
+    def shows(self, session_id: str, condition: Callable[[live_stream.Json], object]) -> live_stream.Json:
         """Wait until the row of the session fulfils the condition."""
 
-        def look() -> live.Json | None:
+        def look() -> live_stream.Json | None:
             row = self.rows.get(session_id)
             return row if row is not None and condition(row) else None
 
-        found: live.Json = self._until(look, f"the row of {session_id} has changed")
+        found: live_stream.Json = self._until(look, f"the row of {session_id} has changed")
         return found
 
 
@@ -72,6 +72,6 @@ def board(socket: object, env: Mapping[str, str] | None = None, **options: Any) 
 
 
 if __name__ == "__main__":
-    for printed in live.updates(Client(sys.argv[1]), **json.loads(sys.argv[2])):
+    for printed in live_stream.updates(Client(sys.argv[1]), **json.loads(sys.argv[2])):
         sys.stdout.write(json.dumps(printed) + "\n")
         sys.stdout.flush()

@@ -116,10 +116,10 @@ class Scene:
         agent.write_message(message, datetime.now(UTC) + timedelta(seconds=30))
 
     def _row(self, agent: Agent) -> Any:
-        from sm.client import live
+        from sm.client import live_stream
         from sm.client.http import Client
 
-        update = next(iter(live.updates(Client(str(self.stage.socket)))))
+        update = next(iter(live_stream.updates(Client(str(self.stage.socket)))))
         return next(row for row in update["rows"] if row["session_id"] == agent.id)
 
 

@@ -7,8 +7,8 @@ from sm.api.views import build_view, nest, session_json
 from sm.core.models import Event, Exit, Process, Session
 from sm.core.states import EventType
 from sm.core.timestamps import iso
-from sm.wire_types.events import EventView
-from sm.wire_types.sessions import SessionWithSums
+from sm.wire_types.event_answers import EventView
+from sm.wire_types.session_answers import SessionWithSums
 from tests.samples import AT, session
 
 DOCUMENTED = (

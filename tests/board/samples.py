@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Any, cast
 
 from sm.board import Board, BoardRow, board_row
-from sm.client.live import Json
+from sm.client.live_stream import Json
 
 AT = "2026-01-27T15:10:00.000Z"
 AT_S = 1769526600.0

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from sm.board import Board, Sort, board_row
 from sm.board.order import arrange
-from sm.client.live import Json
-from sm.wire_types.live import LiveRowView, LiveUpdateView, TreeView
-from sm.wire_types.usage import TokensView
+from sm.client.live_stream import Json
+from sm.wire_types.live_answers import LiveRowView, LiveUpdateView, TreeView
+from sm.wire_types.usage_answers import TokensView
 from tests.board.samples import AT_S, board_of, row, row_data, shown_ids, update
 
 

@@ -9,7 +9,7 @@ from sm.board.choices import Choices, Theme, choices_of
 from sm.board.lanes import lanes
 from sm.board.order import Sort
 from sm.board.spend import spend_by_model, spend_by_tree, spend_over_time
-from sm.client.live import Json
+from sm.client.live_stream import Json
 from tests.board.samples import board_of, row_data
 
 USAGE = {"input": 10, "output": 5, "cache_read": 0, "cache_write": 0}

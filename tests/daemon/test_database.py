@@ -11,7 +11,7 @@ import pytest
 from sm.core.effects import EffectKind, EffectState
 from sm.core.messages import Message
 from sm.core.states import MessageMode, MessageState
-from sm.core.telegram import BotMethod, NewCall
+from sm.core.telegram_model import BotMethod, NewCall
 from sm.daemon.database import open_database, restore_backup
 from sm.daemon.lock import instance_lock
 from sm.errors import DatabaseRefused, IllegalState, NotFound

@@ -19,7 +19,7 @@ from sm.core.models import IDENTITY, Capabilities, Session, Workspace
 from sm.core.states import TrustLevel
 from sm.equipment.agreements import Agreements
 from sm.equipment.grants import Granter, Grants
-from sm.equipment.mcp import project_servers, server_items
+from sm.equipment.mcp_servers import project_servers, server_items
 from sm.equipment.skills import SkillSearch
 from sm.errors import UsageError
 from sm.policy.environment import DENIED_IN_SANDBOX
@@ -534,7 +534,7 @@ def test_server_file_is_refused_when_too_large(team: Team) -> None:
 
 def test_half_written_user_file_is_read_again(team: Team, monkeypatch: pytest.MonkeyPatch) -> None:
     team.user_file.write_text('{"mcpServers": {"a": {"comm')
-    monkeypatch.setattr("sm.equipment.mcp.time.sleep", lambda _: team.user(a=stdio()))
+    monkeypatch.setattr("sm.equipment.mcp_servers.time.sleep", lambda _: team.user(a=stdio()))
     assert team.grants().servers.keys() == {"a"}
 
 

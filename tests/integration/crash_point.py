@@ -19,9 +19,9 @@ from sm.capabilities.pairing.operations.pairings import Pairings
 from sm.messaging.messages import Messages
 from sm.monitor.retries import Retries
 from sm.sandboxes.docker.containers import Containers
+from sm.sandboxes.docker.docker_sandbox import ContainerSandbox
 from sm.sandboxes.docker.engine import Engine
 from sm.sandboxes.docker.maker import ContainerMaker
-from sm.sandboxes.docker.sandbox import ContainerSandbox
 from sm.sandboxes.host import HostSandbox
 from sm.services import Telegram
 from sm.sessions.home_files import HomeFiles
@@ -30,7 +30,7 @@ from sm.sessions.next_process import Restarter
 from sm.sessions.spawn import Spawner
 from sm.state.notices import Notices
 from sm.store import Store, Transaction
-from sm.store.telegram import TelegramWrites
+from sm.store.telegram_rows import TelegramWrites
 from sm.terminals.tmux.create import PaneCreator
 from sm.terminals.tmux.terminals import Tmux
 

@@ -15,7 +15,7 @@ import aiohttp
 from sm.board import Board, NeedKind, board_row
 from sm.board.needs_list import NeedsList
 from sm.cli.tui.source import ThreadedSource
-from sm.client import live
+from sm.client import live_stream
 from sm.client.http import Client, new_key, session_path
 from sm.feed import Feed, FeedNews, Situation
 from sm.web.frames import row_fields
@@ -137,7 +137,7 @@ class Truth:
     def rows(self) -> Rows:
         """The rows of a new reader: the daemon brings all rows up to date first."""
         rows: dict[str, Mapping[str, Any]] = {}
-        for update in live.updates(self._client):
+        for update in live_stream.updates(self._client):
             rows |= {row["session_id"]: row for row in update["rows"]}
             if not update["more"]:
                 break

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sm.client import live
+from sm.client import live_stream
 from sm.client.http import Client
 from sm.errors import NoTerminal, NotFound
 from tests.instance import Instance
@@ -18,7 +18,7 @@ done
 """
 
 
-def text(update: live.Json, row: int) -> str:
+def text(update: live_stream.Json, row: int) -> str:
     return "".join(run[0] for shown in update["rows"] if shown["row"] == row for run in shown["runs"])
 
 
@@ -26,7 +26,7 @@ def test_screen_has_all_rows_then_the_changed_ones_until_the_agent_ends(instance
     client = Client(str(instance.socket))
     session = instance.spawn("Sh", DRAWS)
     session_id, pane = session["session_id"], f"={session['tmux_session']}:"
-    first, second = live.screen(client, session_id), live.screen(client, session_id)
+    first, second = live_stream.screen(client, session_id), live_stream.screen(client, session_id)
     shown = next(first)
     while "plain" not in text(shown, 0):
         shown = next(first)
@@ -44,9 +44,9 @@ def test_screen_has_all_rows_then_the_changed_ones_until_the_agent_ends(instance
         assert [*looker][-1]["over"]
     instance.ended(session_id)
     with pytest.raises(NoTerminal):
-        next(live.screen(client, session_id))
+        next(live_stream.screen(client, session_id))
     with pytest.raises(NotFound):
-        next(live.screen(client, "0bad0bad"))
+        next(live_stream.screen(client, "0bad0bad"))
 
 
 def test_session_sees_the_screens_of_its_descendants_only() -> None:

@@ -14,7 +14,7 @@ import pytest
 from sm.api.openapi import document
 from sm.core.timestamps import later
 from sm.wire import KEY_HEADER
-from sm.wire_types.live import LiveRowView
+from sm.wire_types.live_answers import LiveRowView
 from tests import telegram_instance
 from tests.api_client import ApiClient
 from tests.claude_cli import answer_first_questions

@@ -29,7 +29,7 @@ from sm.providers.base import PromptRefusal
 from sm.providers.claude.pasted_text import without_paste_tags
 from sm.providers.readers import AcceptedInput
 from sm.sessions.manager import Manager
-from sm.state.sessions import move
+from sm.state.session_steps import move
 from sm.store import Store
 from tests import samples
 from tests.session_manager import open_manager

@@ -20,7 +20,7 @@ from sm.sessions.manager import Manager
 from sm.sessions.restore import Restorer
 from sm.state.cut_off import RESTORES_MAX, WITHIN_S, is_planned
 from sm.state.loss_causes import CUT_OFF, TERMINAL_CLOSED, LossCause
-from sm.state.sessions import move
+from sm.state.session_steps import move
 from sm.store import Store
 from tests.samples import LAUNCH, session
 from tests.session_manager import open_manager

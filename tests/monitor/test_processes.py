@@ -24,7 +24,7 @@ from sm.monitor.watched_panes import WatchedPanes
 from sm.paths import InstancePaths
 from sm.sandboxes.host import HostSandbox
 from sm.sessions.manager import Manager
-from sm.state.sessions import move
+from sm.state.session_steps import move
 from sm.store import Store
 from sm.terminals.base import Pane
 from sm.terminals.tmux.terminals import Tmux

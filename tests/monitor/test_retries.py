@@ -25,10 +25,10 @@ from sm.monitor.usage import UsageMeter
 from sm.policy.unfinished import TerminalUse
 from sm.providers.readers import AcceptedInput
 from sm.sessions.manager import Manager
-from sm.state.messages import send
-from sm.state.requests import NewRequest, open_request
+from sm.state.message_steps import send
+from sm.state.request_steps import NewRequest, open_request
 from sm.state.retries import GO_ON
-from sm.state.sessions import move
+from sm.state.session_steps import move
 from sm.store import Store
 from tests import samples
 from tests.samples import commit

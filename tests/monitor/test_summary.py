@@ -18,7 +18,7 @@ from sm.core.statuses import Status
 from sm.monitor.summary import _INSTRUCTIONS, EXTRACT, Summary, _environment, extract
 from sm.monitor.summary import question as question_of
 from sm.providers.claude.summarizer import ClaudeSummarizer
-from sm.wire_types.agents import ActionView
+from sm.wire_types.agent_answers import ActionView
 from tests import claude_cli
 from tests.samples import AT, LAUNCH, session
 from tests.scripted_api import ScriptedApi

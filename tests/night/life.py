@@ -50,8 +50,8 @@ from sm.errors import NoServer
 from sm.kernel import OperationCall
 from sm.paths import InstancePaths
 from sm.requests.answers import RequestReply
-from sm.state.requests import open_of
-from sm.state.sessions import move
+from sm.state.request_steps import open_of
+from sm.state.session_steps import move
 from sm.store import Store
 from sm.terminals.base import Terminals
 from tests.night.script import (

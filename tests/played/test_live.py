@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from sm.client import live
+from sm.client import live_stream
 from sm.client.http import Client, DaemonAway
 from sm.errors import NotFound
-from sm.wire_types.live import LiveRowView
+from sm.wire_types.live_answers import LiveRowView
 from tests.fixtures import context_fixture
 from tests.live_board import LiveBoard
 from tests.played.test_events import note
@@ -154,7 +154,7 @@ def test_reader_gets_a_snapshot_when_its_revision_is_unknown(instance: Instance)
 def test_rows_of_one_workspace_are_refused_when_the_workspace_does_not_exist(instance: Instance) -> None:
     instance.spawn("Sleeper", "x")
     with pytest.raises(NotFound):
-        next(live.updates(Client(str(instance.socket)), workspace="nowhere"))
+        next(live_stream.updates(Client(str(instance.socket)), workspace="nowhere"))
 
 
 def test_session_sees_in_live_what_it_sees_in_the_list(team: PlayedTeam) -> None:
@@ -199,7 +199,7 @@ def test_sibling_sees_numbers_and_no_words_in_live(stage: Stage) -> None:
 
 def test_live_stream_ends_when_the_daemon_stops(instance: Instance) -> None:
     instance.spawn("Sleeper", "x")
-    updates = live.updates(Client(str(instance.socket)))
+    updates = live_stream.updates(Client(str(instance.socket)))
     next(updates)
     instance.sm("daemon", "stop")
     with pytest.raises(DaemonAway):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sm.client import live
+from sm.client import live_stream
 from sm.client.http import Client
 from sm.errors import NotFound, UsageError
 from tests.fixtures import context_fixture
@@ -18,7 +18,7 @@ def test_timeline_has_the_spans_of_each_session(instance: Instance) -> None:
     child = instance.spawn("Sleeper", "x", "--parent", root)["session_id"]
     over = instance.spawn("Sh", "exit 0")["session_id"]
     ended = instance.ended(over)
-    shown = live.timeline(client)
+    shown = live_stream.timeline(client)
     lanes = {lane["session_id"]: lane for lane in shown["sessions"]}
     assert list(lanes) == [root, child, over]
     assert [span["status"] for span in lanes[over]["spans"]] == ["spawned", "running", "completed"]
@@ -30,10 +30,10 @@ def test_timeline_has_the_spans_of_each_session(instance: Instance) -> None:
     # The process of a restored session starts again.
     instance.sm("restore", over)
     instance.ended(over)
-    (line,) = live.timeline(client, session=over)["sessions"]
+    (line,) = live_stream.timeline(client, session=over)["sessions"]
     assert [span["status"] for span in line["spans"]][2:5] == ["completed", "starting", "running"]
-    assert [lane["session_id"] for lane in live.timeline(client, session=root)["sessions"]] == [root]
-    tree = live.timeline(client, session=root, tree=True)["sessions"]
+    assert [lane["session_id"] for lane in live_stream.timeline(client, session=root)["sessions"]] == [root]
+    tree = live_stream.timeline(client, session=root, tree=True)["sessions"]
     assert [lane["session_id"] for lane in tree] == [root, child]
 
 
@@ -42,18 +42,18 @@ def test_timeline_omits_what_was_over_and_cuts_at_the_limit(instance: Instance) 
     over = instance.spawn("Sh", "exit 0")["session_id"]
     instance.ended(over)
     lives = instance.spawn("Sleeper", "x")["session_id"]
-    until = live.timeline(client)["until"]
-    later = live.timeline(client, since=until)
+    until = live_stream.timeline(client)["until"]
+    later = live_stream.timeline(client, since=until)
     assert [lane["session_id"] for lane in later["sessions"]] == [lives]
     assert [span["status"] for span in later["sessions"][0]["spans"]] == ["running"]
-    newest = live.timeline(client, limit=1)
+    newest = live_stream.timeline(client, limit=1)
     (lane,) = newest["sessions"]
     assert newest["since"] == lane["spans"][-1]["start"]
-    assert live.timeline(client, since="2999-01-01T00:00:00Z")["sessions"][0]["session_id"] == lives
+    assert live_stream.timeline(client, since="2999-01-01T00:00:00Z")["sessions"][0]["session_id"] == lives
     with pytest.raises(NotFound):
-        live.timeline(client, workspace="nowhere")
+        live_stream.timeline(client, workspace="nowhere")
     with pytest.raises(UsageError):
-        live.timeline(client, since="yesterday")
+        live_stream.timeline(client, since="yesterday")
 
 
 def test_session_sees_visible_sessions_in_the_timeline() -> None:

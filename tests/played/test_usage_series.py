@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from sm.client import live
+from sm.client import live_stream
 from sm.client.http import Client
 from sm.errors import NotFound, UsageError
 from tests.fixtures import context_fixture
@@ -34,7 +34,7 @@ def test_usage_has_buckets_of_all_sessions_of_one_and_of_a_tree(stage: Stage) ->
     lines = [answer(at.replace("+00:00", "Z"), output) for at, output in ((first, 5), (second, 7))]
     stage.write(*lines, answer(FAR, 1000), answer("", 2000))
     progress = stage.wait_counted(agent)
-    by_day = live.usage(client, by="day")
+    by_day = live_stream.usage(client, by="day")
     assert by_day["counted"]
     assert [b["at"][11:] for b in by_day["buckets"]] == ["00:00:00.000Z"]
     # Usage without a time, or far ahead, is in no bucket.
@@ -43,15 +43,15 @@ def test_usage_has_buckets_of_all_sessions_of_one_and_of_a_tree(stage: Stage) ->
     assert [m["model"] for m in bucket["models"]] == [MODEL]
     assert bucket["cost_usd"] == bucket["models"][0]["cost_usd"]
     assert bucket["cost_usd"]
-    assert live.usage(client, by="day", session=agent) == by_day
-    assert live.usage(client, by="day", session=parent, tree=True) == by_day
-    assert live.usage(client, by="day", session=parent)["buckets"] == []
-    assert live.usage(client, by="day", workspace="-") == by_day
-    assert live.usage(client, since=FAR)["buckets"] == []
-    cut = live.usage(client, by="minute", limit=0)
+    assert live_stream.usage(client, by="day", session=agent) == by_day
+    assert live_stream.usage(client, by="day", session=parent, tree=True) == by_day
+    assert live_stream.usage(client, by="day", session=parent)["buckets"] == []
+    assert live_stream.usage(client, by="day", workspace="-") == by_day
+    assert live_stream.usage(client, since=FAR)["buckets"] == []
+    cut = live_stream.usage(client, by="minute", limit=0)
     assert cut["buckets"] == []
     with pytest.raises(NotFound):
-        live.usage(client, workspace="nowhere")
+        live_stream.usage(client, workspace="nowhere")
     for query in ({"by": "week"}, {"since": "yesterday"}, {"limit": "x"}):
         with pytest.raises(UsageError):
             client.get("/v1/usage", query)

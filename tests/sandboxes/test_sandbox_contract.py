@@ -28,9 +28,9 @@ from sm.linux import processes
 from sm.linux.process_limits import soft_limits
 from sm.paths import AgentPaths, InstancePaths
 from sm.sandboxes.base import Sandbox
+from sm.sandboxes.docker.docker_sandbox import ContainerSandbox
 from sm.sandboxes.docker.engine import Engine
 from sm.sandboxes.docker.image import Images
-from sm.sandboxes.docker.sandbox import ContainerSandbox
 from sm.sandboxes.host import HostSandbox
 from tests import samples
 from tests.sandboxes.docker.real_container import USER, RealContainers

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from sm.client import live
+from sm.client import live_stream
 from sm.client.http import Client
 from tests.live_board import LiveBoard
 from tests.sim.blocking import Interruption, run_blocking_on_loop
@@ -17,7 +17,7 @@ class _Reader(RunningCommand):
     """A process that follows live updates."""
 
     shown: LiveBoard
-    updates: Iterator[live.Json]
+    updates: Iterator[live_stream.Json]
 
     def code(self) -> Completed:
         self.shown.follow(self.updates)
@@ -42,7 +42,7 @@ def board(
     environ = {**instance.env, **(env or {})}
     reader = _Reader(world, sockets, [], environ, instance.work, Streams(), world.shell.pid)
     reader.shown = LiveBoard(until)
-    reader.updates = live.updates(Client(str(socket or instance.socket)), **options)
+    reader.updates = live_stream.updates(Client(str(socket or instance.socket)), **options)
     running = instance.command.begin(reader.run(), Interruption())
     until(lambda: reader.shown.updates or running.poll() is not None, "the first update")
     try:

@@ -15,7 +15,7 @@ from sm.core.timestamps import epoch_s
 from sm.policy.retries import RetryLimits
 from sm.state.compactions import GO_ON
 from sm.state.faults import Faults
-from sm.state.messages import arrive, finish
+from sm.state.message_steps import arrive, finish
 from sm.state.notices import Notices
 from sm.store import Store
 from tests.samples import LAUNCH, commit, session

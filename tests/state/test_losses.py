@@ -13,7 +13,7 @@ from sm.core.statuses import Status
 from sm.sessions.manager import Manager
 from sm.state.loss_causes import CONTAINER_GONE, CUT_OFF, SERVER_GONE, TERMINAL_CLOSED, LossCause
 from sm.state.losses import left_behind
-from sm.state.sessions import move
+from sm.state.session_steps import move
 from sm.store import Store
 from tests.samples import AT, LAUNCH, session
 from tests.session_manager import open_manager

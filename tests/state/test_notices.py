@@ -19,7 +19,7 @@ from sm.core.timestamps import later
 from sm.policy.retries import RetryLimits
 from sm.state.faults import Faults
 from sm.state.notices import Notices
-from sm.state.sessions import move
+from sm.state.session_steps import move
 from sm.store import Store
 from tests.samples import AT, LAUNCH, commit, session
 

@@ -21,8 +21,8 @@ from sm.sessions.leftovers import Leftovers
 from sm.sessions.manager import Manager
 from sm.sessions.waits import AFTER_A_RESTART_S, WaitingSessions
 from sm.sessions.writable_paths import WritablePaths
-from sm.state.messages import finish
-from sm.state.requests import NewRequest, finish_request, open_request
+from sm.state.message_steps import finish
+from sm.state.request_steps import NewRequest, finish_request, open_request
 from sm.store import Store
 from tests import samples
 from tests.sandboxes.terminal import without_cgroups

@@ -36,7 +36,7 @@ from sm.core.states import (
     SignalKind,
 )
 from sm.core.statuses import Status
-from sm.core.telegram import BotMethod, NewCall
+from sm.core.telegram_model import BotMethod, NewCall
 from sm.core.timers import Timer
 from sm.core.warnings import WarningKind
 from sm.errors import IllegalState, InternalError, NotFound

@@ -10,7 +10,7 @@ from sm.core.effects import EffectKind
 from sm.core.messages import INBOX, SM_ITSELF, TERMINAL, Message, Notice
 from sm.core.requests import Request
 from sm.core.states import MessageMode, MessageState, NoticeKind, RequestKind, RequestState
-from sm.core.telegram import BotMethod, CardDraft, NewCall, TelegramButton, TelegramChange
+from sm.core.telegram_model import BotMethod, CardDraft, NewCall, TelegramButton, TelegramChange
 from sm.store import Store
 from tests.samples import AT, LAUNCH, session
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sm.core.effects import EffectState
-from sm.core.telegram import (
+from sm.core.telegram_model import (
     QUEUE_MAX,
     BotMethod,
     CardDraft,

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sm.config import Config, TelegramSection
-from sm.core.telegram import telegram_user
+from sm.core.telegram_model import telegram_user
 from sm.services import Reads, Telegram, TelegramLink
 from sm.sessions.chat_users import ChatUsers
 from sm.sessions.manager import Manager

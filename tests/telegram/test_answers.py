@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from sm.core.telegram import BotMethod, Outgoing
+from sm.core.telegram_model import BotMethod, Outgoing
 from sm.services import TelegramLink
 from sm.telegram.answers import Chat, Made, Member, Unreadable, User, read, read_updates
 from sm.telegram.client import BotClient

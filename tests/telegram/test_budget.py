@@ -5,7 +5,7 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sm.core.telegram import BotMethod, Need, Outgoing
+from sm.core.telegram_model import BotMethod, Need, Outgoing
 from sm.telegram.budget import ALL_PER_SECOND, CHAT_BURST, GROUP_PER_MINUTE, CallBudget, next_call
 
 GROUP, PRIVATE = -1_001_000_000_001, 1001

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sm.core.telegram import BotMethod, Need, NewCall, Outgoing
+from sm.core.telegram_model import BotMethod, Need, NewCall, Outgoing
 from sm.services import TelegramLink
 from sm.store import Store
 from sm.telegram.budget import CallBudget, next_call

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager, suppress
 
 from sm.core.effects import EffectState
-from sm.core.telegram import BotMethod, NewCall, Outgoing, TelegramChange
+from sm.core.telegram_model import BotMethod, NewCall, Outgoing, TelegramChange
 from sm.services.telegram_calls import CallQueue
 from sm.store import Store
 

@@ -4,7 +4,7 @@ import asyncio
 from collections import Counter
 from contextlib import suppress
 
-from sm.core.telegram import (
+from sm.core.telegram_model import (
     QUEUE_MAX,
     BotMethod,
     Need,

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from sm.core.telegram import BotMethod, NewCall, TelegramButton, TelegramChange, nonce_digest
+from sm.core.telegram_model import BotMethod, NewCall, TelegramButton, TelegramChange, nonce_digest
 from sm.errors import StorageFull
 from sm.services import TelegramLink
 from sm.store import Store

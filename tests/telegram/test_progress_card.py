@@ -10,7 +10,7 @@ from sm.core.pause_states import Held
 from sm.core.pauses import Pause
 from sm.core.states import TrustLevel
 from sm.core.statuses import Status
-from sm.core.telegram import BotMethod, Need, NewCall, TelegramChange
+from sm.core.telegram_model import BotMethod, Need, NewCall, TelegramChange
 from sm.core.telegram_threads import ProgressCard
 from sm.monitor.monitor import Glance
 from sm.telegram.progress_card import card_change, elapsed, is_due, progress_text

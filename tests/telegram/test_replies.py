@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sm.core.telegram import BotMethod
+from sm.core.telegram_model import BotMethod
 from sm.core.telegram_text import TEXT_MAX, marked_again, utf16_length, visible
 from sm.telegram.replies import PAGE_MAX, BotReply, NewButton, Place, RenderedReply, render
 from tests.telegram_api.entities import parse_html

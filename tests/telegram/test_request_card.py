@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from sm.core.requests import Question, Request
 from sm.core.states import RequestKind, RequestState, TrustLevel
-from sm.core.telegram import CardDraft
+from sm.core.telegram_model import CardDraft
 from sm.core.telegram_text import TEXT_MAX, cut_utf16, utf16_length
 from sm.telegram.request_card import RequestCard, finished_card, request_card, words_of
 from tests.samples import session as sample_session

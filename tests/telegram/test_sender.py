@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from sm.core.effects import EffectState
-from sm.core.telegram import BotMethod, Need, NewCall, TelegramCounts
+from sm.core.telegram_model import BotMethod, Need, NewCall, TelegramCounts
 from sm.services import TelegramLink
 from sm.store import Store
 from sm.telegram.client import BotClient
@@ -316,7 +316,7 @@ async def test_call_that_a_crash_interrupted_is_sent_again_with_a_mark(
 async def test_calls_that_were_left_out_become_one_summary_in_their_chat(
     store: Store, client: BotClient, api: TelegramApi, ann: Person, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sm.store.telegram.QUEUE_MAX", 2)
+    monkeypatch.setattr("sm.store.telegram_rows.QUEUE_MAX", 2)
     await queue(store, *(text(f"{n}", need=Need.ENDING) for n in range(5)))
     async with sending(store, client):
         await until_empty(store)

@@ -11,7 +11,7 @@ import pytest
 from sm.config import TelegramSection
 from sm.core.models import Session
 from sm.core.statuses import Status
-from sm.core.telegram import BotMethod, Need, NewCall, TelegramCounts, session_object
+from sm.core.telegram_model import BotMethod, Need, NewCall, TelegramCounts, session_object
 from sm.core.telegram_threads import TOPIC, Topic, TopicState
 from sm.services import Reads, TelegramLink
 from sm.store import Store

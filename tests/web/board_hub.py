@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 
-from sm.client.live import Json
+from sm.client.live_stream import Json
 from sm.feed import FeedNews, Mail
 from sm.web.daemon_link import DaemonLink
 from sm.web.hub import Hub

@@ -13,8 +13,8 @@ from sm.core.timestamps import iso
 from sm.core.tree_totals import Totals, TreePart, TreeTotals
 from sm.core.usage import TokenCounts, ToolUse
 from sm.services import LiveNews, SessionFilter
-from sm.wire_types.live import LastToolView, LiveRowView, LiveUpdateView, TreeView
-from sm.wire_types.usage import TokensView
+from sm.wire_types.live_answers import LastToolView, LiveRowView, LiveUpdateView, TreeView
+from sm.wire_types.usage_answers import TokensView
 
 _PART_BYTES = 512 * 1024
 """About the size of an event. A client refuses lines of more than 4 MiB."""

@@ -23,7 +23,7 @@ from sm.operations import Most, Operation, PackedFile, SessionsResult
 from sm.operations.arguments import Needed, OneOf, Within
 from sm.wire import PROTOCOL, PROTOCOL_HEADER
 from sm.wire_types.fields import Time
-from sm.wire_types.sessions import PauseView
+from sm.wire_types.session_answers import PauseView
 
 Model = TypeVar("Model", Body, Query)
 Schemas = Mapping[str, Mapping[str, Any]]

@@ -1,7 +1,7 @@
 """Builds the answers with sums (docs/protocol.md)."""
 
 from sm.core.tree_totals import Totals
-from sm.wire_types.usage import SessionSumsView, SumsView, TokensView, TreeSumsView
+from sm.wire_types.usage_answers import SessionSumsView, SumsView, TokensView, TreeSumsView
 
 
 def session_sums_json(own: Totals, tree: Totals, now_s: float) -> SessionSumsView:

@@ -21,10 +21,10 @@ from sm.messaging.messages import RenderedMessage
 from sm.services import Services, SessionFilter
 from sm.sessions.manager import SessionResult
 from sm.sessions.restore import RestoreResult
-from sm.wire_types.events import EventView
-from sm.wire_types.messages import LetterView, MessageView
-from sm.wire_types.requests import RequestView
-from sm.wire_types.sessions import (
+from sm.wire_types.event_answers import EventView
+from sm.wire_types.message_answers import LetterView, MessageView
+from sm.wire_types.request_answers import RequestView
+from sm.wire_types.session_answers import (
     CAPABILITY_FIELDS,
     FailureView,
     LossView,

@@ -14,7 +14,7 @@ from sm.board.row import BoardRow
 from sm.board.table import RowChange, SessionTable
 
 if TYPE_CHECKING:
-    from sm.client.live import Json
+    from sm.client.live_stream import Json
 
 _TIMED_EVERY_S = 1.0
 

@@ -12,7 +12,7 @@ from sm.core.statuses import Status
 from sm.core.timestamps import epoch_s, iso, span
 
 if TYPE_CHECKING:
-    from sm.client.live import Json
+    from sm.client.live_stream import Json
 
 _DEPTH_MAX = 20
 _WEIGHTS = {Status.WAITING_INPUT: 3, Status.ERROR: 2, Status.KILLED: 2, Status.ABANDONED: 2}

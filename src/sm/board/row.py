@@ -20,7 +20,7 @@ from sm.core.statuses import ENDED, Status
 from sm.core.timestamps import epoch_s, span
 
 if TYPE_CHECKING:
-    from sm.client.live import Json
+    from sm.client.live_stream import Json
 
 WAITING, FAILED, STALE, DONE, WORKING, IDLE, OVER = range(7)
 """How much a session needs a person, the most urgent first."""

@@ -10,7 +10,7 @@ from sm.board.row import BoardRow
 from sm.board.words import shown
 
 if TYPE_CHECKING:
-    from sm.client.live import Json
+    from sm.client.live_stream import Json
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from sm.board.row import BoardRow, board_row
 from sm.core.timestamps import epoch_s
 
 if TYPE_CHECKING:
-    from sm.client.live import Json
+    from sm.client.live_stream import Json
 
 
 @dataclass(frozen=True, slots=True)

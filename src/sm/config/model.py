@@ -7,7 +7,7 @@ from pydantic import AfterValidator, Field, create_model
 
 from sm import registry
 from sm.config.capability_keys import keys_of_capabilities
-from sm.config.faults import RetrySettings
+from sm.config.fault_settings import RetrySettings
 from sm.config.fields import (
     NOTHING,
     AbsolutePath,

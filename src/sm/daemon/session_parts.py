@@ -1,6 +1,6 @@
 """The parts that start, end and restore sessions."""
 
-from sm.core.telegram import telegram_user
+from sm.core.telegram_model import telegram_user
 from sm.daemon.foundation import Foundation
 from sm.equipment.agreements import Agreements
 from sm.equipment.project_items import ProjectItems

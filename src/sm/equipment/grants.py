@@ -26,7 +26,7 @@ from sm.core.models import IDENTITY, Capabilities, Session, Workspace
 from sm.core.states import TrustLevel
 from sm.core.text import folded
 from sm.equipment.agreements import Agreements
-from sm.equipment.mcp import (
+from sm.equipment.mcp_servers import (
     NAME_SHOWN,
     Server,
     Servers,

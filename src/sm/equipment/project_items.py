@@ -10,7 +10,7 @@ from sm.core.items import ItemKind, ItemState, ProjectItem
 from sm.core.text import folded
 from sm.equipment.agreements import Agreements
 from sm.equipment.directories import definition_items, workspace_directories
-from sm.equipment.mcp import project_servers, server_items
+from sm.equipment.mcp_servers import project_servers, server_items
 from sm.errors import ExternalError, IllegalState, StorageFull, UsageError
 from sm.providers.base import Provider
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from sm.core.mcp import OWN_SERVER
 from sm.core.text import folded
-from sm.equipment.mcp import Servers
+from sm.equipment.mcp_servers import Servers
 
 
 class ReservedName:

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import PurePath
 
 from sm.core.text import folded
-from sm.equipment.mcp import NAME_SHOWN
+from sm.equipment.mcp_servers import NAME_SHOWN
 from sm.errors import UsageError
 from sm.linux.files import directory_below
 from sm.providers.base import CapabilitySources

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from sm.client.http import DaemonAway
-from sm.client.live import Json
+from sm.client.live_stream import Json
 from sm.core.backoff import Backoff
 from sm.errors import SmError
 

@@ -12,8 +12,8 @@ from sm.mcp.results import words
 from sm.mcp.tool import Handler, Result, ToolCall
 from sm.mcp.tools.control import list_agent_types
 from sm.mcp.tools.output import get_progress
-from sm.mcp.tools.requests import list_requests
-from sm.mcp.tools.sessions import list_workspace_sessions, session_of
+from sm.mcp.tools.request_tools import list_requests
+from sm.mcp.tools.session_tools import list_workspace_sessions, session_of
 
 MIME_TYPE = "application/json"
 _CHECKPOINTS = 50

@@ -18,9 +18,9 @@ from sm.messaging.holds import busy_reason
 from sm.messaging.receipts import DeliveryReceipts
 from sm.providers.base import BoxReader, PromptRefusal
 from sm.sessions.manager import Manager
-from sm.state.messages import disprove, finish, pass_on_notices
+from sm.state.message_steps import disprove, finish, pass_on_notices
 from sm.state.notices import has_ended_alive
-from sm.state.sessions import move
+from sm.state.session_steps import move
 from sm.store import Store, durable
 
 _QUEUE_STARTS_S = 15.0

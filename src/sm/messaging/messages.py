@@ -28,12 +28,12 @@ from sm.providers.base import InputMethod
 from sm.requests.answers import decide, resolve_options
 from sm.requests.dialogs import Dialogs
 from sm.sessions.manager import Manager
-from sm.state.messages import arrive
+from sm.state.message_steps import arrive
 from sm.state.part_holds import held_reason
-from sm.state.requests import open_of
-from sm.state.sessions import move, set_archived
+from sm.state.request_steps import open_of
+from sm.state.session_steps import move, set_archived
 from sm.store import Open, Store, Transaction
-from sm.store.messages import no_message
+from sm.store.message_rows import no_message
 
 TTL_S = 24 * 3600.0
 """The default time until a queued message expires."""

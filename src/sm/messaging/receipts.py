@@ -27,7 +27,7 @@ from sm.monitor.listeners import AgentListener
 from sm.providers.base import BoxReader, PromptRefusal
 from sm.providers.readers import AcceptedInput
 from sm.sessions.manager import Manager
-from sm.state.messages import arrive, finish
+from sm.state.message_steps import arrive, finish
 from sm.store import Store, Transaction, durable
 
 _HEADER = re.compile(

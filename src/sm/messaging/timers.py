@@ -15,9 +15,9 @@ from sm.errors import StorageFull
 from sm.sessions.kill import Kills
 from sm.sessions.manager import Manager
 from sm.sessions.waits import AFTER_A_RESTART_S, WaitingSessions, WaitKind
-from sm.state.messages import finish
+from sm.state.message_steps import finish
 from sm.state.notices import has_ended_alive, leave_in_log, notice_recipient, request_occasions
-from sm.state.requests import finish_request, send_outcome
+from sm.state.request_steps import finish_request, send_outcome
 from sm.store import Open, Store, Transaction
 
 log = logging.getLogger(__name__)

@@ -32,7 +32,7 @@ from sm.sessions.session_sums import SessionSums
 from sm.sessions.waits import WaitingSessions
 from sm.store import Store
 from sm.terminals.base import Screen
-from sm.wire_types.agents import ActionView
+from sm.wire_types.agent_answers import ActionView
 
 _SUMMARY_ACTIONS = 60
 _LAST_LINES = 50

@@ -16,7 +16,7 @@ from sm.monitor.watched_panes import WatchedPanes
 from sm.sandboxes.base import ProcessEnding, Sandbox
 from sm.sessions.manager import Manager
 from sm.state.loss_causes import CONTAINER_GONE, CUT_OFF, ENGINE_GONE, SERVER_GONE, TERMINAL_CLOSED, LossCause
-from sm.state.sessions import is_end_ordered
+from sm.state.session_steps import is_end_ordered
 from sm.store import Store
 from sm.terminals.base import Pane, Terminals
 

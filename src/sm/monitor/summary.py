@@ -15,7 +15,7 @@ from sm.core.text import folded
 from sm.errors import ExternalError
 from sm.linux.programs import run_program
 from sm.providers.base import Summarizer
-from sm.wire_types.agents import ActionView
+from sm.wire_types.agent_answers import ActionView
 
 EXTRACT = "extract"
 """The `made_by` of a summary without a model."""

@@ -5,7 +5,7 @@ from typing import Annotated
 
 from sm.operations import Most, Operation
 from sm.operations.arguments import LISTED, LISTED_MAX, CheckpointLimit, SeenByPerson
-from sm.wire_types.agents import AttachView, OutputView, ProgressView, SummaryView, WhyView
+from sm.wire_types.agent_answers import AttachView, OutputView, ProgressView, SummaryView, WhyView
 
 
 @dataclass(frozen=True, slots=True)

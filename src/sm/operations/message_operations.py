@@ -7,7 +7,7 @@ from sm.core.states import SENT_MODES, TextUse
 from sm.operations import Operation
 from sm.operations.arguments import LISTED, NEEDED, Limit, NewsWait, OneOf, Seconds, SeenByPerson, WholeNumber
 from sm.wire_types.fields import narrowed
-from sm.wire_types.messages import LetterView, LoggedView, MessageView, SentView
+from sm.wire_types.message_answers import LetterView, LoggedView, MessageView, SentView
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,9 +5,9 @@ from typing import Annotated
 
 from sm.operations import Operation
 from sm.operations.arguments import LISTED, NEEDED, CheckpointLimit
-from sm.wire_types.agents import CheckpointView, ReportedCheckpointView
+from sm.wire_types.agent_answers import CheckpointView, ReportedCheckpointView
 from sm.wire_types.fields import Anything, words
-from sm.wire_types.sessions import StartedView
+from sm.wire_types.session_answers import StartedView
 
 
 @dataclass(frozen=True, slots=True)

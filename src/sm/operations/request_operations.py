@@ -7,7 +7,7 @@ from sm.operations import DoorNames, Operation
 from sm.operations.arguments import LISTED, NEEDED, Limit, LongText, NewsWait, Seconds
 from sm.operations.hints import Hint, Use
 from sm.wire_types.fields import narrowed
-from sm.wire_types.requests import RequestView
+from sm.wire_types.request_answers import RequestView
 
 
 @dataclass(frozen=True, slots=True)

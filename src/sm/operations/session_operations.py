@@ -5,7 +5,7 @@ from typing import Annotated
 
 from sm.operations import Operation
 from sm.operations.arguments import NEEDED, SeenByPerson
-from sm.wire_types.sessions import (
+from sm.wire_types.session_answers import (
     AllRestoredView,
     InterruptedView,
     KilledView,

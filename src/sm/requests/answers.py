@@ -21,7 +21,7 @@ from sm.requests.setup import SetupDialogs
 from sm.requests.terminal_dialogs import only_at_terminal
 from sm.sessions.manager import Manager
 from sm.sessions.reports import Reports
-from sm.state.requests import (
+from sm.state.request_steps import (
     EXPIRES_S,
     OPEN_MAX,
     NewRequest,

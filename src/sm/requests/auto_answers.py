@@ -8,7 +8,7 @@ from sm.core.requests import BY_RULE, Answer
 from sm.policy.rules import PathContext, evaluate
 from sm.providers.base import Provider
 from sm.providers.readers import Dialog
-from sm.state.requests import RuleDecision
+from sm.state.request_steps import RuleDecision
 
 
 def rule_decision(

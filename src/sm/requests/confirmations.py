@@ -17,7 +17,7 @@ from sm.providers.readers import ToolEnd
 from sm.requests.dialog_screens import DialogScreens
 from sm.sessions.manager import Manager
 from sm.state.notices import late_answer_occasion
-from sm.state.requests import IGNORED, answer_ignored, correct_answer, reopen_request, too_late
+from sm.state.request_steps import IGNORED, answer_ignored, correct_answer, reopen_request, too_late
 from sm.store import Store, durable
 
 CONFIRMED_WITHIN_S = 3.0

@@ -32,7 +32,7 @@ from sm.requests.confirmations import Confirmations, answered_by_caller, name_of
 from sm.requests.dialog_screens import DialogScreens
 from sm.requests.truncation import asked_of
 from sm.sessions.manager import Manager
-from sm.state.requests import (
+from sm.state.request_steps import (
     EXPIRES_S,
     IGNORED,
     OPEN_MAX,

@@ -23,7 +23,13 @@ from sm.providers.readers import SetupDialog, SetupQuestion
 from sm.requests.confirmations import answered_by_caller, name_of
 from sm.sessions.kill import Kills
 from sm.sessions.manager import Manager
-from sm.state.requests import NewRequest, finish_request, finish_with_proposed_answer, open_of, open_request
+from sm.state.request_steps import (
+    NewRequest,
+    finish_request,
+    finish_with_proposed_answer,
+    open_of,
+    open_request,
+)
 from sm.store import Store, Transaction, durable
 from sm.terminals.base import Terminals
 

@@ -18,7 +18,7 @@ from sm.core.statuses import Status
 from sm.core.timestamps import epoch_s
 from sm.errors import IllegalState, StorageFull, TerminalError
 from sm.sessions.manager import Manager
-from sm.state.requests import NewRequest, finish_request, open_of, open_request
+from sm.state.request_steps import NewRequest, finish_request, open_of, open_request
 from sm.store import Store, durable
 from sm.terminals.base import Terminals
 

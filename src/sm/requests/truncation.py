@@ -8,7 +8,7 @@ import orjson
 
 from sm.core.requests import Question
 from sm.providers.readers import Dialog
-from sm.state.requests import NewRequest
+from sm.state.request_steps import NewRequest
 
 _ARGUMENTS_MAX_BYTES = 64 * 1024
 _TEXTS_CUT_TO = (2000, 200, 20)

@@ -20,7 +20,7 @@ from sm.requests.answers import Requests
 from sm.requests.dialogs import Dialogs
 from sm.services.live import Live, LiveNews
 from sm.services.sessions import PAGE, Listed, ListPage, SessionFilter, Sessions
-from sm.services.telegram import Telegram, TelegramLink
+from sm.services.telegram_status import Telegram, TelegramLink
 from sm.services.waits import LongPoll, TeamWaitResult, WaitEnd, WaitResult, Waits
 from sm.sessions.adopt import Adoptions
 from sm.sessions.archive import Records

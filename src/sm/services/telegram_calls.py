@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from sm.core.effects import EffectState
-from sm.core.telegram import (
+from sm.core.telegram_model import (
     QUEUE_MAX,
     NewCall,
     Outgoing,

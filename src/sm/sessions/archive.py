@@ -20,7 +20,7 @@ from sm.sessions.manager import Manager, describe
 from sm.sessions.writable_paths import WritablePaths
 from sm.state.endings import set_parent
 from sm.state.notices import withdraw
-from sm.state.sessions import set_archived
+from sm.state.session_steps import set_archived
 from sm.state.unread_transcripts import tell_uncounted
 from sm.store import Store, Transaction
 

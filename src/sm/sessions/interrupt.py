@@ -21,7 +21,7 @@ from sm.operations.session_operations import INTERRUPT, KILL, SHOW_STATUS
 from sm.policy.access import Action
 from sm.providers.base import Provider
 from sm.sessions.manager import Manager
-from sm.state.requests import open_of
+from sm.state.request_steps import open_of
 from sm.store import Store, Transaction
 
 INTERRUPTIBLE = frozenset({Status.RUNNING, Status.WAITING_INPUT})

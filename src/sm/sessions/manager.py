@@ -28,7 +28,7 @@ from sm.state.faults import Faults
 from sm.state.loss_causes import LossCause
 from sm.state.notices import Notices, withdraw
 from sm.state.quota import Quota
-from sm.state.sessions import is_process_of, move
+from sm.state.session_steps import is_process_of, move
 from sm.state.unread_transcripts import record_unread
 from sm.store import Effect, Store
 from sm.store.audit import ALLOWED, REFUSED, Record

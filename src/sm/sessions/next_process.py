@@ -23,7 +23,7 @@ from sm.errors import (
 from sm.sessions.manager import Manager
 from sm.sessions.plan import SpawnPlanner
 from sm.sessions.restore import refuse_foreign_process
-from sm.state.messages import send
+from sm.state.message_steps import send
 from sm.state.part_holds import hold_of, postponed
 from sm.store import Store, Transaction
 from sm.terminals.base import Lifecycle, Pane

@@ -20,8 +20,8 @@ from sm.operations.hints import Hint, Use
 from sm.operations.request_operations import LIST_REQUESTS
 from sm.policy.access import Action
 from sm.sessions.manager import Manager, SessionResult
-from sm.state.requests import NewRequest, open_of, open_request
-from sm.state.sessions import move
+from sm.state.request_steps import NewRequest, open_of, open_request
+from sm.state.session_steps import move
 from sm.state.signs import end_sign
 from sm.store import Store, Transaction
 

@@ -39,10 +39,10 @@ from sm.sessions.manager import Manager, SessionResult
 from sm.sessions.plan import SpawnPlanner
 from sm.sessions.spawn import NOT_STARTED, START_WAIT_S, Spawner, as_payload
 from sm.state.losses import left_behind, lost_together, was_lost
-from sm.state.messages import finish_unread, send
+from sm.state.message_steps import finish_unread, send
 from sm.state.part_holds import check_may_start
 from sm.state.pause_orders import check_not_paused
-from sm.state.sessions import move
+from sm.state.session_steps import move
 from sm.store import Store, Transaction
 from sm.terminals.base import Lifecycle, Pane
 

@@ -26,7 +26,7 @@ from sm.sessions.kill import Kills
 from sm.sessions.manager import Manager
 from sm.sessions.workdir import no_such_workspace
 from sm.store import Store
-from sm.wire_types.sandbox import UnusedView
+from sm.wire_types.sandbox_answers import UnusedView
 
 DEFAULT = "default"
 """The name of the container for sessions without a workspace."""

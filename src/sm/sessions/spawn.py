@@ -40,10 +40,10 @@ from sm.sandboxes.base import Sandbox
 from sm.sessions.manager import Manager, SessionResult
 from sm.sessions.plan import SpawnPlan, SpawnPlanner
 from sm.sessions.workdir import allowed_workspace
-from sm.state.messages import send
+from sm.state.message_steps import send
 from sm.state.part_holds import check_may_start, check_not_postponed, postponed
 from sm.state.pause_orders import check_not_paused
-from sm.state.sessions import move
+from sm.state.session_steps import move
 from sm.store import Effect, Store, Transaction
 
 START_WAIT_S = 20.0

@@ -6,7 +6,7 @@ from sm.config import Config
 from sm.core.effects import EffectKind
 from sm.core.messages import SM_ITSELF, Message
 from sm.core.states import MessageMode, MessageState
-from sm.core.telegram import BotMethod, Need, NewCall
+from sm.core.telegram_model import BotMethod, Need, NewCall
 from sm.core.telegram_text import pages
 from sm.store import Transaction
 

@@ -8,7 +8,7 @@ from sm.core.models import Session
 from sm.core.states import MessageMode
 from sm.core.timers import Timer, TimerKind
 from sm.core.timestamps import epoch_s, later
-from sm.state.messages import send
+from sm.state.message_steps import send
 from sm.store import Open, Transaction
 
 GO_ON = "The conversation was too long, so it was replaced by a summary. Go on with your work."
@@ -32,7 +32,7 @@ def compact(tx: Transaction, session: Session, command: str) -> None:
     """Send the command, and a message to go on when the agent is idle again.
 
     If the command fails, the turn of that message fails too, and is reported. If the command ends unconfirmed,
-    `state/messages.py` withdraws that message and reports it.
+    `state/message_steps.py` withdraws that message and reports it.
     """
     sent = send(tx, session.id, SM_ITSELF, command, MessageMode.COMMAND)
     go_on = send(tx, session.id, SM_ITSELF, GO_ON, MessageMode.IDLE)

@@ -20,12 +20,12 @@ from sm.core.wording import subject
 from sm.providers.base import Provider
 from sm.state.cut_off import plan_restore as plan_restore_of_cut_off
 from sm.state.loss_causes import LOST_TOGETHER, LossCause
-from sm.state.messages import return_messages
+from sm.state.message_steps import return_messages
 from sm.state.next_process import EndRule, crash_signal, plan_restart, why_ended
 from sm.state.notices import Notices
 from sm.state.pause_orders import end_by_kill, end_by_pause
-from sm.state.requests import cancel_requests
-from sm.state.sessions import move
+from sm.state.request_steps import cancel_requests
+from sm.state.session_steps import move
 from sm.store import Transaction
 
 log = logging.getLogger(__name__)

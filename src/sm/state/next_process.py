@@ -12,9 +12,9 @@ from sm.core.next_process import RESTART, GiveUp, OrderedEnd, Restart
 from sm.core.states import SignalKind
 from sm.core.timers import Timer, TimerKind
 from sm.core.timestamps import later
-from sm.state.messages import keep_messages
+from sm.state.message_steps import keep_messages
 from sm.state.notices import Notices
-from sm.state.requests import cancel_questions
+from sm.state.request_steps import cancel_questions
 from sm.state.retries import end_row
 from sm.store import Transaction
 

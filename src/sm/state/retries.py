@@ -9,7 +9,7 @@ from sm.core.models import Session
 from sm.core.timers import Timer, TimerKind
 from sm.core.timestamps import epoch_s, later
 from sm.core.usage import FollowUpKind
-from sm.state.messages import send
+from sm.state.message_steps import send
 from sm.store import Transaction
 
 GO_ON = "A fault of the service ended your last turn. It may be over. Go on with your work."

@@ -8,7 +8,7 @@ from sm.core.states import RequestKind
 from sm.core.timers import TimerKind
 from sm.core.turns import FinishedTurn
 from sm.policy.unfinished import Unfinished
-from sm.state.requests import open_of
+from sm.state.request_steps import open_of
 from sm.state.retries import end_row
 from sm.store import Open, Transaction
 

@@ -36,7 +36,7 @@ from sm.store.change_signal import ChangeSignal
 from sm.store.connection import connect, inspect, make_room, refusal, rows
 from sm.store.history import SELECT, UNFINISHED, UNSEEN, History, loaded
 from sm.store.measures import MeasureReads
-from sm.store.messages import MailReads
+from sm.store.message_rows import MailReads
 from sm.store.migrations import Schema, migrate
 from sm.store.part import PartWrites, TablePart, known_parts, known_schemas
 from sm.store.records import RecordReads
@@ -53,11 +53,11 @@ from sm.store.rows import (
     launch_from_json,
 )
 from sm.store.sums import SumReads
-from sm.store.telegram import TelegramReads
 from sm.store.telegram_preferences import PreferenceReads
+from sm.store.telegram_rows import TelegramReads
 from sm.store.transaction import SessionFollower, Transaction
 from sm.store.turn_ends import TurnEndReads
-from sm.store.usage import UsageReads
+from sm.store.usage_counting import UsageReads
 from sm.store.work_clock import RunClock, WorkClock
 from sm.store.writable_paths import WritablePathReads
 from sm.store.write_ahead_log import WriteAheadLog

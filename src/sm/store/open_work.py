@@ -7,7 +7,7 @@ from typing import Any
 from sm.core.effects import Effect
 from sm.core.messages import Message, Notice
 from sm.core.requests import Request
-from sm.core.telegram import Outgoing, WatchedText
+from sm.core.telegram_model import Outgoing, WatchedText
 from sm.core.timers import Timer
 
 Rows = Any

@@ -36,7 +36,7 @@ from sm.core.states import (
     TrustLevel,
 )
 from sm.core.statuses import Status
-from sm.core.telegram import (
+from sm.core.telegram_model import (
     CardDraft,
     DroppedCall,
     Outgoing,

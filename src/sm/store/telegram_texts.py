@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from sm.core.telegram import WatchedText
+from sm.core.telegram_model import WatchedText
 from sm.store.rows import TELEGRAM_TEXTS, insertion
 from sm.store.writes import Writes
 

@@ -25,7 +25,7 @@ from sm.operations.kernel_names import SEE_SESSIONS
 from sm.store.history import SELECT, loaded
 from sm.store.idempotency import IdempotencyKey
 from sm.store.measures import MeasureWrites
-from sm.store.messages import MailWrites
+from sm.store.message_rows import MailWrites
 from sm.store.open_work import Open
 from sm.store.part import PartWrites, TablePart
 from sm.store.rows import (
@@ -40,12 +40,12 @@ from sm.store.rows import (
     launch_to_json,
 )
 from sm.store.sums import SumReads, SumWrites
-from sm.store.telegram import TelegramWrites
 from sm.store.telegram_preferences import PreferenceWrites
+from sm.store.telegram_rows import TelegramWrites
 from sm.store.telegram_texts import TextWrites
 from sm.store.timers import TimerWrites
 from sm.store.turn_ends import TurnEndWrites
-from sm.store.usage import UsageWrites
+from sm.store.usage_counting import UsageWrites
 from sm.store.work_clock import RunClock, WorkClock
 from sm.store.writes import Scope, StoreWriter
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 
 from sm.core.effects import EffectState
-from sm.core.telegram import BotMethod, Need, NewCall, Outgoing, session_object
+from sm.core.telegram_model import BotMethod, Need, NewCall, Outgoing, session_object
 from sm.core.telegram_text import plain_parameters, utf16_length, visible
 from sm.core.text import folded
 

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from sm.core.telegram import Need, Outgoing, is_group
+from sm.core.telegram_model import Need, Outgoing, is_group
 
 ALL_PER_SECOND = 30
 CHAT_PER_SECOND = 1.0

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from sm.core.requests import Question, Request
 from sm.core.states import RequestKind
-from sm.core.telegram import CardDraft, request_object
+from sm.core.telegram_model import CardDraft, request_object
 from sm.core.text import folded
 from sm.core.wording import outcome
 from sm.errors import UsageError

@@ -8,7 +8,7 @@ from sm.core.labels import label
 from sm.core.models import Session
 from sm.core.requests import Request
 from sm.core.states import RequestKind
-from sm.core.telegram import CardDraft
+from sm.core.telegram_model import CardDraft
 from sm.core.telegram_text import escaped
 from sm.core.text import folded
 from sm.core.wording import outcome

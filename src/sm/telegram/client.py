@@ -22,7 +22,7 @@ from telegram import (
 from telegram import error as errors
 from telegram.request import HTTPXRequest
 
-from sm.core.telegram import BotMethod, GroupRights, Outgoing
+from sm.core.telegram_model import BotMethod, GroupRights, Outgoing
 from sm.core.telegram_threads import ForumFacts
 from sm.telegram.answers import Chat, Made, Member, Model, Unreadable, User, read, read_updates
 from sm.telegram.outcome import (

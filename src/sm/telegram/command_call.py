@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from sm.core.models import Caller, RequestKey, Session
-from sm.core.telegram import TelegramButton
+from sm.core.telegram_model import TelegramButton
 from sm.errors import UsageError
 from sm.policy.access import Action
 from sm.services import Services

@@ -8,7 +8,7 @@ from sm.core.labels import label, short_label
 from sm.core.models import SpawnRequest
 from sm.core.requests import Request
 from sm.core.states import MessageMode
-from sm.core.telegram import session_object
+from sm.core.telegram_model import session_object
 from sm.core.text import folded
 from sm.core.wording import outcome
 from sm.errors import IllegalState, UnknownAgentType, UsageError

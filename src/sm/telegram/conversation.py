@@ -8,7 +8,7 @@ from contextlib import suppress
 
 from sm.config import TelegramSection
 from sm.core.models import Caller, RequestKey
-from sm.core.telegram import (
+from sm.core.telegram_model import (
     ANYONE,
     BotMethod,
     Need,

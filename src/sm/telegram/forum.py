@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from sm.config import TelegramSection
 from sm.core.backoff import Backoff
-from sm.core.telegram import BotMethod, Need, NewCall, TelegramChange
+from sm.core.telegram_model import BotMethod, Need, NewCall, TelegramChange
 from sm.core.telegram_threads import ForumFacts
 from sm.errors import StorageFull
 from sm.services import Telegram, TelegramLink

@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from sm.core.capability_parts import capability_operations
-from sm.core.telegram import session_object
+from sm.core.telegram_model import session_object
 from sm.kernel import OperationCall
 from sm.operations import Operation
 from sm.telegram.command_call import BotCommand, CommandCall

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from sm.core.backoff import Backoff
-from sm.core.telegram import BotMethod, Need, NewCall, TelegramChange
+from sm.core.telegram_model import BotMethod, Need, NewCall, TelegramChange
 from sm.errors import StorageFull
 from sm.services import Telegram, TelegramLink
 from sm.telegram.client import BotClient

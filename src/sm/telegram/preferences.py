@@ -3,7 +3,7 @@
 import re
 
 from sm.core.labels import label
-from sm.core.telegram import session_object
+from sm.core.telegram_model import session_object
 from sm.telegram.command_call import CommandCall
 from sm.telegram.replies import BotReply
 

@@ -14,7 +14,7 @@ from dataclasses import replace
 from sm.core.lifecycle import is_ended
 from sm.core.models import Event, Session
 from sm.core.states import EventType
-from sm.core.telegram import BotMethod, Need, NewCall, TelegramChange, session_object
+from sm.core.telegram_model import BotMethod, Need, NewCall, TelegramChange, session_object
 from sm.core.telegram_threads import ProgressCard, progress_subject
 from sm.core.timestamps import iso
 from sm.errors import StorageFull

@@ -11,7 +11,7 @@ from sm.core.lifecycle import is_ended
 from sm.core.models import Checkpoint, Session
 from sm.core.states import TrustLevel
 from sm.core.statuses import Status
-from sm.core.telegram import BotMethod, Need, NewCall, TelegramChange, is_group
+from sm.core.telegram_model import BotMethod, Need, NewCall, TelegramChange, is_group
 from sm.core.telegram_text import escaped
 from sm.core.telegram_threads import ProgressCard, progress_subject
 from sm.core.text import folded

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from sm.core.telegram import BotMethod, CardDraft, Need, NewCall, TelegramButton, nonce_digest
+from sm.core.telegram_model import BotMethod, CardDraft, Need, NewCall, TelegramButton, nonce_digest
 from sm.core.telegram_text import cut, escaped, pages, preformatted
 from sm.core.timestamps import later
 from sm.errors import SmError

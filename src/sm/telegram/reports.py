@@ -15,7 +15,7 @@ from sm.core.effects import EffectState
 from sm.core.models import Event, Session
 from sm.core.requests import Request
 from sm.core.states import CallerKind, EventType, TrustLevel
-from sm.core.telegram import (
+from sm.core.telegram_model import (
     BotMethod,
     Need,
     NewCall,

@@ -17,7 +17,7 @@ from sm.core.quotation import argument_lines, question_lines, quotation
 from sm.core.request_words import words_of_kind
 from sm.core.requests import Question, Request
 from sm.core.states import RequestKind, TrustLevel
-from sm.core.telegram import CardDraft
+from sm.core.telegram_model import CardDraft
 from sm.core.telegram_text import cut_utf16, utf16_length
 from sm.core.text import folded
 

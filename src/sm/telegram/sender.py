@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from sm.core.backoff import Backoff
 from sm.core.effects import EffectState
-from sm.core.telegram import SENDS_ONCE, BotMethod, Need, NewCall, Outgoing
+from sm.core.telegram_model import SENDS_ONCE, BotMethod, Need, NewCall, Outgoing
 from sm.core.telegram_text import marked_again, plain_parameters
 from sm.core.telegram_threads import TOPIC, session_of_progress
 from sm.services import Telegram, TelegramLink

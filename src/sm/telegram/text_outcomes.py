@@ -13,7 +13,7 @@ from sm.core.labels import label
 from sm.core.messages import Message
 from sm.core.models import Session
 from sm.core.states import MessageState
-from sm.core.telegram import BotMethod, NewCall, WatchedText, message_object
+from sm.core.telegram_model import BotMethod, NewCall, WatchedText, message_object
 from sm.core.telegram_text import escaped
 from sm.core.text import folded
 from sm.errors import NotFound, NotPermitted, StorageFull

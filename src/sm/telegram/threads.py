@@ -11,7 +11,7 @@ from typing import Any
 from sm.config import TelegramSection
 from sm.core.labels import label
 from sm.core.models import BridgeUser, Session, ancestors
-from sm.core.telegram import ANYONE, session_object, telegram_user
+from sm.core.telegram_model import ANYONE, session_object, telegram_user
 from sm.core.telegram_threads import TOPIC
 from sm.errors import NotPermitted
 from sm.policy.access import visible

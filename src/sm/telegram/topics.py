@@ -11,7 +11,7 @@ from dataclasses import replace
 from sm.core.labels import label
 from sm.core.lifecycle import is_ended
 from sm.core.models import Session
-from sm.core.telegram import SENDS_ONCE, BotMethod, Need, NewCall, Outgoing, session_object, topic_of
+from sm.core.telegram_model import SENDS_ONCE, BotMethod, Need, NewCall, Outgoing, session_object, topic_of
 from sm.core.telegram_text import cut_utf16, visible
 from sm.core.telegram_threads import TOPIC, TOPIC_CALLS_MAX, Topic, TopicState
 from sm.services import Reads, Telegram

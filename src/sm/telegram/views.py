@@ -17,7 +17,7 @@ from sm.core.pauses import pause_fact
 from sm.core.requests import Request
 from sm.core.session_lines import HEADINGS, ended_children, left_out, loss
 from sm.core.states import TrustLevel
-from sm.core.telegram import session_object
+from sm.core.telegram_model import session_object
 from sm.core.telegram_text import preformatted
 from sm.core.text import folded
 from sm.core.timestamps import epoch_s

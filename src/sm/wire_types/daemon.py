@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from sm.wire_types.accounts import AccountView
+from sm.wire_types.account_answers import AccountView
 
 
 @dataclass(frozen=True, slots=True)

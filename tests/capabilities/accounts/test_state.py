@@ -24,7 +24,7 @@ from sm.policy.retries import RetryLimits
 from sm.state.faults import Faults
 from sm.state.notices import Notices
 from sm.state.part_holds import postponed
-from sm.state.sessions import move
+from sm.state.session_steps import move
 from sm.store import Store
 from tests.samples import LAUNCH, commit, session
 

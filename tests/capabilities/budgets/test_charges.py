@@ -20,7 +20,7 @@ from sm.errors import IllegalState
 from sm.providers import make_providers
 from sm.state.notices import Notices
 from sm.state.part_holds import check_may_start, held_reason, hold_of
-from sm.state.requests import NewRequest, open_request
+from sm.state.request_steps import NewRequest, open_request
 from sm.store import Open, Store
 from sm.wire_types.budget import BudgetState
 from tests.samples import LAUNCH, session

@@ -43,9 +43,9 @@ from sm.monitor.usage import UsageMeter
 from sm.policy.unfinished import TerminalUse
 from sm.sessions.manager import Manager
 from sm.sessions.reports import Reports
-from sm.state.messages import send
-from sm.state.requests import NewRequest, finish_request, open_request
-from sm.state.sessions import move
+from sm.state.message_steps import send
+from sm.state.request_steps import NewRequest, finish_request, open_request
+from sm.state.session_steps import move
 from sm.store import Store, Transaction
 from tests import samples
 from tests.capabilities.completion.rules.corpus import endings

@@ -17,7 +17,7 @@ from sm.capabilities.pairing.rules import (
     has_expired,
     open_requests,
 )
-from sm.core.telegram import telegram_user
+from sm.core.telegram_model import telegram_user
 from sm.core.timestamps import later
 from tests.samples import AT
 

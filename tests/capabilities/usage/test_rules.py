@@ -8,7 +8,7 @@ from sm.core.percentiles import Spread
 from sm.core.statuses import Status
 from sm.core.time_slots import local_day
 from sm.core.usage import FollowUpKind, TokenCounts
-from sm.wire_types.usage import EndingsView, Grouping, TokensView, UsageGroupView
+from sm.wire_types.usage_answers import EndingsView, Grouping, TokensView, UsageGroupView
 
 OPUS, OTHER = "claude-opus-4-8", "unknown-1"
 DAY, NEXT = "2026-01-30", "2026-01-31"

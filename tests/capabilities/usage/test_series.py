@@ -6,7 +6,7 @@ import pytest
 
 from sm.capabilities.usage.rules import PERIOD_DIGITS, buckets
 from sm.core.usage import UNREAD, Usage
-from sm.wire_types.usage import ModelUsageView, TokensView, UsageBucketView, UsagePeriod
+from sm.wire_types.usage_answers import ModelUsageView, TokensView, UsageBucketView, UsagePeriod
 
 
 def price(usages: Sequence[Usage]) -> float | None:

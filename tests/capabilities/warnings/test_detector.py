@@ -18,7 +18,7 @@ from sm.core.states import SignalKind
 from sm.core.timestamps import epoch_s, iso
 from sm.core.warnings import WarningKind
 from sm.sessions.manager import Manager
-from sm.state.sessions import move
+from sm.state.session_steps import move
 from sm.store import Store
 from tests.samples import AT, LAUNCH, session
 from tests.session_manager import open_manager, with_warnings

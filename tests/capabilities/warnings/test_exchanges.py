@@ -19,7 +19,7 @@ from sm.core.timestamps import later
 from sm.core.warnings import WarningKind
 from sm.errors import IllegalState
 from sm.state.notices import Notices
-from sm.state.requests import finish_request
+from sm.state.request_steps import finish_request
 from sm.store import Store
 from tests.samples import AT, LAUNCH, commit, session
 

@@ -4,7 +4,7 @@ from datetime import UTC
 
 import pytest
 
-from sm.cli.display.progress import progress_block
+from sm.cli.display.progress_block import progress_block
 from tests.cli.samples import AT, ago, progress
 
 

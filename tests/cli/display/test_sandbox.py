@@ -2,7 +2,7 @@
 
 import pytest
 
-from sm.cli.display.sandbox import status_lines
+from sm.cli.display.sandbox_tables import status_lines
 from sm.core.lines import JsonObject
 
 STATUS: JsonObject = {

@@ -7,7 +7,7 @@ import pytest
 
 from sm.cli.display.output import table_lines
 from sm.cli.display.overview import log_line
-from sm.cli.display.progress import progress_block
+from sm.cli.display.progress_block import progress_block
 from sm.cli.display.sessions import session_table, tree_rows, tree_rows_of_list
 from sm.core.lines import event_line, plain_line
 from sm.core.session_lines import last_words, process_of, session_block, status_of

@@ -27,9 +27,9 @@ from sm.errors import (
 from sm.linux import processes
 from sm.linux.cgroups import container_of
 from sm.sandboxes.base import ProcessEnding
+from sm.sandboxes.docker.docker_sandbox import ContainerSandbox
 from sm.sandboxes.docker.engine import PING_S, Engine
 from sm.sandboxes.docker.image import Images
-from sm.sandboxes.docker.sandbox import ContainerSandbox
 from tests import samples
 from tests.engine import EngineProcess
 from tests.sandboxes.docker.real_container import USER, RealContainers, pid_inside

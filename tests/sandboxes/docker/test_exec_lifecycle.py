@@ -13,8 +13,8 @@ from sm.core.states import TrustLevel
 from sm.errors import SandboxUnavailable
 from sm.linux import processes
 from sm.linux.cgroups import container_of
+from sm.sandboxes.docker.docker_sandbox import ContainerSandbox
 from sm.sandboxes.docker.image import Images
-from sm.sandboxes.docker.sandbox import ContainerSandbox
 from tests import samples
 from tests.sandboxes.docker.conftest import Sandboxes
 from tests.sandboxes.terminal import Terminal, without_cgroups

@@ -10,8 +10,8 @@ import pytest
 
 from sm.config import Config
 from sm.core.states import TrustLevel
+from sm.sandboxes.docker.docker_sandbox import ContainerSandbox
 from sm.sandboxes.docker.image import Images
-from sm.sandboxes.docker.sandbox import ContainerSandbox
 from tests import samples
 from tests.sandboxes import test_sandbox_contract
 from tests.sandboxes.docker.played_sandboxes import PlayedSandboxes

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from sm.errors import NoServer, TerminalError, TerminalUnreachable
-from sm.terminals.tmux.server import OLDEST, older
 from sm.terminals.tmux.terminals import Tmux
+from sm.terminals.tmux.tmux_server import OLDEST, older
 from tests.terminals.contract.samples import FOREVER, ID, NAME
 from tests.terminals.world import INSTANCE, World, ended, until, until_async
 

@@ -29,7 +29,7 @@ from sm.operations.hints import Hint, Use
 from sm.operations.report_operations import ActivityNote, Milestone, NewestCheckpoints, WorkResult
 from sm.operations.session_operations import RESTORE
 from sm.policy.access import Action
-from sm.wire_types.agents import (
+from sm.wire_types.agent_answers import (
     ActionView,
     AgentTypesView,
     AgentTypeView,
@@ -43,7 +43,7 @@ from sm.wire_types.agents import (
     WhyView,
 )
 from sm.wire_types.fields import Time
-from sm.wire_types.sessions import StartedView
+from sm.wire_types.session_answers import StartedView
 
 _REASON_MAX = 200
 """Characters of a status's reason for callers that may not read the session."""

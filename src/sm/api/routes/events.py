@@ -11,7 +11,7 @@ from sm.api.fields import doc
 from sm.api.query import LISTED, EventsQuery, Limit, Moment
 from sm.api.route import RouteTable, StreamOf
 from sm.wire import HEARTBEAT_S
-from sm.wire_types.events import EventsView, EventView
+from sm.wire_types.event_answers import EventsView, EventView
 
 _READ_AT_ONCE = 500
 routes = RouteTable()

@@ -18,7 +18,7 @@ from sm.core.text import folded
 from sm.core.timeline import Span, spans
 from sm.core.timestamps import iso, later
 from sm.wire import HEARTBEAT_S
-from sm.wire_types.live import (
+from sm.wire_types.live_answers import (
     LaneView,
     LiveUpdateView,
     SpanView,

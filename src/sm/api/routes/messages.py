@@ -20,8 +20,8 @@ from sm.operations.message_operations import (
 )
 from sm.policy.access import Action
 from sm.services import SessionFilter
-from sm.wire_types.messages import LetterView, LoggedView, MessageView, SentView
-from sm.wire_types.sessions import SessionView
+from sm.wire_types.message_answers import LetterView, LoggedView, MessageView, SentView
+from sm.wire_types.session_answers import SessionView
 
 routes = OperationTable()
 

@@ -7,7 +7,7 @@ from sm.operations import request_operations as operations
 from sm.operations.arguments import NewsWait
 from sm.operations.request_operations import AskedQuestion, GivenAnswer, RequestFilter
 from sm.requests.answers import RequestReply
-from sm.wire_types.requests import RequestView
+from sm.wire_types.request_answers import RequestView
 
 routes = OperationTable()
 

@@ -14,7 +14,7 @@ from sm.core.programs import image_agents, login_commands
 from sm.errors import UsageError
 from sm.sandboxes.images import ImageBuild, ImageFacts
 from sm.sessions.sandboxing import ContainerStatus, EngineStatus, PruneScope, SandboxStatus
-from sm.wire_types.sandbox import (
+from sm.wire_types.sandbox_answers import (
     BuildLineView,
     BuildView,
     CommandView,

@@ -13,7 +13,7 @@ from sm.api.views import build_view
 from sm.monitor.live_screens import LiveScreen
 from sm.policy.access import Action
 from sm.wire import HEARTBEAT_S
-from sm.wire_types.live import ScreenRowView, ScreenUpdateView
+from sm.wire_types.live_answers import ScreenRowView, ScreenUpdateView
 
 routes = RouteTable()
 

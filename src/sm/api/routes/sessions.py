@@ -38,7 +38,7 @@ from sm.operations.session_operations import (
     RestoreOptions,
 )
 from sm.wire_types.common import EmptyView
-from sm.wire_types.sessions import (
+from sm.wire_types.session_answers import (
     AllRestoredView,
     InterruptedView,
     KilledView,

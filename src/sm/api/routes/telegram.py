@@ -8,7 +8,7 @@ from sm.api.fields import doc
 from sm.api.route import RouteTable
 from sm.api.views import build_view
 from sm.core.models import RequestKey
-from sm.wire_types.telegram import (
+from sm.wire_types.telegram_answers import (
     GroupRightsView,
     TelegramChatView,
     TelegramView,

@@ -21,9 +21,9 @@ from sm.core.warnings import Sign, WarningKind
 from sm.core.wording import REMINDERS, subject
 from sm.policy.unfinished import reason_to_wait
 from sm.sessions.reports import Reports
-from sm.state.messages import send
+from sm.state.message_steps import send
 from sm.state.notices import Notices
-from sm.state.requests import NewRequest, finish_request, open_of, open_request
+from sm.state.request_steps import NewRequest, finish_request, open_of, open_request
 from sm.state.signs import show_sign
 from sm.state.turns import unfinished_work
 from sm.store import Transaction

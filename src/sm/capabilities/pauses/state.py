@@ -42,7 +42,7 @@ from sm.core.usage import Usage
 from sm.core.wording import subject
 from sm.providers.base import Provider
 from sm.state.followers import UsageFollower
-from sm.state.messages import send
+from sm.state.message_steps import send
 from sm.state.notices import Notices, notice_recipient
 from sm.state.pause_orders import end_by_pause
 from sm.store import Transaction

@@ -9,7 +9,7 @@ from sm.core.percentiles import spread
 from sm.core.statuses import Status
 from sm.core.tree_totals import Price
 from sm.core.usage import COST_DIGITS, UNREAD, FollowUpKind, TokenCounts, Usage, base_model
-from sm.wire_types.usage import (
+from sm.wire_types.usage_answers import (
     EndingsView,
     Grouping,
     ModelUsageView,

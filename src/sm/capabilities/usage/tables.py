@@ -15,7 +15,7 @@ from sm.store import Schema, Store, Transaction
 from sm.store.connection import Read
 from sm.store.part import PartWrites, TablePart
 from sm.store.rows import encode_json
-from sm.store.usage import UsageReads, UsageWrites
+from sm.store.usage_counting import UsageReads, UsageWrites
 
 _COMPLETED_LOOKED_AT = 50
 """Bounds the cost of a query that `sm progress --watch` repeats every second."""

@@ -41,7 +41,7 @@ from sm.cli.agent_programs import check_of, name_argument, started_program
 from sm.cli.call import Call, json_option
 from sm.cli.check_cost import measured
 from sm.cli.display.output import now
-from sm.cli.display.sandbox import size
+from sm.cli.display.sandbox_tables import size
 from sm.cli.instance import Instance
 from sm.cli.options import current_directory
 from sm.cli.private_instance import private_instance, start_undisturbed

@@ -381,7 +381,7 @@ def _mcp(instance: Instance) -> Iterator[Check]:
 
 def _sandbox(client: Client) -> Iterator[Check]:
     """Check the engine and the image of sandboxed sessions. Direct sessions need none of it."""
-    from sm.cli.display.sandbox import size
+    from sm.cli.display.sandbox_tables import size
 
     try:
         status = client.get("/v1/sandbox", timeout_s=15.0)

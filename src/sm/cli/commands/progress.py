@@ -18,7 +18,7 @@ import click
 
 from sm.cli.call import Call, json_option
 from sm.cli.display.output import now, print_json, print_lines
-from sm.cli.display.progress import progress_block
+from sm.cli.display.progress_block import progress_block
 from sm.cli.options import session_argument
 from sm.client.http import session_path
 from sm.core.lines import JsonObject

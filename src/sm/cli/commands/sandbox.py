@@ -8,7 +8,7 @@ import click
 from sm.cli.call import Call, json_option
 from sm.cli.display.errors import print_warnings
 from sm.cli.display.output import print_lines, width
-from sm.cli.display.sandbox import (
+from sm.cli.display.sandbox_tables import (
     build_summary,
     done_line,
     status_lines,

@@ -17,7 +17,7 @@ from sm.cli.tui.cells import session_cells
 from sm.cli.tui.pages import PageLines, PageTab
 from sm.cli.tui.peek import follow_screen
 from sm.cli.tui.spots import Spots
-from sm.client import live
+from sm.client import live_stream
 from sm.client.http import Client
 from sm.core.timestamps import epoch_s
 from sm.feed import FeedSource
@@ -64,7 +64,7 @@ class PageTabs:
             return pictures.spend_lines(spend_by_model(answer["buckets"]), width)
 
         def read(by: Any) -> Callable[[], Any]:
-            return lambda: live.usage(self._client, by=by, workspace=workspace, limit=_BUCKETS)
+            return lambda: live_stream.usage(self._client, by=by, workspace=workspace, limit=_BUCKETS)
 
         return [
             PageTab("Spend by tree", (), tree),
@@ -78,7 +78,7 @@ class PageTabs:
         workspace = self._board.workspace
 
         def read() -> Any:
-            found = live.timeline(self._client, workspace=workspace)
+            found = live_stream.timeline(self._client, workspace=workspace)
             query = {"limit": _EVENTS, "workspace": workspace}
             return found, self._client.get("/v1/events", query)["events"]
 

@@ -8,7 +8,7 @@ from rich.style import Style
 from rich.text import Text
 
 from sm.client.http import session_path
-from sm.client.live import Json
+from sm.client.live_stream import Json
 from sm.core.lines import agent_line
 from sm.core.quotation import visible
 from sm.errors import SmError

@@ -5,7 +5,7 @@ from sm.core.statuses import ENDED_OF_ANY_KIND, Status
 from sm.mcp.results import words
 from sm.mcp.schemas import arguments, choice, flag, many, number, result, text
 from sm.mcp.tool import Result, ToolCall, ToolTable
-from sm.mcp.tools.requests import request_of
+from sm.mcp.tools.request_tools import request_of
 from sm.services import WaitEnd
 
 tools = ToolTable()

@@ -6,9 +6,9 @@ from sm.config import sandbox_for
 from sm.sandboxes.containers import Container
 from sm.sandboxes.docker import programs
 from sm.sandboxes.docker.containers import Containers
+from sm.sandboxes.docker.docker_sandbox import ContainerSandbox
 from sm.sandboxes.docker.engine import Engine, EngineAccess
 from sm.sandboxes.docker.image import Images
-from sm.sandboxes.docker.sandbox import ContainerSandbox
 from sm.sandboxes.engine import EngineContext
 from sm.sandboxes.session_processes import SessionProcesses
 

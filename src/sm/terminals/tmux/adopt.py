@@ -17,7 +17,7 @@ from sm.terminals.base import ForeignPane, Pane
 from sm.terminals.tmux import panes
 from sm.terminals.tmux.control import Command, Refused
 from sm.terminals.tmux.lookup import Finder
-from sm.terminals.tmux.server import TmuxServer
+from sm.terminals.tmux.tmux_server import TmuxServer
 
 
 class PaneAdopter:

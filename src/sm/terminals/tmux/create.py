@@ -17,7 +17,7 @@ from sm.terminals.base import Pane
 from sm.terminals.tmux import panes
 from sm.terminals.tmux.control import Command, Control, Refused
 from sm.terminals.tmux.lookup import Finder
-from sm.terminals.tmux.server import GLOBAL_WINDOW_SIZE, TmuxServer
+from sm.terminals.tmux.tmux_server import GLOBAL_WINDOW_SIZE, TmuxServer
 
 _PLACEHOLDER_S = 60
 """The lifetime of a session without marks that a killed daemon left, in seconds."""

@@ -17,7 +17,7 @@ from sm.terminals.base import Busy, Pane
 from sm.terminals.tmux import panes
 from sm.terminals.tmux.control import Command, Refused
 from sm.terminals.tmux.lookup import Finder, process_ended, translate_refusal
-from sm.terminals.tmux.server import TmuxServer
+from sm.terminals.tmux.tmux_server import TmuxServer
 
 SETTLE_S: Final = 0.02
 """The pause between a paste and Enter: without it a program may treat Enter as part of the paste."""

@@ -16,7 +16,7 @@ from sm.errors import NoTerminal
 from sm.terminals.base import Pane
 from sm.terminals.tmux import panes
 from sm.terminals.tmux.control import Refused
-from sm.terminals.tmux.server import TmuxServer
+from sm.terminals.tmux.tmux_server import TmuxServer
 
 
 class Finder:

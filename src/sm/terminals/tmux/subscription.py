@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
-from sm.terminals.tmux.server import TmuxServer
+from sm.terminals.tmux.tmux_server import TmuxServer
 
 _NOBODY: frozenset[str] = frozenset()
 

@@ -27,8 +27,8 @@ from sm.terminals.tmux.adopt import PaneAdopter
 from sm.terminals.tmux.create import PaneCreator
 from sm.terminals.tmux.keys import TmuxKeyboard
 from sm.terminals.tmux.lookup import Finder, translate_refusal
-from sm.terminals.tmux.server import TmuxServer
 from sm.terminals.tmux.subscription import Subscription
+from sm.terminals.tmux.tmux_server import TmuxServer
 
 log = logging.getLogger(__name__)
 

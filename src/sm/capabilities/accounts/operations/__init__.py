@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from sm.operations import Operation
-from sm.wire_types.accounts import AccountView, ResumedView
+from sm.wire_types.account_answers import AccountView, ResumedView
 
 _TARGET = "The name of an account."
 

@@ -33,7 +33,7 @@ from sm.sessions.session_fields import StatusField
 from sm.state.part_holds import leave_to_hold, resume_refusal
 from sm.state.pause_orders import order_pause, order_resume
 from sm.store import Store, Transaction
-from sm.wire_types.accounts import AccountView, ParkView, ResumedView
+from sm.wire_types.account_answers import AccountView, ParkView, ResumedView
 
 
 @dataclass(frozen=True, slots=True)

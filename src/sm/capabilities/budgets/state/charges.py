@@ -40,10 +40,10 @@ from sm.core.timestamps import later
 from sm.core.usage import Usage
 from sm.providers.base import Provider
 from sm.state.followers import UsageFollower
-from sm.state.messages import send
+from sm.state.message_steps import send
 from sm.state.notices import Notices, notice_recipient
 from sm.state.pause_orders import end_by_kill, order_pause, order_resume
-from sm.state.requests import NewRequest, finish_request, open_of, open_request
+from sm.state.request_steps import NewRequest, finish_request, open_of, open_request
 from sm.store import Transaction
 from sm.store.transaction import SessionFollower
 from sm.wire_types.budget import BudgetState

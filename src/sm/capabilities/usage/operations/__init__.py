@@ -5,7 +5,7 @@ from typing import Annotated
 
 from sm.operations import Most, Noun, Operation
 from sm.wire_types.fields import Time
-from sm.wire_types.usage import Grouping, UsagePeriod, UsageReportView, UsageSeriesView
+from sm.wire_types.usage_answers import Grouping, UsagePeriod, UsageReportView, UsageSeriesView
 
 TAG = "live"
 

@@ -23,7 +23,13 @@ from sm.sessions.manager import Manager
 from sm.sessions.workspaces import Workspaces
 from sm.store import Store
 from sm.store.sums import RemovedSums
-from sm.wire_types.usage import Grouping, UsageBucketView, UsagePeriod, UsageReportView, UsageSeriesView
+from sm.wire_types.usage_answers import (
+    Grouping,
+    UsageBucketView,
+    UsagePeriod,
+    UsageReportView,
+    UsageSeriesView,
+)
 
 _SINCE_EVER = ""
 _EVER = "1970-01-01T00:00:00.000Z"

@@ -46,7 +46,7 @@ from sm.monitor.evidence import Ledger
 from sm.monitor.progress import Measurements, context_percent
 from sm.sessions.manager import Manager
 from sm.state.followers import UsageFollower
-from sm.state.requests import open_of
+from sm.state.request_steps import open_of
 from sm.store import Store, Transaction
 
 LOOK_S = 30.0

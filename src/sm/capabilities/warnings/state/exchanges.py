@@ -25,9 +25,9 @@ from sm.core.warnings import WarningKind
 from sm.errors import IllegalState
 from sm.operations.hints import Hint, Use
 from sm.operations.report_operations import NOTE
-from sm.state.messages import finish
+from sm.state.message_steps import finish
 from sm.state.notices import Notices, notice_recipient
-from sm.state.requests import NewRequest, finish_request, open_request
+from sm.state.request_steps import NewRequest, finish_request, open_request
 from sm.store import Transaction
 from sm.store.transaction import SessionFollower
 

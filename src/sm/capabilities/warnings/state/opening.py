@@ -19,10 +19,10 @@ from sm.core.timers import Timer
 from sm.core.timestamps import later
 from sm.core.warnings import Sign, WarningKind
 from sm.providers.base import Provider
-from sm.state.messages import send
+from sm.state.message_steps import send
 from sm.state.notices import Notices, notice_recipient
 from sm.state.pause_orders import order_pause
-from sm.state.requests import open_of
+from sm.state.request_steps import open_of
 from sm.store import Transaction
 from sm.store.transaction import SessionFollower
 

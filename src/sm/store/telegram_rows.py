@@ -5,7 +5,7 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from sm.core.effects import EffectKind, EffectState
-from sm.core.telegram import (
+from sm.core.telegram_model import (
     QUEUE_MAX,
     CardDraft,
     DroppedCall,
@@ -21,7 +21,7 @@ from sm.core.telegram import (
 from sm.core.telegram_threads import PLACEMENT, session_of_progress
 from sm.core.text import well_formed
 from sm.store.connection import Read
-from sm.store.messages import MailWrites
+from sm.store.message_rows import MailWrites
 from sm.store.rows import (
     DROPPED_CALLS,
     OUTBOX,

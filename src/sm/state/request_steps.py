@@ -21,7 +21,7 @@ from sm.core.wording import (
 from sm.errors import IllegalState
 from sm.operations.hints import Hint, Use
 from sm.operations.request_operations import LIST_REQUESTS
-from sm.state.messages import send
+from sm.state.message_steps import send
 from sm.state.notices import Notices, request_occasions, withdraw
 from sm.store import Transaction
 

@@ -8,8 +8,8 @@ from sm.core.items import ItemState
 from sm.core.observation import Source
 from sm.core.statuses import Status
 from sm.wire_types.fields import Anything, SessionLabel, Time, words
-from sm.wire_types.sessions import PausedView
-from sm.wire_types.usage import SumsView, TokensView, TreeSumsView
+from sm.wire_types.session_answers import PausedView
+from sm.wire_types.usage_answers import SumsView, TokensView, TreeSumsView
 
 ProgressStatus = Annotated[str, words(["working" if s is Status.RUNNING else s for s in Status])]
 

@@ -14,7 +14,7 @@ from sm.core.statuses import Status
 from sm.wire_types.budget import BudgetView
 from sm.wire_types.fields import SOMETIMES, SessionLabel, Time, narrowed
 from sm.wire_types.sparse import LEFT_OUT, Sparse
-from sm.wire_types.usage import SessionSumsView
+from sm.wire_types.usage_answers import SessionSumsView
 from sm.wire_types.warning import WarningView
 
 _EMPTY = "empty"

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from sm.core.telegram import DroppedCall
+from sm.core.telegram_model import DroppedCall
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from typing import Any, Literal, cast
 from sm.client.http import Client, decode_answer, session_path
 
 Json = Mapping[str, Any]
-"""An object of the daemon. The class in `wire_types/live.py` that a function names has its fields."""
+"""An object of the daemon. The class in `wire_types/live_answers.py` that a function names has its fields."""
 
 
 def updates(

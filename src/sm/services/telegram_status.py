@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from sm.core.effects import EffectState
 from sm.core.models import Caller, RequestKey
-from sm.core.telegram import (
+from sm.core.telegram_model import (
     BotMethod,
     DroppedCall,
     GroupRights,

@@ -10,7 +10,7 @@ from sm.core.states import EventType
 from sm.core.statuses import Status
 from sm.core.wording import move_event, subject
 from sm.state import next_process
-from sm.state.messages import pass_on_notices
+from sm.state.message_steps import pass_on_notices
 from sm.state.notices import Notices, has_ended_alive, notice_recipient
 from sm.state.turns import end_turns, turn_ended
 from sm.store import Open, Transaction

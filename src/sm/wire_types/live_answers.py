@@ -7,8 +7,8 @@ from typing import Annotated
 from sm.core.attention import Attention
 from sm.core.statuses import Status
 from sm.wire_types.fields import Anything, SessionLabel, Time, narrowed
-from sm.wire_types.sessions import SessionView
-from sm.wire_types.usage import TokensView
+from sm.wire_types.session_answers import SessionView
+from sm.wire_types.usage_answers import TokensView
 
 
 @dataclass(frozen=True)
