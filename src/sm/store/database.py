@@ -298,7 +298,7 @@ class Store:
         for follower in self._followers_of_leaving:
             follower |= {*old}
         if old:
-            self.history.changed()
+            self.history.grew()
             self.changes += 1
             self._committed.changed()
         return old
