@@ -300,7 +300,7 @@ class Store(_KernelReads):
         for follower in self._followers_of_leaving:
             follower |= {*old}
         if old:
-            self.history.changed()
+            self.history.grew()
             self.changes += 1
             self._committed.changed()
         return old

@@ -4,7 +4,7 @@ The rows make counting idempotent: a transcript that is read again replaces them
 sub-agents and slot (core/time_slots.py). They outlive the rows of a removed session.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import astuple, fields
 from typing import Any
 
@@ -15,6 +15,7 @@ from sm.store import Schema, Store, Transaction
 from sm.store.connection import Read
 from sm.store.part import PartWrites, TablePart
 from sm.store.rows import encode_json
+from sm.store.sums import only
 from sm.store.usage_counting import UsageReads, UsageWrites
 
 _COMPLETED_LOOKED_AT = 50
@@ -113,17 +114,20 @@ class CountedReads(UsageReads):
             found.setdefault(row[0], []).append(used)
         return found
 
-    async def since(self, since: str, *, slots: bool = False) -> list[tuple[str, Usage]]:
+    async def since(
+        self, since: str, *, slots: bool = False, sessions: Collection[str] | None = None
+    ) -> list[tuple[str, Usage]]:
         """See `UsageReads.since`. Of the slot in which `since` lies, the rows of messages count."""
         slot, first = _slots_since(since)
         shown, by = ("at", ", at") if slots else ("''", "")
+        chosen, values = only(sessions)
         rows = await self._read(
             f"SELECT session_id, {shown}, model, {_SUMS} FROM ("  # noqa: S608 - constant names
-            f"SELECT session_id, at, model, {_KINDS} FROM usage_sums WHERE at >= ?1"
+            f"SELECT session_id, at, model, {_KINDS} FROM usage_sums WHERE at >= ?1{chosen}"
             f" UNION ALL SELECT session_id, {_slot('at')}, model, {_KINDS} FROM usage WHERE at >= ?2 AND at < ?1"
-            " AND session_id IN (SELECT session_id FROM usage_sums WHERE at = ?3)"
+            f" AND session_id IN (SELECT session_id FROM usage_sums WHERE at = ?3{chosen})"
             f") GROUP BY session_id, model{by}",
-            (first, since, slot),
+            (first, since, slot, *values),
         )
         return [(row[0], _sum(*row[1:])) for row in rows]
 
