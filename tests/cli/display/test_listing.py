@@ -53,6 +53,14 @@ def test_tree_stays_together_in_the_group_of_its_most_urgent_member() -> None:
     ]
 
 
+def test_listing_draws_the_members_of_a_cycle_of_parents() -> None:
+    rows = [
+        overview_row("00000001", parent_session_id="00000002"),
+        overview_row("00000002", parent_session_id="00000001", attention="waiting"),
+    ]
+    assert tree(*rows) == ["waiting 00000001", "waiting └─ 00000002"]
+
+
 def test_listing_shows_status_age_model_context_cost_and_task() -> None:
     rows = [
         overview_row(

@@ -264,7 +264,7 @@ async def session(request: ApiRequest, given: SeenByPerson) -> SessionWithOutput
 
 
 @routes.route("GET", "/v1/sessions/{ref}/children", agents=True)
-async def children(request: ApiRequest, query: ChildrenQuery) -> list[SessionWithSums]:
+async def children(request: ApiRequest, query: ChildrenQuery) -> Sequence[SessionWithSums]:
     """List the children of a session; of the caller if `ref` is `-`."""
     sessions, views, caller = request.services.sessions, request.views, request.caller
     if not query.recursive:
@@ -272,10 +272,6 @@ async def children(request: ApiRequest, query: ChildrenQuery) -> list[SessionWit
         return cast("list[SessionWithSums]", views.sessions(request.page(listed)))
     listed, above = await sessions.below(caller, request.name, query.filter(), query.page())
     members = sorted([*request.page(listed), *above], key=oldest_first)
-    wanted, known = {s.id for s in listed.sessions}, {s.id for s in members}
-    children: dict[str, list[Session]] = {}
-    for member in members:
-        children.setdefault(member.parent_id if member.parent_id in known else "", []).append(member)
     usage, now_s = request.services.usage, request.services.monitor.now()
     sums = await usage.sums(caller, members)
 
@@ -283,7 +279,7 @@ async def children(request: ApiRequest, query: ChildrenQuery) -> list[SessionWit
         both = session_sums_json(usage.own(session.id), sums(session.id), now_s)
         return SessionWithSums(**vars(views.session(session)), sums=both)
 
-    return nest(children.get("", ()), children, wanted, view)
+    return nest(members, view)
 
 
 # Starts and ends

@@ -4,8 +4,9 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from sm.core.columns import BRANCHES, columns
+from sm.core.columns import columns
 from sm.core.figures import dollars, model_name
+from sm.core.forest import Forest, TreeLine
 from sm.core.lines import JsonObject, line, seconds_since
 from sm.core.session_lines import (
     HEADINGS,
@@ -68,33 +69,27 @@ def ordered(sessions: Sequence[JsonObject]) -> Iterator[tuple[str, str, JsonObje
     A tree belongs to the group of its most urgent member, so that its members stay together. A child that ended is no
     member of the tree of a live parent.
     """
-    known = {session["session_id"]: session["attention"] in UNSEEN for session in sessions}
-    children: dict[str, list[JsonObject]] = {}
-    for session in sessions:
-        parent = session["parent_session_id"]
-        has_ended_alone = known[session["session_id"]] and not known.get(parent)
-        children.setdefault(parent if parent in known and not has_ended_alone else "", []).append(session)
-    ranks: dict[str, int] = {}
+    unseen = {session["session_id"]: session["attention"] in UNSEEN for session in sessions}
 
-    def rank(session: JsonObject) -> int:
-        number = session["session_id"]
-        if number not in ranks:
-            own = _ORDER.index(session["attention"])
-            ranks[number] = own  # stops at a cycle of parents
-            ranks[number] = min([own, *map(rank, children.get(number, ()))])
-        return ranks[number]
+    def parent(session: JsonObject) -> str | None:
+        above: str | None = session["parent_session_id"]
+        has_ended_alone = unseen[session["session_id"]] and not unseen.get(above or "")
+        return None if has_ended_alone else above
 
-    def below(session: JsonObject, group: str, indent: str) -> Iterator[tuple[str, str, JsonObject]]:
-        nested = sorted(children.get(session["session_id"], ()), key=rank)
-        for child in nested:
-            branch, more = BRANCHES[child is nested[-1]]
-            yield group, indent + branch, child
-            yield from below(child, group, indent + more)
+    forest = Forest(sessions, lambda session: session["session_id"], parent)
+    forest.sort(_rank)
+    trees: list[list[TreeLine[JsonObject]]] = []
+    for shown in forest.lines():
+        if not shown.depth:
+            trees.append([])
+        trees[-1].append(shown)
+    for tree in trees:
+        group = _ORDER[min(_rank(shown.row) for shown in tree)]
+        yield from ((group, shown.branch, shown.row) for shown in tree)
 
-    for root in sorted(children.get("", ()), key=rank):
-        group = _ORDER[rank(root)]
-        yield group, "", root
-        yield from below(root, group, "")
+
+def _rank(session: JsonObject) -> int:
+    return _ORDER.index(session["attention"])
 
 
 def listing(
