@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 
-from sm.cli.display.output import Table
+from sm.cli.display.text_table import Table
 from sm.client.pages import flat
 from sm.core.forest import Forest
 from sm.core.lines import JsonObject, age
