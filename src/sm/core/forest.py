@@ -1,6 +1,6 @@
 """Trees of sessions as lines, for every view. Pure."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Generic, NamedTuple, TypeVar
 
 T = TypeVar("T")
@@ -67,23 +67,23 @@ class Forest(Generic[T]):
 
     def preorder(self) -> list[T]:
         """Each parent before its children."""
-        order, seen = list[T](), set[str]()
+        seen = set[str]()
+        # No root leads to the members of cycles.
+        roots = [*self._below.get(None, ()), *self._items.values()]
+        return [item for root in roots for item in self._tree(root, seen)]
 
-        def visit(root: T) -> None:
-            stack = [root]
-            while stack:
-                item = stack.pop()
-                if self._id_of(item) not in seen:
-                    seen.add(self._id_of(item))
-                    order.append(item)
-                    stack.extend(reversed(self._below.get(self._id_of(item), ())))
+    def below(self, id: str) -> list[T]:
+        """The items below the one with that id, each parent before its children."""
+        return list(self._tree(self._items[id], set()))[1:]
 
-        for root in self._below.get(None, ()):
-            visit(root)
-        for item in self._items.values():  # members of cycles, which no root leads to
+    def _tree(self, root: T, seen: set[str]) -> Iterator[T]:
+        stack = [root]
+        while stack:
+            item = stack.pop()
             if self._id_of(item) not in seen:
-                visit(item)
-        return order
+                seen.add(self._id_of(item))
+                yield item
+                stack.extend(reversed(self._below.get(self._id_of(item), ())))
 
     def sort(self, rank: Callable[[T], int]) -> None:
         """Order siblings by the least rank of each one and its descendants."""
