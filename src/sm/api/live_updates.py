@@ -125,7 +125,9 @@ def live_row_json(views: Views, row: LiveRow, tree: Totals) -> LiveRowView:
     services, session, used = views.services, row.session, row.usage
     may_read = services.sessions.may_read(views.caller, session)
     done, total = used.todo if used.todo is not None and may_read else (None, None)
-    return LiveRowView(
+    return build_view(
+        LiveRowView,
+        row,
         **views.session_fields(session, row.printed_s, stale=row.stale),
         tokens=_tokens(used.tokens),
         cost_usd=used.cost_usd,
@@ -135,11 +137,8 @@ def live_row_json(views: Views, row: LiveRow, tree: Totals) -> LiveRowView:
         todo_done=done,
         todo_total=total,
         open_requests=row.open_requests if services.requests.may_see_of(views.caller, session) else (),
-        messages_held=row.messages_held,
         attention=_attention(views, row),
         last_words=row.last_words if may_read else None,
-        children_failed=row.children_failed,
-        children_done=row.children_done,
         lost=bool(services.seen.lost(views.caller, [session])),
         tree=tree_json(tree),
     )
