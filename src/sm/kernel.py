@@ -13,20 +13,24 @@ from sm.core.timers import Timer
 from sm.linux.file_threads import FileThreads
 from sm.linux.session_cgroups import SessionCgroup
 from sm.monitor import Monitor, Observer, UsageMeter, Watcher
+from sm.monitor.recorder import TurnRule
 from sm.monitor.terminal_use import UseOfTerminal
 from sm.operations import Operation
 from sm.paths import InstancePaths
 from sm.providers.base import Provider
 from sm.requests import Requests
+from sm.sessions.authorizer import Authorizer
 from sm.sessions.chat_users import ChatUsers
 from sm.sessions.keepers import Keepers
-from sm.sessions.manager import Manager
 from sm.sessions.plan import SpawnPlanner
 from sm.sessions.reports import Reports
 from sm.sessions.session_fields import SessionField, StatusField
 from sm.sessions.session_sums import SessionSums
 from sm.sessions.workspaces import Workspaces
 from sm.sessions.writable_paths import WritablePaths
+from sm.state.endings import Endings
+from sm.state.faults import Faults
+from sm.state.notices import Notices
 from sm.store import Store
 from sm.store.audit import Record
 from sm.terminals.base import Screen
@@ -67,11 +71,15 @@ class Kernel:
 
     config: Config
     store: Store
-    manager: Manager
+    authorizer: Authorizer
+    notices: Notices
+    endings: Endings
+    faults: Faults
     providers: Mapping[str, Provider]
     planner: SpawnPlanner
     usage: UsageMeter
     observer: Observer
+    turn_rules: list[TurnRule]
     watcher: Watcher
     reports: Reports
     requests: Requests

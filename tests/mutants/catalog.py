@@ -144,7 +144,7 @@ MUTANTS = (
         "a session that ends while its restart waits stays for ever",
         "src/sm/daemon/outbox.py",
         "                await self._spawner.record_no_start(effect)\n",
-        "                await self._manager.mark_finished(effect)\n",
+        "                await self._effects.mark_finished(effect)\n",
     ),
     # ------------------------------------------------------------------------------------------------ mutations
     Mutant(
@@ -165,7 +165,7 @@ MUTANTS = (
         "prompt_typed_twice",
         "the first prompt is typed again after a crash of the daemon",
         "src/sm/daemon/outbox.py",
-        "        await self._manager.mark_taken(effect)  # from here on the effect is never repeated\n",
+        "        await self._effects.mark_taken(effect)  # from here on the effect is never repeated\n",
         "",
     ),
     Mutant(

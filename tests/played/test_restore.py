@@ -327,7 +327,7 @@ def test_agent_that_exits_immediately_is_not_started_again_after_a_crash(instanc
 
 @pytest.mark.parametrize(
     ("point", "times"),
-    [("Tmux.press before 1", 0), ("Tmux.press after 1", 1), ("Manager.mark_taken before 1", 1)],
+    [("Tmux.press before 1", 0), ("Tmux.press after 1", 1), ("EffectRecord.mark_taken before 1", 1)],
 )
 def test_interrupt_is_sent_at_most_once_when_the_daemon_crashes(
     instance: Instance, point: str, times: int
@@ -340,7 +340,7 @@ def test_interrupt_is_sent_at_most_once_when_the_daemon_crashes(
     done = instance.run("interrupt", session_id)
     daemon.wait()
     # An interrupt whose result is unknown is reported as an error and never repeated.
-    assert done.returncode == (0 if point.startswith("Manager") else 9), done
+    assert done.returncode == (0 if point.startswith("EffectRecord") else 9), done
     instance.settle()
     assert out.read_text() == "ready\n" + "caught\n" * times
     instance.sm("kill", session_id, "--force")

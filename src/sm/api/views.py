@@ -19,8 +19,8 @@ from sm.core.timestamps import iso
 from sm.core.tree_totals import Totals
 from sm.messaging.messages import RenderedMessage
 from sm.services import Services, SessionFilter
-from sm.sessions.manager import SessionResult
 from sm.sessions.restore import RestoreResult
+from sm.sessions.spawn import SessionResult
 from sm.wire_types.event_answers import EventView
 from sm.wire_types.message_answers import LetterView, MessageView
 from sm.wire_types.request_answers import RequestView

@@ -139,18 +139,26 @@ def _services(
     link: TelegramLink | None,
     daemon: DaemonInfo,
 ) -> Services:
-    store, manager, terminals = base.store, base.manager, base.terminals
+    store, authorizer, terminals = base.store, base.authorizer, base.terminals
     lists = Sessions(
-        store, manager, sessions.workspaces, sessions.spawner, sessions.kills, messages.timers, terminals
+        store, authorizer, sessions.workspaces, sessions.spawner, sessions.kills, messages.timers, terminals
     )
     return Services(
         sessions=lists,
-        records=Records(store, manager, base.sandboxing.writable, watch.observer.read_to_end, base.keepers),
+        records=Records(
+            store,
+            authorizer,
+            base.quota,
+            base.config.sessions.naming,
+            base.sandboxing.writable,
+            watch.observer.read_to_end,
+            base.keepers,
+        ),
         seen=sessions.seen,
         programs=base.program_checks,
         restorer=sessions.restorer,
-        adoptions=Adoptions(store, manager, sessions.spawner, sessions.planner, terminals, base.providers),
-        interrupts=Interrupts(store, manager),
+        adoptions=Adoptions(store, authorizer, sessions.spawner, sessions.planner, terminals, base.providers),
+        interrupts=Interrupts(store, authorizer, base.providers),
         workspaces=sessions.workspaces,
         sandboxing=_sandboxing(base, sessions),
         leftovers=sessions.leftovers,
@@ -158,7 +166,9 @@ def _services(
         requests=messages.requests,
         dialogs=messages.dialogs,
         messages=messages.messages,
-        waits=Waits(store, manager, messages.messages, messages.requests, sessions.waiting, messages.timers),
+        waits=Waits(
+            store, authorizer, messages.messages, messages.requests, sessions.waiting, messages.timers
+        ),
         monitor=watch.monitor,
         live=Live(store, watch.monitor, sessions.seen),
         usage=next(iter(watch.sums), SessionSums()),
@@ -167,7 +177,7 @@ def _services(
         store=Reads(store),
         users=sessions.users,
         telegram=Telegram(
-            store, manager, base.audit.record, link, base.config.telegram.owner_ids, sessions.users
+            store, authorizer, base.audit.record, link, base.config.telegram.owner_ids, sessions.users
         ),
         daemon=daemon,
         fields=kernel.fields,
@@ -180,7 +190,7 @@ def _sandboxing(base: Foundation, sessions: SessionParts) -> Sandboxing:
     providers = base.providers
     return Sandboxing(
         base.store,
-        base.manager,
+        base.authorizer,
         sessions.kills,
         base.sandboxing.engine,
         base.paths,

@@ -26,6 +26,7 @@ from sm.core.states import EventType, TrustLevel
 from sm.core.text import escape_marks
 from sm.core.timestamps import epoch_s
 from sm.core.wording import subject
+from sm.daemon.effect_record import EffectRecord
 from sm.daemon.interrupt_effects import InterruptEffects
 from sm.errors import (
     ExternalError,
@@ -45,11 +46,12 @@ from sm.linux.processes import is_alive
 from sm.messaging import LimitDialogs
 from sm.monitor import Watcher
 from sm.notifiers.base import Notifier, NotifyFailed
+from sm.providers.base import Provider
 from sm.sandboxes.base import Sandbox
 from sm.sessions.end_inspection import EndInspection
 from sm.sessions.home_files import HomeFiles
 from sm.sessions.keepers import SessionKeeper
-from sm.sessions.manager import Manager
+from sm.sessions.process_ends import ProcessEnds
 from sm.sessions.restore import Restorer
 from sm.sessions.spawn import Spawner, process_of
 from sm.state.loss_causes import LossCause
@@ -96,7 +98,9 @@ class Outbox:
     """Runs queues of effects concurrently, and the effects of one queue in order."""
 
     _store: Store
-    _manager: Manager
+    _providers: Mapping[str, Provider]
+    _ends: ProcessEnds
+    _effects: EffectRecord
     _spawner: Spawner
     _terminals: Terminals
     _sandbox: Sandbox
@@ -149,7 +153,7 @@ class Outbox:
     @durable
     async def _finish(self, effect: Effect, *, dead: str | None = None) -> None:
         """Retry on a full disk: a finished effect must not run again."""
-        await self._manager.mark_finished(effect, dead=dead)
+        await self._effects.mark_finished(effect, dead=dead)
 
     async def _give_up_interrupted(self, effect: Effect) -> None:
         dead = f"the daemon ended during the effect {effect.kind}"
@@ -239,7 +243,7 @@ class Outbox:
                 await self._spawner.record_no_start(effect)
                 return
         elif self._is_killed(session.id):
-            await self._manager.mark_finished(effect)  # the kill records the end
+            await self._effects.mark_finished(effect)  # the kill records the end
             return
         prepared = self._spawner.prepared.pop(session.id, None)
         try:
@@ -272,7 +276,7 @@ class Outbox:
         except (TerminalUnreachable, StorageFull):
             raise
         except SmError as error:
-            install = self._manager.provider(session).install_hint
+            install = self._providers[session.provider].install_hint
             if isinstance(error, ProgramMissing) and install is not None and not contained:
                 error = ProgramMissing(error.message, "; ".join(filter(None, (install, error.hint))))
             await self._spawner.record_failure(effect, error)
@@ -348,7 +352,7 @@ class Outbox:
     async def _type(self, effect: Effect) -> str | None:
         launch = await self._store.launch(effect.session_id)
         session = self._store.sessions[effect.session_id]
-        await self._manager.mark_taken(effect)  # from here on the effect is never repeated
+        await self._effects.mark_taken(effect)  # from here on the effect is never repeated
         if launch.typed_prompt is not None and session.exit is None:
             try:
                 busy = await self._terminals.type_line(session.terminal, escape_marks(launch.typed_prompt))
@@ -379,7 +383,7 @@ class Outbox:
                 )
             )
         elif session.exit is None:
-            await self._manager.terminal_lost(
+            await self._ends.terminal_lost(
                 session.id, None, LossCause.TERMINAL, "the session had no process", process_gone=True
             )
         return None if left is None else left.message
@@ -450,7 +454,7 @@ class Outbox:
     async def _notify(self, effect: Effect) -> str | None:
         notifier = self._notifiers[effect.kind]
         if notifier.once:
-            await self._manager.mark_taken(effect)
+            await self._effects.mark_taken(effect)
         # Counted from the event, so that neither a restart nor a long queue extends the time.
         give_up_s = epoch_s(effect.payload["body"]["timestamp"]) + _NOTIFY_FOR_S
         backoff = Backoff(_NOTIFY_PAUSE_S, _LONGEST_NOTIFY_PAUSE_S)

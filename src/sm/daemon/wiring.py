@@ -5,6 +5,7 @@ from sm.config import ConfigChanges, LoadedConfig, take_over
 from sm.core.timers import TimerKind
 from sm.daemon.config_file import ConfigFile
 from sm.daemon.due_timers import DueTimers
+from sm.daemon.effect_record import EffectRecord
 from sm.daemon.foundation import Foundation, HostParts
 from sm.daemon.front_doors import DaemonLife, FrontDoors
 from sm.daemon.interrupt_effects import InterruptEffects
@@ -78,11 +79,15 @@ def _kernel(base: Foundation, sessions: SessionParts, watch: MonitorParts, messa
     return Kernel(
         config=base.config,
         store=base.store,
-        manager=base.manager,
+        authorizer=base.authorizer,
+        notices=base.notices,
+        endings=base.endings,
+        faults=base.faults,
         providers=base.providers,
         planner=sessions.planner,
         usage=watch.usage,
         observer=watch.observer,
+        turn_rules=watch.turn_rules,
         watcher=watch.watcher,
         reports=sessions.reports,
         requests=messages.requests,
@@ -126,15 +131,18 @@ def _outbox(
     kernel: Kernel,
     doors: FrontDoors,
 ) -> Outbox:
-    store, manager, terminals, sandbox = base.store, base.manager, base.terminals, base.sandbox
+    store, providers, terminals, sandbox = base.store, base.providers, base.terminals, base.sandbox
+    effects = EffectRecord(store)
     home_files = HomeFiles(
         base.home_of,
         base.containment.user,
-        lambda session, launch: manager.provider(session).home_files(launch.environment),
+        lambda session, launch: providers[session.provider].home_files(launch.environment),
     )
     return Outbox(
         store,
-        manager,
+        providers,
+        base.ends,
+        effects,
         sessions.spawner,
         terminals,
         sandbox,
@@ -145,8 +153,8 @@ def _outbox(
         sessions.restorer,
         doors.agent_sockets,
         home_files,
-        InterruptEffects(store, manager, terminals, messages.composer),
-        LimitDialogs(store, manager, terminals, messages.composer),
+        InterruptEffects(store, effects, providers, terminals, messages.composer),
+        LimitDialogs(store, providers, terminals, messages.composer),
         EndInspection(store, sandbox, sessions.leftovers),
         kernel.effects,
     )

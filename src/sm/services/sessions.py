@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 
 from sm.core.attention import EndedChildren
 from sm.core.lifecycle import is_ended, is_live
@@ -15,9 +16,10 @@ from sm.core.statuses import Status
 from sm.errors import TerminalError
 from sm.messaging.timers import MailTimers
 from sm.policy.access import Action, Principal, is_unrestricted, visible
+from sm.sessions.acknowledgements import acknowledge_endings
+from sm.sessions.authorizer import Authorizer
 from sm.sessions.kill import Kills
-from sm.sessions.manager import Manager, SessionResult
-from sm.sessions.spawn import START_WAIT_S, Spawner
+from sm.sessions.spawn import START_WAIT_S, SessionResult, Spawner
 from sm.sessions.tree import matches
 from sm.sessions.workspaces import Workspaces
 from sm.store import Store
@@ -72,7 +74,7 @@ class Sessions:
     def __init__(
         self,
         store: Store,
-        manager: Manager,
+        authorizer: Authorizer,
         workspaces: Workspaces,
         spawner: Spawner,
         kills: Kills,
@@ -80,16 +82,16 @@ class Sessions:
         terminals: Lifecycle,
     ) -> None:
         self._store = store
-        self._manager = manager
+        self._authorizer = authorizer
         self._spawner = spawner
         self._kills = kills
         self._timers = timers
         self._terminals = terminals
-        self.find = manager.find
-        self.caller_session = manager.caller_session
-        self.principal = manager.principal
-        self.descendants = manager.descendants
-        self.acknowledge_endings = manager.acknowledge_endings
+        self.find = authorizer.find
+        self.caller_session = authorizer.caller_session
+        self.principal = authorizer.principal
+        self.descendants = authorizer.descendants
+        self.acknowledge_endings = partial(acknowledge_endings, store)
         self.agent_types = spawner.agent_types
         self.type_modes = spawner.type_modes
         self.workspace_slug = workspaces.slug
@@ -129,7 +131,7 @@ class Sessions:
         self, caller: Caller, reference: str, filter: SessionFilter, page: ListPage = FIRST
     ) -> Listed:
         """The children of the named session; of the caller where `reference` is `-`."""
-        principal, tree = self.principal(caller), self._manager.tree
+        principal, tree = self.principal(caller), self._authorizer.tree
         parent_id = self._parent(caller, reference)
         if parent_id is None:
             past = roots_for(principal)
@@ -153,7 +155,7 @@ class Sessions:
             top = [s for s in self.visible(caller, archived=True) if self._is_root(principal, s)]
         else:
             past = descendants_of(parent_id, principal)
-            top = self._manager.tree.children(parent_id)
+            top = self._authorizer.tree.children(parent_id)
         top = [s for s in top if visible(principal, s) and (filter.archived or not s.archived)]
         kept = [*top, *(s for parent in top for s in self._kept_below(principal, parent.id))]
         chosen = self.past(caller, filter, past)
@@ -180,7 +182,7 @@ class Sessions:
         return parent is None or not visible(principal, parent)
 
     def _kept_below(self, principal: Principal, session_id: str) -> list[Session]:
-        return [s for s in self._manager.tree.descendants(session_id) if visible(principal, s)]
+        return [s for s in self._authorizer.tree.descendants(session_id) if visible(principal, s)]
 
     def past(self, caller: Caller, filter: SessionFilter, chosen: Chosen | None = None) -> Chosen:
         """The sessions of the history that the caller sees, or some of them, as far as the filter selects them."""
@@ -214,7 +216,7 @@ class Sessions:
 
     async def count_children(self, caller: Caller, session_id: str) -> Counter[str]:
         """Count the children that the caller sees, by status, without archived ones."""
-        kept = self.select(caller, self._manager.tree.children(session_id), SessionFilter())
+        kept = self.select(caller, self._authorizer.tree.children(session_id), SessionFilter())
         past = self.past(caller, SessionFilter(), children_of(session_id, self.principal(caller)))
         counts = Counter(child.status.value for child in kept)
         for (status, _), count in (await self._store.history.counts(past)).items():
@@ -262,7 +264,7 @@ class Sessions:
         Archived ones are included. `workspace`: as in `SessionFilter`. `since`: without those that ended before, if no
         session is named. Raises NotFound.
         """
-        sessions = await self._manager.subtree(caller, reference, descendants=descendants, since=since)
+        sessions = await self._authorizer.subtree(caller, reference, descendants=descendants, since=since)
         return self.apply_filter(caller, sessions, SessionFilter(workspace=workspace))
 
     def apply_filter(
@@ -290,7 +292,7 @@ class Sessions:
             seen = self.apply_filter(caller, self.visible(caller, archived=True), filter)
             return [*(s.id for s in seen), *await self._store.history.ids(self.past(caller, filter))]
         session = self.find(caller, reference or "me")
-        tree = self._manager.tree
+        tree = self._authorizer.tree
         kept = self._kept_below(principal, session.id) if recursive else tree.children(session.id)
         past = descendants_of if recursive else children_of
         ids = await self._store.history.ids(past(session.id, principal))
@@ -300,7 +302,7 @@ class Sessions:
 
     def may_read(self, caller: Caller, session: Session) -> bool:
         """True when the caller may read the contents of a visible session. A session may read its own."""
-        return self._manager.may_read(caller, session)
+        return self._authorizer.may_read(caller, session)
 
     def without_hidden_names(self, caller: Caller, session: Session) -> Session:
         """The session without the ids of sessions that the caller cannot see. The caller's own is complete."""
@@ -378,16 +380,16 @@ class Sessions:
         for session in killed:
             self._timers.hold_notice(session.id, caller.mailbox)
         if is_connected():
-            await self._manager.acknowledge_endings(caller, [s.id for s in killed])
+            await acknowledge_endings(self._store, caller, [s.id for s in killed])
         return killed
 
     def may_stop_daemon(self, caller: Caller) -> None:
         """Raises NotPermitted."""
-        self._manager.require(caller, Action.STOP_DAEMON)
+        self._authorizer.require(caller, Action.STOP_DAEMON)
 
     def may_read_config(self, caller: Caller) -> None:
         """Raises NotPermitted."""
-        self._manager.require(caller, Action.READ_CONFIG, is_read=True)
+        self._authorizer.require(caller, Action.READ_CONFIG, is_read=True)
 
     async def end_all(self) -> list[str]:
         """Kill every session and close every terminal; return the ids of the killed sessions."""

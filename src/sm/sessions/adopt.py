@@ -18,9 +18,9 @@ from sm.operations.kernel_names import SEE_SESSIONS, SPAWN
 from sm.operations.session_operations import SHOW_STATUS
 from sm.policy.access import Action
 from sm.providers.base import Provider
-from sm.sessions.manager import Manager, SessionResult
+from sm.sessions.authorizer import Authorizer
 from sm.sessions.plan import SpawnPlanner
-from sm.sessions.spawn import START_WAIT_S, Spawner, as_payload
+from sm.sessions.spawn import START_WAIT_S, SessionResult, Spawner, as_payload
 from sm.store import Store, Transaction
 from sm.terminals.base import ForeignPane, Lifecycle
 
@@ -31,7 +31,7 @@ _USUAL_TYPE = "general-purpose"
 @dataclass(frozen=True, slots=True, eq=False)
 class Adoptions:
     _store: Store
-    _manager: Manager
+    _authorizer: Authorizer
     _spawner: Spawner
     _planner: SpawnPlanner
     _terminals: Lifecycle
@@ -53,7 +53,7 @@ class Adoptions:
         Raises NotFound without such a pane, IllegalState when the pane is a session already or does not have exactly
         one agent, and the errors of a spawn.
         """
-        self._manager.require(caller, Action.ADOPT, target)
+        self._authorizer.require(caller, Action.ADOPT, target)
         async with self._store.transaction(caller, key) as tx:
             earlier = tx.replayed
         if earlier is not None:

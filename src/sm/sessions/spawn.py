@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -36,13 +36,18 @@ from sm.operations.agent_operations import WHY
 from sm.operations.hints import Argument, Hint, Use
 from sm.operations.session_operations import SHOW_STATUS
 from sm.policy.access import Action, paired_user
+from sm.providers.base import Provider
 from sm.sandboxes.base import Sandbox
-from sm.sessions.manager import Manager, SessionResult
+from sm.sessions.acknowledgements import acknowledge_endings
+from sm.sessions.authorizer import Authorizer
 from sm.sessions.plan import SpawnPlan, SpawnPlanner
 from sm.sessions.workdir import allowed_workspace
+from sm.state.endings import Endings
 from sm.state.message_steps import send
+from sm.state.notices import Notices
 from sm.state.part_holds import check_may_start, check_not_postponed, postponed
 from sm.state.pause_orders import check_not_paused
+from sm.state.quota import Quota
 from sm.state.session_steps import move
 from sm.store import Effect, Store, Transaction
 
@@ -53,12 +58,36 @@ NOT_STARTED = frozenset({Status.SPAWNED, Status.STARTING})
 """Statuses of an agent with turns that has not reported ready."""
 
 
+@dataclass(frozen=True, slots=True)
+class SessionResult:
+    """A session after a use case, and warnings for the caller."""
+
+    session: Session
+    warnings: tuple[str, ...] = ()
+    permission: PermissionMode | None = None
+    """The permission mode in which a new process starts."""
+
+
 class Spawner:
     """Inserts planned sessions, waits for their start, and records the outbox's reports about it."""
 
-    def __init__(self, store: Store, manager: Manager, planner: SpawnPlanner, sandbox: Sandbox) -> None:
+    def __init__(
+        self,
+        store: Store,
+        authorizer: Authorizer,
+        notices: Notices,
+        endings: Endings,
+        quota: Quota,
+        providers: Mapping[str, Provider],
+        planner: SpawnPlanner,
+        sandbox: Sandbox,
+    ) -> None:
         self._store = store
-        self._manager = manager
+        self._authorizer = authorizer
+        self._notices = notices
+        self._endings = endings
+        self._quota = quota
+        self._providers = providers
         self._planner = planner
         self._sandbox = sandbox
         self.prepared: dict[str, tuple[Launch, tuple[str, ...]]] = {}
@@ -77,7 +106,7 @@ class Spawner:
         For the operator, `workspace` is a slug; without a slug, `current_dir` and `environment` decide. Raises
         NotFound.
         """
-        caller_session = self._manager.caller_session(caller)
+        caller_session = self._authorizer.caller_session(caller)
         if caller_session is None:
             workspace = allowed_workspace(caller, workspace)
         return await self._planner.agent_types(caller_session, workspace, current_dir, environment)
@@ -86,7 +115,7 @@ class Spawner:
         self, caller: Caller, catalog: Catalog, environment: Mapping[str, str]
     ) -> Mapping[str, PermissionMode]:
         """The permission modes of these agent types, by name. `environment`: as for `agent_types`."""
-        return await self._planner.type_modes(catalog, self._manager.caller_session(caller), environment)
+        return await self._planner.type_modes(catalog, self._authorizer.caller_session(caller), environment)
 
     async def spawn(
         self,
@@ -118,9 +147,9 @@ class Spawner:
                     raise
 
     async def _planned(self, caller: Caller, request: SpawnRequest) -> SpawnPlan:
-        parent = self._manager.caller_session(caller)
+        parent = self._authorizer.caller_session(caller)
         if request.parent is not None:
-            parent = self._manager.find(caller, request.parent, Action.SPAWN)
+            parent = self._authorizer.find(caller, request.parent, Action.SPAWN)
             if is_ended(parent.status) and parent.exit is not None:
                 raise IllegalState(f"session {short_label(parent)} has ended: it cannot have children")
         return await self._planner.plan(caller, request, parent)
@@ -156,7 +185,7 @@ class Spawner:
             return await self._wait_for_process(session_id, wait_s)
         except SmError:
             if is_connected():
-                await self._manager.acknowledge_endings(caller, [session_id])
+                await acknowledge_endings(self._store, caller, [session_id])
             raise
 
     async def insert(
@@ -199,7 +228,7 @@ class Spawner:
         at = tx.now
         session = replace(session, created_at=at, status_at=at)
         check_may_start(tx, session)
-        await self._manager.quota.check_spawn(tx, caller, session)
+        await self._quota.check_spawn(tx, caller, session)
         if planned.no_park:
             check_not_postponed(tx, session, time.time())
         if (why := postponed(session, tx.mail.open, time.time())) is not None:
@@ -259,7 +288,7 @@ class Spawner:
             )
         session = sessions[session_id]
         stuck = session.status is Status.WAITING_INPUT and session.status_source == Source.SCREEN
-        if self._manager.provider(session).has_turns and (stuck or session.status is Status.ERROR):
+        if self._providers[session.provider].has_turns and (stuck or session.status is Status.ERROR):
             raise AgentStartFailed(
                 f"session {short_label(session)} did not become ready: {session.status_reason}",
                 f"look at the terminal: sm attach {name_to_type(session)}",
@@ -283,9 +312,9 @@ class Spawner:
     # Reports of the outbox
 
     async def record_launch(self, session_id: str) -> None:
-        await self._manager.observe(
-            session_id, self._signal(SignalKind.LAUNCHING, EffectKind.START, "sm is starting the agent")
-        )
+        signal = self._signal(SignalKind.LAUNCHING, EffectKind.START, "sm is starting the agent")
+        async with self._store.transaction() as tx:
+            await move(tx, self._notices, session_id, signal)
 
     async def record_start(
         self, effect: Effect, process: Process | None, typed: bool, *, ready: bool = False
@@ -299,10 +328,10 @@ class Spawner:
         async with self._store.transaction() as tx:
             session = tx.session(effect.session_id)
             facts = {"process": process, "started_at": signal.emitted_at}
-            if self._manager.provider(session).has_turns and not ready:
+            if self._providers[session.provider].has_turns and not ready:
                 session = await tx.update(session, **facts)
             else:
-                session = await move(tx, self._manager.notices, session.id, signal, **facts)
+                session = await move(tx, self._notices, session.id, signal, **facts)
             if typed:
                 await tx.effect(EffectKind.TYPE, session.id, {}, signal.emitted_at)
             await tx.finish(effect)
@@ -310,7 +339,7 @@ class Spawner:
     async def record_no_start(self, effect: Effect) -> None:
         """Finish the start of a session that has ended before it, and record that no process will end."""
         async with self._store.transaction() as tx:
-            await self._manager.endings.ended_unstarted(tx, tx.session(effect.session_id))
+            await self._endings.ended_unstarted(tx, tx.session(effect.session_id))
             await tx.finish(effect)
 
     async def record_failure(self, effect: Effect, error: SmError) -> None:
@@ -320,11 +349,11 @@ class Spawner:
         signal = self._signal(SignalKind.START_FAILED, EffectKind.START, reason)
 
         async with self._store.transaction() as tx:
-            await self._manager.endings.start_failed(tx, effect.session_id, signal)
+            await self._endings.start_failed(tx, effect.session_id, signal)
             await tx.finish(effect)
 
     def _signal(self, kind: SignalKind, source: str, reason: str) -> Signal:
-        return Signal(kind, source, reason, self._manager.now())
+        return Signal(kind, source, reason, self._store.now())
 
 
 def process_of(payload: Mapping[str, Any]) -> Process:

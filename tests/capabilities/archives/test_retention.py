@@ -22,7 +22,7 @@ from sm.core.usage import FilePosition
 from sm.store import Store
 from tests import golden
 from tests.samples import AT, LAUNCH
-from tests.session_manager import open_manager
+from tests.state_parts import open_parts
 from tests.virtual_time import VirtualTime
 
 NOTHING = cast(Any, None)
@@ -100,13 +100,13 @@ async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
     def now() -> str:
         return iso(benches[0].at_s) if benches else AT
 
-    async with open_manager(tmp_path, now) as (store, manager):
+    async with open_parts(tmp_path, now) as (store, parts):
         async with store.transaction() as tx:
             await tx.insert(ENDED, LAUNCH, None)
             for part in tx.parts:
                 part.follow_output(ENDED.id, "process", ["quokkaburrow"], AT)
         await store.log.merge_search_index()
-        retention = ArchiveRetention(ArchiveSettings(keep_days=1), store, manager, archives)
+        retention = ArchiveRetention(ArchiveSettings(keep_days=1), store, parts.notices, archives)
         made = Bench(tmp_path, store, archives, retention)
         benches.append(made)
         made.make_archive()

@@ -10,7 +10,7 @@ from sm.mcp.results import LISTED_MAX, omitted, words
 from sm.mcp.schemas import arguments, choice, flag, result, text
 from sm.mcp.tool import Result, ToolCall, ToolTable
 from sm.services import ListPage, SessionFilter
-from sm.sessions.manager import SessionResult
+from sm.sessions.spawn import SessionResult
 
 tools = ToolTable()
 

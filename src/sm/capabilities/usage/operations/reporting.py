@@ -19,7 +19,9 @@ from sm.core.usage import TokenCounts, Usage
 from sm.core.work_time import elapsed_s
 from sm.kernel import OperationCall
 from sm.policy.access import Action, Principal, may, relation
-from sm.sessions.manager import Manager
+from sm.providers.base import Provider
+from sm.providers.prices import price_of, prices_as_of
+from sm.sessions.authorizer import Authorizer
 from sm.sessions.workspaces import Workspaces
 from sm.store import Store
 from sm.store.sums import RemovedSums
@@ -41,9 +43,17 @@ _AHEAD_S = 60.0
 class Reporting:
     """Use cases of usage."""
 
-    def __init__(self, store: Store, manager: Manager, workspaces: Workspaces, sums: TreeSums) -> None:
+    def __init__(
+        self,
+        store: Store,
+        authorizer: Authorizer,
+        providers: Mapping[str, Provider],
+        workspaces: Workspaces,
+        sums: TreeSums,
+    ) -> None:
         self._store = store
-        self._manager = manager
+        self._authorizer = authorizer
+        self._providers = providers
         self._workspaces = workspaces
         self._sums = sums
 
@@ -59,7 +69,7 @@ class Reporting:
         start = asked.since or _SINCE_EVER
         chosen = dict(self._scope(caller, slug, all_workspaces=asked.workspace is None))
         records = await self._records(chosen, asked.by, start)
-        now, known = self._manager.now(), self._store.sessions
+        now, known = self._store.now(), self._store.sessions
 
         def label(key: str | None) -> str:
             if key is None:
@@ -68,7 +78,7 @@ class Reporting:
 
         used = [self._used(session, chosen) for session in chosen.values()]
         groups, total = usage_groups(asked.by, used, records, lambda at: self._day(at, now), start, label)
-        return UsageReportView(asked.by, asked.since, now, self._manager.prices_as_of, groups, total)
+        return UsageReportView(asked.by, asked.since, now, prices_as_of(self._providers), groups, total)
 
     def _day(self, at: str, now: str) -> str | None:
         """The local day; None of a time in the future: an agent can write any time into its transcript."""
@@ -77,7 +87,7 @@ class Reporting:
     async def series(self, call: OperationCall) -> UsageSeriesView:
         """The usage over time, by the times of messages. Raises NotFound for an unknown session or workspace."""
         asked: SeriesScope = call.arguments
-        sessions = await self._manager.subtree(call.caller, asked.session, descendants=asked.tree)
+        sessions = await self._authorizer.subtree(call.caller, asked.session, descendants=asked.tree)
         if asked.workspace is not None:
             slug = self._workspaces.slug(call.caller, asked.workspace)
             sessions = [s for s in sessions if s.workspace == slug]
@@ -85,7 +95,7 @@ class Reporting:
         shown = found[-asked.limit :] if asked.limit else []
         since = asked.since or _EVER
         if len(shown) < len(found):
-            since = shown[0].at if shown else self._manager.now()
+            since = shown[0].at if shown else self._store.now()
         return UsageSeriesView(asked.by, since, self._sums.counts_tokens, shown)
 
     async def _buckets(
@@ -97,9 +107,9 @@ class Reporting:
         for session in sessions:
             by_provider.setdefault(session.provider, []).append(session)
         # An agent can write any time into its transcript.
-        until, sums = later(self._manager.now(), _AHEAD_S), list[tuple[Usage, Price]]()
+        until, sums = later(self._store.now(), _AHEAD_S), list[tuple[Usage, Price]]()
         for members in by_provider.values():
-            price, ids = self._manager.price(members[0]), [s.id for s in members]
+            price, ids = price_of(self._providers, members[0].provider), [s.id for s in members]
             read = self._store.part(PART).by_time(ids, PERIOD_DIGITS[period], since, until)
             sums += [(used, price) for used in await read]
         return buckets(sums, period)
@@ -110,7 +120,7 @@ class Reporting:
         self, caller: Caller, slug: str | None, *, all_workspaces: bool
     ) -> Iterator[tuple[str, Session | RemovedSums]]:
         """The sessions that the caller may read, with the removed ones, by id."""
-        principal = self._manager.principal(caller)
+        principal = self._authorizer.principal(caller)
         below = self._below(principal)
         for session in self._sums.sessions():
             if not all_workspaces and session.workspace != slug:
@@ -186,7 +196,7 @@ class Reporting:
                 used.at,
                 used.model,
                 TokenCounts.of([used]),
-                self._manager.price(session)([used]),
+                price_of(self._providers, session.provider)([used]),
                 used.is_unread,
             )
             for session_id, used in (usage if self._sums.counts_tokens else ())
@@ -197,7 +207,7 @@ class Reporting:
     def _work_under_way(
         self, chosen: Mapping[str, Session | RemovedSums], since: str
     ) -> Iterator[tuple[str, str, float]]:
-        now = self._manager.now()
+        now = self._store.now()
         for session in chosen.values():
             if isinstance(session, Session) and session.working_since is not None:
                 elapsed_s = self._store.work.elapsed_s(session, now)
