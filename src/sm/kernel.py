@@ -24,7 +24,7 @@ from sm.sessions.chat_users import ChatUsers
 from sm.sessions.keepers import Keepers
 from sm.sessions.plan import SpawnPlanner
 from sm.sessions.reports import Reports
-from sm.sessions.session_fields import SessionField, StatusField
+from sm.sessions.session_fields import SessionFields, StatusFields
 from sm.sessions.session_sums import SessionSums
 from sm.sessions.workspaces import Workspaces
 from sm.sessions.writable_paths import WritablePaths
@@ -59,6 +59,12 @@ class OperationCall:
 
 UseCase: TypeAlias = Callable[[OperationCall], Awaitable[Any]]
 """Carries out an operation. Returns its result, or raises SmError."""
+
+
+class UseCases(dict[Operation, UseCase]):
+    """The use cases of the operations of capabilities."""
+
+
 EffectHandler: TypeAlias = Callable[[Effect], Awaitable[str | None]]
 """Carries out an effect, after a crash of the daemon again. Returns the reason for giving up, None when done."""
 TimerHandler: TypeAlias = Callable[[Timer], Awaitable[float | None]]
@@ -105,10 +111,9 @@ class Kernel:
     """The first one answers every door."""
     steady: Callable[[], float]
     """A clock that nobody sets."""
-    fields: list[SessionField] = field(default_factory=list)
-    status_fields: list[StatusField] = field(default_factory=list)
-    use_cases: dict[Operation, UseCase] = field(default_factory=dict)
-    """Of the operations of capabilities."""
+    fields: SessionFields = field(default_factory=SessionFields)
+    status_fields: StatusFields = field(default_factory=StatusFields)
+    use_cases: UseCases = field(default_factory=UseCases)
     effects: dict[str, EffectHandler] = field(default_factory=dict)
     """By the kind of the effect."""
     tasks: dict[str, Callable[[], Coroutine[Any, Any, object]]] = field(default_factory=dict)

@@ -212,7 +212,7 @@ class Life:
                 SOCKET_LIMITS,
                 HostParts(wall=world.now_s, steady=world.now_s),
             )
-            self.services, self.base = self.parts.doors.services, self.parts.base
+            self.base, self.requests = self.parts.base, self.parts.messages.requests
             for begin in self.parts.kernel.at_start:
                 await begin()
             digests = asyncio.create_task(self.parts.kernel.tasks["digest"]())
@@ -316,7 +316,7 @@ class Life:
             await self.base.ends.process_ended(agent.id, agent.process, Exit(3))
 
     async def _ask(self, agent: Session, key: RequestKey) -> None:
-        await self.services.requests.ask(_caller(agent), "Which colour?", ["red", "blue"], None, key)
+        await self.requests.ask(_caller(agent), "Which colour?", ["red", "blue"], None, key)
         async with self.store.transaction() as tx:
             now = tx.session(agent.id)
             if now.status is Status.RUNNING:
@@ -326,7 +326,7 @@ class Life:
     async def _answer(self, agent: Session, key: RequestKey) -> None:
         request = self._open(agent, RequestKind.QUESTION)
         if request is not None:
-            await self.services.requests.answer(OPERATOR, request.name, RequestReply(True, ("1",)), key)
+            await self.requests.answer(OPERATOR, request.name, RequestReply(True, ("1",)), key)
         signal = Signal(SignalKind.BUSY, "hook", "goes on", iso(self._world.now_s()))
         async with self.store.transaction() as tx:
             await move(tx, self.base.notices, agent.id, signal)
@@ -340,7 +340,7 @@ class Life:
     async def _decide(self, agent: Session, key: RequestKey, *, approved: bool) -> None:
         request = self._open(agent, RequestKind.BUDGET)
         if request is not None:
-            await self.services.requests.answer(OPERATOR, request.name, RequestReply(approved), key)
+            await self.requests.answer(OPERATOR, request.name, RequestReply(approved), key)
 
     def _open(self, agent: Session, kind: RequestKind) -> Request | None:
         return next(iter(open_of(self.store.mail.open.requests, agent.id, [kind])), None)
@@ -362,7 +362,7 @@ class Life:
 
     async def _complete(self, agent: Session, key: RequestKey) -> None:
         if is_live(agent.status) or agent.completed_at == iso(self._world.now_s()):
-            await self.services.reports.complete(_caller(agent), "the task is done", "completed", key)
+            await self.parts.sessions.reports.complete(_caller(agent), "the task is done", "completed", key)
 
     # The morning
 
@@ -373,7 +373,7 @@ class Life:
             found = await self.store._reader.execute_fetchall(sql)
             return [list(row) for row in found]
 
-        digest = await self.services.use_cases[operations.SHOW](
+        digest = await self.parts.kernel.use_cases[operations.SHOW](
             OperationCall(OPERATOR, "", operations.DigestPeriod(later(iso(BEGIN_S), -1)), None)
         )
         plain = asdict(digest)

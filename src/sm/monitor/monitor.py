@@ -90,7 +90,6 @@ class Monitor:
         self.ledger = observer.ledger
         self.facts = observer.facts
         self.tool_use = observer.tool_use
-        self.first_turns = observer.first_turns
         self.blocked_reason = observer.blocked_reason
 
     @property

@@ -15,7 +15,7 @@ from sm.core.session_index import oldest_first
 from sm.core.statuses import Status
 from sm.errors import TerminalError
 from sm.messaging.timers import MailTimers
-from sm.policy.access import Action, Principal, is_unrestricted, visible
+from sm.policy.access import Principal, is_unrestricted, visible
 from sm.sessions.acknowledgements import acknowledge_endings
 from sm.sessions.authorizer import Authorizer
 from sm.sessions.kill import Kills
@@ -87,14 +87,8 @@ class Sessions:
         self._kills = kills
         self._timers = timers
         self._terminals = terminals
-        self.find = authorizer.find
-        self.caller_session = authorizer.caller_session
-        self.principal = authorizer.principal
-        self.descendants = authorizer.descendants
         self.acknowledge_endings = partial(acknowledge_endings, store)
-        self.agent_types = spawner.agent_types
-        self.type_modes = spawner.type_modes
-        self.workspace_slug = workspaces.slug
+        self._workspaces = workspaces
 
     # Lists
 
@@ -104,7 +98,7 @@ class Sessions:
 
     def select(self, caller: Caller, sessions: Iterable[Session], filter: SessionFilter) -> list[Session]:
         """The sessions among `sessions` that `caller` sees and that the filter selects."""
-        principal = self.principal(caller)
+        principal = self._authorizer.principal(caller)
         seen = [s for s in sessions if visible(principal, s) and (filter.archived or not s.archived)]
         return self.apply_filter(caller, seen, filter)
 
@@ -114,7 +108,7 @@ class Sessions:
 
     async def siblings(self, caller: Caller, filter: SessionFilter, page: ListPage = FIRST) -> Listed:
         """The other children of the caller's parent; for a caller that is no session, the sessions without a parent."""
-        caller_session = self.caller_session(caller)
+        caller_session = self._authorizer.caller_session(caller)
         parent = caller_session.parent_id if caller_session else None
         kept = [s for s in self._others(caller, filter) if s.parent_id == parent]
         return await self._page(kept, self.past(caller, filter).also("parent_id IS ?", parent), filter, page)
@@ -123,7 +117,7 @@ class Sessions:
         return await self._page(self._others(caller, filter), self.past(caller, filter), filter, page)
 
     def _others(self, caller: Caller, filter: SessionFilter) -> list[Session]:
-        caller_session = self.caller_session(caller)
+        caller_session = self._authorizer.caller_session(caller)
         seen = self.visible(caller, archived=filter.archived)
         return self.apply_filter(caller, [s for s in seen if s is not caller_session], filter)
 
@@ -131,7 +125,7 @@ class Sessions:
         self, caller: Caller, reference: str, filter: SessionFilter, page: ListPage = FIRST
     ) -> Listed:
         """The children of the named session; of the caller where `reference` is `-`."""
-        principal, tree = self.principal(caller), self._authorizer.tree
+        principal, tree = self._authorizer.principal(caller), self._authorizer.tree
         parent_id = self._parent(caller, reference)
         if parent_id is None:
             past = roots_for(principal)
@@ -149,7 +143,7 @@ class Sessions:
 
         Archived children are left out with all that is below them, unless the filter has them.
         """
-        principal, parent_id = self.principal(caller), self._parent(caller, reference)
+        principal, parent_id = self._authorizer.principal(caller), self._parent(caller, reference)
         if parent_id is None:
             past = seen_by(principal)
             top = [s for s in self.visible(caller, archived=True) if self._is_root(principal, s)]
@@ -172,8 +166,8 @@ class Sessions:
     def _parent(self, caller: Caller, reference: str) -> str | None:
         """The session whose children a caller asks for; None: those without a parent."""
         if reference != "-":
-            return self.find(caller, reference).id
-        principal = self.principal(caller)
+            return self._authorizer.find(caller, reference).id
+        principal = self._authorizer.principal(caller)
         return principal.id if isinstance(principal, Session) else None
 
     def _is_root(self, principal: Principal, session: Session) -> bool:
@@ -186,13 +180,13 @@ class Sessions:
 
     def past(self, caller: Caller, filter: SessionFilter, chosen: Chosen | None = None) -> Chosen:
         """The sessions of the history that the caller sees, or some of them, as far as the filter selects them."""
-        chosen = seen_by(self.principal(caller)) if chosen is None else chosen
+        chosen = seen_by(self._authorizer.principal(caller)) if chosen is None else chosen
         if not filter.archived:
             chosen = chosen.also("archived = 0")
         if filter.status != "all":
             chosen = chosen.also("status = ?", filter.status)
         if filter.workspace is not None:
-            chosen = chosen.also("workspace IS ?", self.workspace_slug(caller, filter.workspace))
+            chosen = chosen.also("workspace IS ?", self._workspaces.slug(caller, filter.workspace))
         if filter.search:
             chosen = replace(chosen, keep=lambda s: matches(s, filter.search), key=filter.search)
         return chosen
@@ -217,7 +211,7 @@ class Sessions:
     async def count_children(self, caller: Caller, session_id: str) -> Counter[str]:
         """Count the children that the caller sees, by status, without archived ones."""
         kept = self.select(caller, self._authorizer.tree.children(session_id), SessionFilter())
-        past = self.past(caller, SessionFilter(), children_of(session_id, self.principal(caller)))
+        past = self.past(caller, SessionFilter(), children_of(session_id, self._authorizer.principal(caller)))
         counts = Counter(child.status.value for child in kept)
         for (status, _), count in (await self._store.history.counts(past)).items():
             counts[status.value] += count
@@ -225,14 +219,14 @@ class Sessions:
 
     async def visible_ids(self, caller: Caller) -> set[str]:
         """The ids of all sessions that exist for `caller`, archived ones included."""
-        past = await self._store.history.ids(seen_by(self.principal(caller)))
+        past = await self._store.history.ids(seen_by(self._authorizer.principal(caller)))
         return {*(s.id for s in self.visible(caller, archived=True)), *past}
 
     async def newest_completed(self, caller: Caller, agent_type: str, count: int) -> list[Session]:
         """The completed sessions of an agent type that the caller sees, archived ones included, the newest last."""
         completed = [s for s in self.visible(caller, archived=True) if s.status is Status.COMPLETED]
         kept = [s for s in completed if s.agent_type == agent_type][-count:]
-        past = seen_by(self.principal(caller)).also(
+        past = seen_by(self._authorizer.principal(caller)).also(
             "status = ? AND agent_type = ?", Status.COMPLETED, agent_type
         )
         found = await self._store.history.page(past, None, count - len(kept))
@@ -277,21 +271,21 @@ class Sessions:
             sessions = [s for s in sessions if s.status == filter.status]
         if filter.workspace is None:
             return list(sessions)
-        slug = self.workspace_slug(caller, filter.workspace)
+        slug = self._workspaces.slug(caller, filter.workspace)
         return [s for s in sessions if s.workspace == slug]
 
     async def event_scope(
         self, caller: Caller, reference: str | None, workspace: str | None, *, recursive: bool
     ) -> list[str] | None:
         """The ids of the sessions whose events the caller asks for; None for all."""
-        principal = self.principal(caller)
+        principal = self._authorizer.principal(caller)
         if reference is None and not isinstance(principal, Session):
             if workspace is None and is_unrestricted(caller):
                 return None
             filter = SessionFilter(workspace=workspace, archived=True)
             seen = self.apply_filter(caller, self.visible(caller, archived=True), filter)
             return [*(s.id for s in seen), *await self._store.history.ids(self.past(caller, filter))]
-        session = self.find(caller, reference or "me")
+        session = self._authorizer.find(caller, reference or "me")
         tree = self._authorizer.tree
         kept = self._kept_below(principal, session.id) if recursive else tree.children(session.id)
         past = descendants_of if recursive else children_of
@@ -300,13 +294,9 @@ class Sessions:
 
     # One session
 
-    def may_read(self, caller: Caller, session: Session) -> bool:
-        """True when the caller may read the contents of a visible session. A session may read its own."""
-        return self._authorizer.may_read(caller, session)
-
     def without_hidden_names(self, caller: Caller, session: Session) -> Session:
         """The session without the ids of sessions that the caller cannot see. The caller's own is complete."""
-        principal = self.principal(caller)
+        principal = self._authorizer.principal(caller)
         if is_unrestricted(caller) or caller.session_id == session.id:
             return session
         if session.parent_id is not None and self.is_hidden(principal, session.parent_id):
@@ -382,14 +372,6 @@ class Sessions:
         if is_connected():
             await acknowledge_endings(self._store, caller, [s.id for s in killed])
         return killed
-
-    def may_stop_daemon(self, caller: Caller) -> None:
-        """Raises NotPermitted."""
-        self._authorizer.require(caller, Action.STOP_DAEMON)
-
-    def may_read_config(self, caller: Caller) -> None:
-        """Raises NotPermitted."""
-        self._authorizer.require(caller, Action.READ_CONFIG, is_read=True)
 
     async def end_all(self) -> list[str]:
         """Kill every session and close every terminal; return the ids of the killed sessions."""
