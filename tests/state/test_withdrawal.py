@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sm.config import Config, SandboxSection
+from sm.config import Config
 from sm.core.messages import INBOX, SM_ITSELF, Message, Notice
 from sm.core.models import Caller, Exit
 from sm.core.requests import Answer, Question, Request
@@ -20,7 +20,6 @@ from sm.sessions.keepers import Keepers
 from sm.sessions.kill import Kills
 from sm.sessions.leftovers import Leftovers
 from sm.sessions.waits import AFTER_A_RESTART_S, WaitingSessions
-from sm.sessions.writable_paths import WritablePaths
 from sm.state.message_steps import finish
 from sm.state.request_steps import NewRequest, finish_request, open_request
 from sm.store import Store
@@ -198,9 +197,8 @@ def records(mail: Mail) -> Records:
     async def read_to_end(session_id: str) -> None:
         """The sessions have no transcripts."""
 
-    writable = WritablePaths(mail.store, lambda _: SandboxSection())
     parts, naming = mail.parts, Config().sessions.naming
-    return Records(mail.store, parts.authorizer, parts.quota, naming, writable, read_to_end, Keepers())
+    return Records(mail.store, parts.authorizer, parts.quota, naming, read_to_end, Keepers())
 
 
 async def test_notices_of_a_removed_session_leave_the_inbox_of_the_caller_who_removed_it(mail: Mail) -> None:

@@ -153,7 +153,6 @@ def _parts(
             authorizer,
             base.quota,
             base.config.sessions.naming,
-            writable,
             watch.observer.read_to_end,
             base.keepers,
         ),

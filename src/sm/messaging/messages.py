@@ -72,24 +72,16 @@ class SentText:
     """The session was archived, and is shown in lists again."""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class Messages:
     """The use cases of messages. `Authorizer.find` checks the permissions of callers."""
 
-    def __init__(
-        self,
-        store: Store,
-        authorizer: Authorizer,
-        notices: Notices,
-        quota: Quota,
-        providers: Mapping[str, Provider],
-        dialogs: Dialogs,
-    ) -> None:
-        self._store = store
-        self._authorizer = authorizer
-        self._notices = notices
-        self._quota = quota
-        self._providers = providers
-        self._dialogs = dialogs
+    _store: Store
+    _authorizer: Authorizer
+    _notices: Notices
+    _quota: Quota
+    _providers: Mapping[str, Provider]
+    _dialogs: Dialogs
 
     # Sending
 

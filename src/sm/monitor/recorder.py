@@ -1,6 +1,7 @@
 """Writes a session's status, its reason and its conversation when the evidence changes."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from sm.core.faults import Fault, FaultKind
@@ -67,24 +68,16 @@ class TurnRule:
         return None
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class Recorder:
     """Records changes of sessions. Every call returns when the change is on disk."""
 
-    def __init__(
-        self,
-        store: Store,
-        notices: Notices,
-        faults: Faults,
-        providers: Mapping[str, Provider],
-        usage: UsageMeter,
-        rules: Sequence[TurnRule],
-    ) -> None:
-        self._store = store
-        self._rules = rules
-        self._notices = notices
-        self._faults = faults
-        self._providers = providers
-        self._usage = usage
+    _store: Store
+    _notices: Notices
+    _faults: Faults
+    _providers: Mapping[str, Provider]
+    _usage: UsageMeter
+    _rules: Sequence[TurnRule]
 
     async def record_start(self, session_id: str, source: str, reason: str) -> None:
         await self._usage.begin_process(session_id)

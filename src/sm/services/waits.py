@@ -72,24 +72,16 @@ class TeamWaitResult:
     """The number of messages on their way to the caller."""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class Waits:
     """Waits for sessions, messages and answers. `long_poll` is the wait function of the front door."""
 
-    def __init__(
-        self,
-        store: Store,
-        authorizer: Authorizer,
-        messages: Messages,
-        requests: Requests,
-        waiting: WaitingSessions,
-        timers: MailTimers,
-    ) -> None:
-        self._store = store
-        self._authorizer = authorizer
-        self._messages = messages
-        self._requests = requests
-        self._waiting = waiting
-        self._timers = timers
+    _store: Store
+    _authorizer: Authorizer
+    _messages: Messages
+    _requests: Requests
+    _waiting: WaitingSessions
+    _timers: MailTimers
 
     async def sessions(
         self,

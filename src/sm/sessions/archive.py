@@ -1,7 +1,7 @@
 """Archives, unarchives, renames and removes sessions, and moves them to another parent."""
 
 from collections.abc import Awaitable, Callable
-from dataclasses import astuple
+from dataclasses import astuple, dataclass
 from functools import partial
 
 from sm.config import Naming
@@ -18,7 +18,6 @@ from sm.operations.session_operations import KILL
 from sm.policy.access import Action, is_unrestricted
 from sm.sessions.authorizer import Authorizer, describe
 from sm.sessions.keepers import PlaceUse, RemovedSession, SessionKeeper
-from sm.sessions.writable_paths import WritablePaths
 from sm.state.endings import set_parent
 from sm.state.notices import withdraw
 from sm.state.quota import Quota
@@ -30,24 +29,14 @@ ReadToEnd = Callable[[str], Awaitable[str | None]]
 """Counts the usage in the last lines of a session's transcript: `Observer.read_to_end`."""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class Records:
-    def __init__(
-        self,
-        store: Store,
-        authorizer: Authorizer,
-        quota: Quota,
-        naming: Naming,
-        writable: WritablePaths,
-        read_to_end: ReadToEnd,
-        keepers: SessionKeeper,
-    ) -> None:
-        self._store = store
-        self._authorizer = authorizer
-        self._quota = quota
-        self._naming = naming
-        self._read_to_end = read_to_end
-        self._keepers = keepers
-        self.writable = writable
+    _store: Store
+    _authorizer: Authorizer
+    _quota: Quota
+    _naming: Naming
+    _read_to_end: ReadToEnd
+    _keepers: SessionKeeper
 
     async def archive(
         self, caller: Caller, reference: str, key: RequestKey | None, *, archived: bool

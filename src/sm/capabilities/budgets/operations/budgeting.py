@@ -1,6 +1,7 @@
 """Shows and changes budgets, and answers requests for more."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 from sm.capabilities.budgets.amounts import amount_text
 from sm.capabilities.budgets.model import (
@@ -41,22 +42,15 @@ from sm.wire_types.budget import BudgetAboveView, BudgetReportView, BudgetState
 _OF_DAY = "the day"
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class Budgeting:
     """Use cases of budgets, within the permissions of the caller."""
 
-    def __init__(
-        self,
-        settings: BudgetSettings,
-        store: Store,
-        authorizer: Authorizer,
-        providers: Mapping[str, Provider],
-        budgets: Budgets,
-    ) -> None:
-        self._settings = settings
-        self._budgets = budgets
-        self._store = store
-        self._authorizer = authorizer
-        self._providers = providers
+    _settings: BudgetSettings
+    _store: Store
+    _authorizer: Authorizer
+    _providers: Mapping[str, Provider]
+    _budgets: Budgets
 
     # Reads
 

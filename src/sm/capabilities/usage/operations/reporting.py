@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from sm.capabilities.usage.model import UsageRecords, UsedSession, UsedTokens
 from sm.capabilities.usage.operations import SeriesScope
@@ -40,22 +41,15 @@ _AHEAD_S = 60.0
 """Usage with a time further ahead than this is in no bucket."""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class Reporting:
     """Use cases of usage."""
 
-    def __init__(
-        self,
-        store: Store,
-        authorizer: Authorizer,
-        providers: Mapping[str, Provider],
-        workspaces: Workspaces,
-        sums: TreeSums,
-    ) -> None:
-        self._store = store
-        self._authorizer = authorizer
-        self._providers = providers
-        self._workspaces = workspaces
-        self._sums = sums
+    _store: Store
+    _authorizer: Authorizer
+    _providers: Mapping[str, Provider]
+    _workspaces: Workspaces
+    _sums: TreeSums
 
     async def report(self, call: OperationCall) -> UsageReportView:
         """The usage of the sessions that the caller may read. Raises NotFound for an unknown workspace.
