@@ -29,6 +29,7 @@ from sm.sessions.home_files import HomeFiles
 from sm.sessions.next_process import Restarter
 from sm.sessions.process_ends import ProcessEnds
 from sm.sessions.spawn import Spawner
+from sm.sessions.starts import AgentStarts
 from sm.state.notices import Notices
 from sm.store import Store, Transaction
 from sm.store.telegram_rows import TelegramWrites
@@ -56,6 +57,7 @@ PARTS: dict[str, type] = {
         Restarter,
         Retries,
         Spawner,
+        AgentStarts,
         Store,
         Telegram,
         TelegramWrites,

@@ -143,7 +143,7 @@ MUTANTS = (
         "restart_never_given_up",
         "a session that ends while its restart waits stays for ever",
         "src/sm/daemon/outbox.py",
-        "                await self._spawner.record_no_start(effect)\n",
+        "                await self._starts.record_no_start(effect)\n",
         "                await self._effects.mark_finished(effect)\n",
     ),
     # ------------------------------------------------------------------------------------------------ mutations

@@ -287,8 +287,8 @@ POINTS = [
     "Tmux.open before 1",
     "Tmux.open after 1",
     "HostSandbox.wait_started after 1",
-    "Spawner.record_start before 1",
-    "Spawner.record_start after 1",
+    "AgentStarts.record_start before 1",
+    "AgentStarts.record_start after 1",
 ]
 
 
@@ -318,7 +318,7 @@ def test_agent_that_exits_immediately_is_not_started_again_after_a_crash(instanc
     session_id = instance.spawn("Counted", "quick 7")["session_id"]
     instance.ended(session_id)
     instance.kill_daemon()
-    daemon = instance.start_crashing_daemon("Spawner.record_start before 1")
+    daemon = instance.start_crashing_daemon("AgentStarts.record_start before 1")
     instance.sm("restore", session_id)
     daemon.wait()
     assert instance.ended(session_id)["exit_code"] == 7

@@ -33,6 +33,7 @@ from sm.services import (
 from sm.services.parts import DoorParts
 from sm.sessions.adopt import Adoptions
 from sm.sessions.archive import Records
+from sm.sessions.fork import Forks
 from sm.sessions.interrupt import Interrupts
 from sm.sessions.sandboxing import Sandboxing
 from sm.sessions.session_sums import SessionSums
@@ -147,7 +148,16 @@ def _parts(
         authorizer,
         spawner,
         writable,
-        Sessions(store, authorizer, sessions.workspaces, spawner, sessions.kills, messages.timers, terminals),
+        Sessions(
+            store,
+            authorizer,
+            sessions.workspaces,
+            spawner,
+            sessions.starts,
+            sessions.kills,
+            messages.timers,
+            terminals,
+        ),
         Records(
             store,
             authorizer,
@@ -159,7 +169,8 @@ def _parts(
         sessions.seen,
         base.program_checks,
         sessions.restorer,
-        Adoptions(store, authorizer, spawner, sessions.planner, terminals, providers),
+        Forks(store, authorizer, sessions.planner, spawner, sessions.starts),
+        Adoptions(store, authorizer, spawner, sessions.starts, sessions.planner, terminals, providers),
         Interrupts(store, authorizer, providers),
         sessions.workspaces,
         _sandboxing(base, sessions),

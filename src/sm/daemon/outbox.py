@@ -53,7 +53,8 @@ from sm.sessions.home_files import HomeFiles
 from sm.sessions.keepers import SessionKeeper
 from sm.sessions.process_ends import ProcessEnds
 from sm.sessions.restore import Restorer
-from sm.sessions.spawn import Spawner, process_of
+from sm.sessions.spawn import process_of
+from sm.sessions.starts import AgentStarts
 from sm.state.loss_causes import LossCause
 from sm.state.part_holds import postponed
 from sm.store import Effect, Store, durable
@@ -101,7 +102,7 @@ class Outbox:
     _providers: Mapping[str, Provider]
     _ends: ProcessEnds
     _effects: EffectRecord
-    _spawner: Spawner
+    _starts: AgentStarts
     _terminals: Terminals
     _sandbox: Sandbox
     _watcher: Watcher
@@ -209,7 +210,7 @@ class Outbox:
                 log.exception("gave up an effect after an error", extra={"sm_session": effect.session_id})
                 dead = f"internal error: the {effect.kind} failed, see sm daemon logs"
                 if effect.kind == EffectKind.START:  # callers wait for the start, so fail the session
-                    await durable(self._spawner.record_failure)(effect, InternalError(dead))
+                    await durable(self._starts.record_failure)(effect, InternalError(dead))
                 else:
                     await self._finish(effect, dead=dead)
                 return
@@ -234,23 +235,23 @@ class Outbox:
             try:
                 await self._end_old_process(session, effect.payload)
             except ExternalError as error:
-                await self._spawner.record_failure(effect, error)
+                await self._starts.record_failure(effect, error)
                 return
         await self._store.wait_until(lambda: self._may_start(session.id))
         session = self._store.sessions[effect.session_id]
         if not is_live(session.status):
             if await self._pane_of(session) is None:
-                await self._spawner.record_no_start(effect)
+                await self._starts.record_no_start(effect)
                 return
         elif self._is_killed(session.id):
             await self._effects.mark_finished(effect)  # the kill records the end
             return
-        prepared = self._spawner.prepared.pop(session.id, None)
+        prepared = self._starts.prepared.pop(session.id, None)
         try:
             launch, argv = prepared or await self._prepare_restart(session, again=again)
         except (UsageError, IllegalState, SandboxUnavailable) as error:
             # Since the request, a file of the conversation or the engine has gone.
-            await self._spawner.record_failure(effect, error)
+            await self._starts.record_failure(effect, error)
             return
 
         contained = session.effective_mode is TrustLevel.SANDBOXED
@@ -270,18 +271,16 @@ class Outbox:
 
         try:
             # In parallel with the commit of "starting", which waits for the disk.
-            (pane, process), _ = await asyncio.gather(
-                open_terminal(), self._spawner.record_launch(session.id)
-            )
+            (pane, process), _ = await asyncio.gather(open_terminal(), self._starts.record_launch(session.id))
         except (TerminalUnreachable, StorageFull):
             raise
         except SmError as error:
             install = self._providers[session.provider].install_hint
             if isinstance(error, ProgramMissing) and install is not None and not contained:
                 error = ProgramMissing(error.message, "; ".join(filter(None, (install, error.hint))))
-            await self._spawner.record_failure(effect, error)
+            await self._starts.record_failure(effect, error)
             return
-        await self._spawner.record_start(effect, process, typed=launch.typed_prompt is not None)
+        await self._starts.record_start(effect, process, typed=launch.typed_prompt is not None)
         # Also for a process that has ended already: the watcher then reads its exit status.
         self._watcher.watch(session.id, process, pane)
 
@@ -331,10 +330,10 @@ class Outbox:
                 session.id, session.terminal, target, foreign=foreign, agent_pid=process.pid
             )
         except (NoTerminal, NoServer) as error:
-            await self._spawner.record_failure(effect, error)
+            await self._starts.record_failure(effect, error)
             return
         # The agent was ready before the adoption, and will not report it again.
-        await self._spawner.record_start(effect, process, typed=False, ready=True)
+        await self._starts.record_start(effect, process, typed=False, ready=True)
         self._watcher.watch(session.id, process, pane)
 
     async def _prepare_restart(self, session: Session, *, again: bool) -> tuple[Launch, tuple[str, ...]]:

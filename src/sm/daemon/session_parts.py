@@ -16,6 +16,7 @@ from sm.sessions.reports import Reports
 from sm.sessions.restore import Restorer
 from sm.sessions.seen import SeenSessions
 from sm.sessions.spawn import Spawner
+from sm.sessions.starts import AgentStarts
 from sm.sessions.transcript_watch import TranscriptWatch
 from sm.sessions.waits import WaitingSessions
 from sm.sessions.workspaces import Workspaces
@@ -40,9 +41,8 @@ class SessionParts:
             base.program_checks.agent_planned,
             base.sandboxing.image_version,
         )
-        self.spawner = Spawner(
-            store, authorizer, notices, endings, quota, providers, self.planner, base.sandbox
-        )
+        self.starts = AgentStarts(store, notices, endings, providers)
+        self.spawner = Spawner(store, authorizer, quota, self.planner, base.sandbox, self.starts)
         self.leftovers = Leftovers(store, authorizer, base.sandboxing.session_processes)
         self.kills = Kills(store, authorizer, lambda: terminals.trouble, self.leftovers)
         self.reports = Reports(store, authorizer, notices, endings, quota)
@@ -53,7 +53,7 @@ class SessionParts:
             endings,
             quota,
             providers,
-            self.spawner,
+            self.starts,
             self.planner,
             base.sandbox,
             terminals,

@@ -143,7 +143,7 @@ def _outbox(
         providers,
         base.ends,
         effects,
-        sessions.spawner,
+        sessions.starts,
         terminals,
         sandbox,
         watch.watcher,

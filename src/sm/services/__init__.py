@@ -25,6 +25,7 @@ from sm.sessions.adopt import Adoptions
 from sm.sessions.archive import Records
 from sm.sessions.authorizer import Authorizer
 from sm.sessions.chat_users import ChatUsers
+from sm.sessions.fork import Forks
 from sm.sessions.interrupt import Interrupts
 from sm.sessions.leftovers import Leftover, Leftovers
 from sm.sessions.reports import Reports
@@ -46,6 +47,7 @@ __all__ = [
     "DaemonInfo",
     "Dialogs",
     "FirstTurns",
+    "Forks",
     "Interrupts",
     "Leftover",
     "Leftovers",

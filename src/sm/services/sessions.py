@@ -19,7 +19,8 @@ from sm.policy.access import Principal, is_unrestricted, visible
 from sm.sessions.acknowledgements import acknowledge_endings
 from sm.sessions.authorizer import Authorizer
 from sm.sessions.kill import Kills
-from sm.sessions.spawn import START_WAIT_S, SessionResult, Spawner
+from sm.sessions.spawn import SessionResult, Spawner
+from sm.sessions.starts import START_WAIT_S, AgentStarts
 from sm.sessions.tree import matches
 from sm.sessions.workspaces import Workspaces
 from sm.store import Store
@@ -77,6 +78,7 @@ class Sessions:
         authorizer: Authorizer,
         workspaces: Workspaces,
         spawner: Spawner,
+        starts: AgentStarts,
         kills: Kills,
         timers: MailTimers,
         terminals: Lifecycle,
@@ -84,6 +86,7 @@ class Sessions:
         self._store = store
         self._authorizer = authorizer
         self._spawner = spawner
+        self._starts = starts
         self._kills = kills
         self._timers = timers
         self._terminals = terminals
@@ -352,7 +355,7 @@ class Sessions:
         answer = await self._spawner.spawn(caller, wanted, key, start_wait_s, is_connected)
         if wait_s is None:
             return answer
-        ready = await self._spawner.ready(answer.session.id, max(0.0, until_s - loop.time()))
+        ready = await self._starts.ready(answer.session.id, max(0.0, until_s - loop.time()))
         return replace(answer, session=ready)
 
     async def kill(

@@ -20,7 +20,8 @@ from sm.policy.access import Action
 from sm.providers.base import Provider
 from sm.sessions.authorizer import Authorizer
 from sm.sessions.plan import SpawnPlanner
-from sm.sessions.spawn import START_WAIT_S, SessionResult, Spawner, as_payload
+from sm.sessions.spawn import SessionResult, Spawner, as_payload
+from sm.sessions.starts import START_WAIT_S, AgentStarts
 from sm.store import Store, Transaction
 from sm.terminals.base import ForeignPane, Lifecycle
 
@@ -33,6 +34,7 @@ class Adoptions:
     _store: Store
     _authorizer: Authorizer
     _spawner: Spawner
+    _starts: AgentStarts
     _planner: SpawnPlanner
     _terminals: Lifecycle
     _providers: Mapping[str, Provider]
@@ -58,7 +60,7 @@ class Adoptions:
             earlier = tx.replayed
         if earlier is not None:
             return SessionResult(
-                await self._spawner.wait_for_start(caller, earlier, START_WAIT_S, is_connected)
+                await self._starts.wait_for_start(caller, earlier, START_WAIT_S, is_connected)
             )
         pane = await self._pane(target)
         process, provider = await self._agent_in(pane)
@@ -94,7 +96,7 @@ class Adoptions:
             _refuse_an_adopted(tx, pane, process, adopted)
             inserted = await self._spawner.insert(tx, planned, caller, {"adopt": adopted})
         return SessionResult(
-            await self._spawner.wait_for_start(caller, inserted.id, START_WAIT_S, is_connected),
+            await self._starts.wait_for_start(caller, inserted.id, START_WAIT_S, is_connected),
             planned.warnings,
         )
 

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from weakref import WeakValueDictionary
 
 from sm.core.effects import EffectKind
@@ -16,7 +16,6 @@ from sm.core.statuses import Status
 from sm.core.timestamps import later
 from sm.core.wording import subject
 from sm.errors import (
-    AgentStartFailed,
     IllegalState,
     NameTaken,
     NoServer,
@@ -27,7 +26,6 @@ from sm.errors import (
     WaitTimeout,
 )
 from sm.linux import processes
-from sm.operations.agent_operations import READ_OUTPUT
 from sm.operations.hints import Hint, Use
 from sm.operations.kernel_names import RESUME, SEE_SESSIONS, SPAWN
 from sm.operations.message_operations import SEND
@@ -36,10 +34,10 @@ from sm.policy.access import Action
 from sm.policy.trust import normalize_trust_level
 from sm.providers.base import Provider
 from sm.sandboxes.base import Sandbox
-from sm.sessions.acknowledgements import acknowledge_endings
 from sm.sessions.authorizer import Authorizer
 from sm.sessions.plan import SpawnPlanner
-from sm.sessions.spawn import NOT_STARTED, START_WAIT_S, SessionResult, Spawner, as_payload
+from sm.sessions.spawn import as_payload
+from sm.sessions.starts import AgentStarts
 from sm.state.endings import Endings
 from sm.state.losses import left_behind, lost_together, was_lost
 from sm.state.message_steps import finish_unread, send
@@ -61,8 +59,6 @@ GO_ON = "Your process ended during your last turn, and was started again. Check 
 _GOES_ON = " goes on"
 """Ends the remembered result of a restart with that message."""
 _KILLED_WITHIN_S = 5.0
-_ACCEPTED_WITHIN_S = 20.0
-"""A claude that resumes a conversation is ready, or has refused it, after about a second on an idle machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +92,7 @@ class Restorer:
     _endings: Endings
     _quota: Quota
     _providers: Mapping[str, Provider]
-    _spawner: Spawner
+    _starts: AgentStarts
     _planner: SpawnPlanner
     _sandbox: Sandbox
     _terminals: Lifecycle
@@ -133,7 +129,7 @@ class Restorer:
         if not tree:
             panes = await self._panes()
             begun = await self._begin_restart(caller, session.id, key, panes, go_on=go_on, is_alone=True)
-            restored = await self._wait_for_agent(caller, session.id, is_connected)
+            restored = await self._starts.wait_for_agent(caller, session.id, is_connected)
             continued = (session.id,) if begun.goes_on else ()
             losses = () if begun.loss is None else ((session.id, begun.loss),)
             return RestoreResult((restored,), continued=continued, losses=losses, left=begun.left)
@@ -222,7 +218,7 @@ class Restorer:
 
         async def started(session_id: str) -> Session | None:
             try:
-                return await self._wait_for_agent(caller, session_id, is_connected)
+                return await self._starts.wait_for_agent(caller, session_id, is_connected)
             except SmError as error:
                 failed[session_id] = error
                 return None
@@ -245,27 +241,6 @@ class Restorer:
                 session = tx.find(session_id)
                 if session is not None and _is_over(session):
                     await self._notices.add_for_restored(tx, session, caller.name, why)
-
-    async def _wait_for_agent(
-        self, caller: Caller, session_id: str, is_connected: Callable[[], bool]
-    ) -> Session:
-        """Wait until the agent has accepted its conversation; see `restore`."""
-        session = await self._spawner.wait_for_start(caller, session_id, START_WAIT_S, is_connected)
-        if not self._providers[session.provider].has_turns:
-            return session
-
-        def now() -> Session:
-            return self._store.sessions.get(session_id, session)
-
-        await self._store.wait_until(lambda: now().status not in NOT_STARTED, _ACCEPTED_WITHIN_S)
-        if now().status is not Status.ERROR:
-            return now()
-        if is_connected():
-            await acknowledge_endings(self._store, caller, [session_id])
-        raise AgentStartFailed(
-            f"the agent of session {short_label(session)} ended at its start: {now().status_reason}",
-            Hint("read its last output: ", Use(READ_OUTPUT, name_to_type(session))),
-        )
 
     async def _begin_restart(
         self,
@@ -406,35 +381,6 @@ class Restorer:
             raise WaitTimeout(
                 f"session {short_label(session)} is still being killed", "try again in a moment"
             )
-
-    # Forking
-
-    async def fork(
-        self,
-        caller: Caller,
-        reference: str,
-        name: str | None,
-        key: RequestKey | None,
-        is_connected: Callable[[], bool] = lambda: True,
-    ) -> SessionResult:
-        """Start a session from a copy of another session's conversation, under its nearest live ancestor.
-
-        Returns when the agent has accepted the copy, as `restore` does. Raises UsageError for an agent without
-        conversations, IllegalState for one that has not begun any or whose conversation cannot be read,
-        AgentStartFailed when the agent has ended at its start, and the errors of a spawn.
-        """
-        original = self._authorizer.find(caller, reference, Action.FORK)
-        async with self._store.transaction(caller, key) as tx:
-            if tx.replayed is None:
-                check_may_start(tx, tx.session(original.id))
-        living = (a for a in ancestors(original, self._store.sessions.get) if a.exit is None)
-        parent = next(living, None)
-        planned = await self._planner.plan_fork(caller, original, parent, name)
-        await self._planner.give_back(original, planned.recovery)
-        begun = await self._spawner.begin(caller, planned, key, START_WAIT_S, is_connected)
-        if begun.session.process is None:  # its account is parked, or it has ended
-            return begun
-        return replace(begun, session=await self._wait_for_agent(caller, begun.session.id, is_connected))
 
 
 def is_restored_by_all(session: Session) -> bool:

@@ -40,6 +40,7 @@ from sm.operations.session_operations import (
 from sm.services import (
     Adoptions,
     Authorizer,
+    Forks,
     Interrupts,
     Monitor,
     ProgramChecks,
@@ -431,12 +432,10 @@ async def interrupt(
 
 
 @routes.route("POST", "/v1/sessions/{ref}/fork", agents=True)
-async def fork(
-    request: ApiRequest, body: ForkBody, key: RequestKey | None, *, restorer: Restorer
-) -> StartedView:
+async def fork(request: ApiRequest, body: ForkBody, key: RequestKey | None, *, forks: Forks) -> StartedView:
     """Start a session from a copy of the conversation of another one."""
     return request.views.started(
-        await restorer.fork(request.caller, request.name, body.name, key, request.is_connected)
+        await forks.fork(request.caller, request.name, body.name, key, request.is_connected)
     )
 
 
