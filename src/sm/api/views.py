@@ -1,7 +1,8 @@
 """Builds the documented JSON of answers (docs/protocol.md)."""
 
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import orjson
 
 from sm.api.sums import session_sums_json
+from sm.core.forest import Forest
 from sm.core.labels import label, label_of, short_label
 from sm.core.messages import Message
 from sm.core.models import Caller, Event, Session, is_between_processes, last_exit
@@ -279,18 +281,15 @@ def session_fields(
 
 
 def nest(
-    sessions: Iterable[Session],
-    children: Mapping[str, Sequence[Session]],
-    wanted: Collection[str],
-    view: Callable[[Session], SessionWithSums],
-) -> list[SessionWithSums]:
-    """The wanted sessions as a tree, with all their ancestors. `children`: by the id of the parent."""
-    nested: list[SessionWithSums] = []
-    for session in sessions:
-        descendants = nest(children.get(session.id, ()), children, wanted, view)
-        if descendants or session.id in wanted:
-            nested.append(replace(view(session), children=descendants))
-    return nested
+    sessions: Iterable[Session], view: Callable[[Session], SessionWithSums]
+) -> Sequence[SessionWithSums]:
+    """The sessions as a tree: each one in the `children` of its parent."""
+    levels: dict[int, deque[SessionWithSums]] = {}
+    for placed in reversed(Forest(sessions, lambda s: s.id, lambda s: s.parent_id).lines()):
+        children = tuple(levels.pop(placed.depth + 1, ()))
+        level = levels.setdefault(placed.depth, deque())
+        level.appendleft(replace(view(placed.row), children=children))
+    return tuple(levels.get(0, ()))
 
 
 def losses_json(done: RestoreResult) -> list[LossView]:

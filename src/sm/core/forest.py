@@ -1,31 +1,29 @@
 """Trees of sessions as lines, for every view. Pure."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Generic, TypeVar
-
-from sm.core.columns import BRANCHES
+from typing import Generic, NamedTuple, TypeVar
 
 T = TypeVar("T")
+
+_BRANCHES = {False: ("├─ ", "│  "), True: ("└─ ", "   ")}
+"""The line to an item of a tree, and the indentation of its children. True: the last child."""
 
 _LEVELS_MAX = 20
 """Deeper levels are drawn like this one."""
 
 
-class Placed(Generic[T]):
-    """An item in its place in a tree. No dataclass: commands load this module at their start.
+class TreeLine(NamedTuple, Generic[T]):
+    """An item in its place in a tree. No dataclass: commands load this module at their start."""
 
-    `branch`: the line that leads to it, as `│  └─ `. `children`: the number of its children. `folded`: the number of
-    descendants that are hidden below it.
-    """
-
-    __slots__ = ("branch", "children", "depth", "folded", "item")
-
-    def __init__(self, item: T, branch: str, depth: int, children: int, folded: int) -> None:
-        self.item = item
-        self.branch = branch
-        self.depth = depth
-        self.children = children
-        self.folded = folded
+    row: T
+    branch: str = ""
+    """The line that leads to it, as `│  └─ `."""
+    depth: int = 0
+    children: int = 0
+    folded: int = 0
+    """The number of descendants that are hidden below it."""
+    gone: bool = False
+    """The item is no longer in the list, but its line stays in its place until the list rests."""
 
 
 class Forest(Generic[T]):
@@ -101,7 +99,7 @@ class Forest(Generic[T]):
             siblings.sort(key=lambda item: ranks[self._id_of(item)])
         self._items = dict(sorted(self._items.items(), key=lambda entry: ranks[entry[0]]))
 
-    def lines(self, folded: Collection[str] = ()) -> list[Placed[T]]:
+    def lines(self, folded: Collection[str] = ()) -> list[TreeLine[T]]:
         """The items in order, without those below the `folded` ones."""
         order = self.preorder()
         drawn = self._drawn_below(order)
@@ -110,7 +108,7 @@ class Forest(Generic[T]):
             sizes[self._id_of(item)] = 1 + sum(
                 sizes[self._id_of(c)] for c in drawn.get(self._id_of(item), ())
             )
-        placed = list[Placed[T]]()
+        placed = list[TreeLine[T]]()
         indents: dict[str, tuple[str, str, int]] = {}
         hidden_until = -1
         for number, item in enumerate(order):
@@ -120,12 +118,12 @@ class Forest(Generic[T]):
             branch, indent, depth = indents.get(id, ("", "", 0))
             nested = drawn.get(id, [])
             is_folded = bool(nested) and id in folded
-            placed.append(Placed(item, branch, depth, len(nested), sizes[id] - 1 if is_folded else 0))
+            placed.append(TreeLine(item, branch, depth, len(nested), sizes[id] - 1 if is_folded else 0))
             if is_folded:
                 hidden_until = number + sizes[id]
                 continue
             for child in nested:
-                corner, more = BRANCHES[child is nested[-1]]
+                corner, more = _BRANCHES[child is nested[-1]]
                 deeper = indent if depth >= _LEVELS_MAX else indent + more
                 indents[self._id_of(child)] = indent + corner, deeper, depth + 1
         return placed

@@ -43,22 +43,6 @@ Must not exceed the time that `sm tail --follow` looks back: a later action woul
 
 
 @dataclass(frozen=True, slots=True)
-class Glance:
-    """The measurements of a session for a list. None means unknown."""
-
-    model: str | None
-    context_percent: int | None
-    cost_usd: float | None
-    activity: str | None
-    """The agent's current activity: a wait for other sessions, or the activity that its hooks report."""
-    answer: str | None
-    """The agent's last words."""
-    tokens_used: int | None = None
-    """Input and output, with sub-agents, without the cache."""
-    last_tool: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Output:
     """The last lines of a terminal. `archived`: the terminal is closed, and its output was saved before."""
 
@@ -177,35 +161,17 @@ class Monitor:
         """The completed sessions of the same agent type."""
         return [sample for sums in self._sums for sample in await sums.samples(session.agent_type)]
 
-    async def glances(self, sessions: Sequence[Session]) -> dict[str, Glance]:
-        """The usage and the current activity of sessions, by id, with two queries for all of them."""
-        measures, ids = self._store.measures, [s.id for s in sessions]
-        usages, facts = await asyncio.gather(self._store.usage.of(ids), measures.facts_of(ids))
-        return {s.id: self._glance(s, usages.get(s.id, []), facts.get(s.id, {})) for s in sessions}
-
     async def answers(self, sessions: Sequence[Session]) -> dict[str, str]:
         """The last words of agents, by id, with one query for all sessions. Omits agents that said nothing."""
         facts = await self._store.measures.facts_of(session.id for session in sessions)
         return {session_id: found["answer"] for session_id, found in facts.items() if found.get("answer")}
-
-    def _glance(self, session: Session, usages: Sequence[Usage], facts: Mapping[str, Any]) -> Glance:
-        used = self._usage_of(session, usages, facts)
-        return Glance(
-            model=facts.get("model") or session.model,
-            context_percent=used.context_percent,
-            cost_usd=used.cost_usd,
-            activity=self.activity(session.id),
-            answer=facts.get("answer"),
-            tokens_used=None if used.tokens is None else used.tokens.used,
-            last_tool=None if used.last_tool is None else used.last_tool.name,
-        )
 
     def take_measured(self) -> set[str]:
         """The ids of the sessions whose stored usage has changed since the last call. For one caller only."""
         return self._usage.take_changed()
 
     async def usages(self, sessions: Sequence[Session]) -> dict[str, SessionUsage]:
-        """The usage of sessions, by id, with two queries for all of them."""
+        """The measurements of sessions, by id, with two queries for all of them."""
         ids = [s.id for s in sessions]
         found, facts = await asyncio.gather(self._store.usage.of(ids), self._store.measures.facts_of(ids))
         return {s.id: self._usage_of(s, found.get(s.id, []), facts.get(s.id, {})) for s in sessions}
@@ -222,6 +188,8 @@ class Monitor:
         shown = SessionUsage(
             last_tool=last_tool if counted.enable_tool_tracking else None,
             todo=(sum(t["status"] == DONE for t in todo), len(todo)) if todo else None,
+            model=model or session.model,
+            answer=facts.get("answer"),
         )
         if not self._counts_tokens:
             return shown

@@ -31,7 +31,7 @@ from sm.core.timestamps import iso, later
 from sm.errors import InternalError, NotFound, SmError, StorageFull
 from sm.operations.kernel_names import SEE_SESSIONS
 from sm.store.backup import write_backup
-from sm.store.batch import Changes, WriteTurn
+from sm.store.batch import Changes
 from sm.store.change_signal import ChangeSignal
 from sm.store.connection import connect, inspect, make_room, refusal, rows
 from sm.store.history import SELECT, UNFINISHED, UNSEEN, History, loaded
@@ -61,11 +61,11 @@ from sm.store.usage_counting import UsageReads
 from sm.store.work_clock import RunClock, WorkClock
 from sm.store.writable_paths import WritablePathReads
 from sm.store.write_ahead_log import WriteAheadLog
+from sm.store.write_queue import WriteQueue, WriteTurn
 from sm.store.writes import ALONE, SHARED
 
 log = logging.getLogger(__name__)
 
-_MOST_IN_A_COMMIT = 64
 _ENDED_LATELY_S = 86_400.0
 _UNSEEN_S = 7 * 86_400.0
 _KEPT = f"{SELECT} WHERE removed = 0 AND ({UNFINISHED} OR status_at >= ? OR (status_at >= ? AND {UNSEEN}))"
@@ -115,8 +115,36 @@ def durable(function: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, Corout
     return repeated
 
 
-class Store:
+class _KernelReads:
+    """Reads of the tables that every instance has."""
+
+    def __init__(self, reader: aiosqlite.Connection) -> None:
+        self.read = functools.partial(rows, reader)
+        self.mail = MailReads(self.read)
+        self.measures = MeasureReads(self.read)
+        self.turn_ends = TurnEndReads(self.read)
+        self.records = RecordReads(self.read)
+        self.writable = WritablePathReads(self.read)
+        self.sums = SumReads(self.read)
+        self.telegram = TelegramReads(self.read)
+        self.chat_preferences = PreferenceReads(self.read)
+
+
+class Store(_KernelReads):
     """The open database. Use `async with await Store.open(path)`."""
+
+    instance = ""
+    account_key = b""
+    """The key for digests of logins."""
+    last_seq = 0
+    changes = 0
+    """The number of commits after which readers in memory could see a difference."""
+    unseen_s = _UNSEEN_S
+    """For how long sessions that the operator has not seen stay in memory after their end."""
+    met: frozenset[Sighting] = frozenset()
+    """The parts of a sandbox that this instance has ever met, as on disk."""
+    _is_full = False
+    """The last write failed because the disk is full. A commit without changes needs no room and proves nothing."""
 
     def __init__(
         self,
@@ -127,6 +155,7 @@ class Store:
         steady: Callable[[], float] | None,
         parts: Sequence[TablePart[Any, PartWrites]],
     ) -> None:
+        super().__init__(reader)
         self._path = path
         self.now = now
         """The current time in the format of every stored time."""
@@ -134,48 +163,23 @@ class Store:
         self._reader = reader
         self.work = WorkClock(now, steady)
         self.runs = RunClock(now, steady)
-        self._turns: asyncio.Queue[WriteTurn | None] = asyncio.Queue()
-        self._inside: asyncio.Task[Any] | None = None
-        """The task that runs the body of a transaction."""
-        self._ended = False
-        self._is_full = False
-        """The last write failed because the disk is full. A commit without changes needs no room and proves nothing."""
+        self._queue = WriteQueue(self._write_batch)
         self._writing = asyncio.Lock()
         self.log = WriteAheadLog(path, writer, reader, self._writing)
         self._committed = ChangeSignal()
-        self._task: asyncio.Task[None] | None = None
-        self.changes = 0
-        """The number of commits after which readers in memory could see a difference."""
         self.index = SessionIndex()
         """The sessions as committed."""
-        self.unseen_s = _UNSEEN_S
-        """For how long sessions that the operator has not seen stay in memory after their end."""
         self._by_token: dict[str, str] = {}
         self._followers_of_removals: list[set[str]] = []
         self._followers_of_leaving: list[set[str]] = []
         self._workspaces: Mapping[str, Workspace] = {}
-        self.met: frozenset[Sighting] = frozenset()
-        """The parts of a sandbox that this instance has ever met, as on disk."""
-        self.read = functools.partial(rows, reader)
         self.history = History(path, self.read, self.index.sessions.keys())
         self.index.sessions.past = self.history
-        self.mail = MailReads(self.read)
-        self.measures = MeasureReads(self.read)
-        self.turn_ends = TurnEndReads(self.read)
-        self.records = RecordReads(self.read)
-        self.writable = WritablePathReads(self.read)
         self._parts = parts
         self.followers: list[SessionFollower] = []
         """Act in each transaction. Parts of the daemon register before the first one."""
         self._part_reads = {part: part.reads(self) for part in self._parts}
         self.usage = next((r for r in self._part_reads.values() if isinstance(r, UsageReads)), UsageReads())
-        self.sums = SumReads(self.read)
-        self.telegram = TelegramReads(self.read)
-        self.chat_preferences = PreferenceReads(self.read)
-        self.instance = ""
-        self.account_key = b""
-        """The key for digests of logins."""
-        self.last_seq = 0
         self.effects: asyncio.Queue[Effect] = asyncio.Queue()
         """Committed rows of the outbox, in order."""
 
@@ -220,15 +224,13 @@ class Store:
         return store
 
     async def __aenter__(self) -> Self:
-        self._task = asyncio.create_task(self._run(), name="store-writer")
+        self._queue.start()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        assert self._task is not None
-        self._turns.put_nowait(None)
-        await self._task
+        await self._queue.end()
         self.history.close()
         await self._reader.close()
         with suppress(aiosqlite.Error):  # a full disk must not keep the daemon from ending
@@ -299,7 +301,7 @@ class Store:
         for follower in self._followers_of_leaving:
             follower |= {*old}
         if old:
-            self.history.changed()
+            self.history.grew()
             self.changes += 1
             self._committed.changed()
         return old
@@ -333,52 +335,21 @@ class Store:
         the body rolls back this transaction and no other. A caller cancelled after the body waits until the commit
         is done, and the commit is kept. Raises StorageFull, and UsageError for the key of another request.
         """
-        if self._inside is not None and self._inside is asyncio.current_task():
-            raise InternalError("a transaction cannot begin within another one of the same task")
-        if self._ended:
-            raise InternalError("the database is closed")
-        turn = WriteTurn()
-        self._turns.put_nowait(turn)
         try:
-            tx = await turn.granted
-            self._inside = asyncio.current_task()
-            await tx.recall(caller, key)
-            yield tx
-        except BaseException as error:
-            turn.hand_back(keep=False)
-            if isinstance(error, aiosqlite.Error):
-                raise refusal(self._path, error) from error
-            raise
-        finally:
-            if self._inside is asyncio.current_task():
-                self._inside = None
-        turn.hand_back(keep=True)
-        await turn.outcome()
+            async with self._queue.turn() as tx:
+                await tx.recall(caller, key)
+                yield tx
+        except aiosqlite.Error as error:
+            raise refusal(self._path, error) from error
 
     async def wait_closed(self) -> None:
         """Wait for the writer to end, and raise its exception. No write succeeds after its end."""
-        assert self._task is not None
-        await asyncio.shield(self._task)
+        await self._queue.wait_ended()
 
-    async def _run(self) -> None:
-        try:
-            running = True
-            while running:
-                waiting = [await self._turns.get()]
-                while len(waiting) < _MOST_IN_A_COMMIT and not self._turns.empty():
-                    waiting.append(self._turns.get_nowait())
-                batch = [turn for turn in waiting if turn is not None]
-                running = len(batch) == len(waiting)
-                if batch:
-                    async with self._writing:
-                        await self._commit(batch)
-                        await self.log.limit()
-        finally:
-            self._ended = True
-            while not self._turns.empty():
-                left = self._turns.get_nowait()
-                if left is not None:
-                    left.fail(InternalError("the database is closed"))
+    async def _write_batch(self, batch: list[WriteTurn]) -> None:
+        async with self._writing:
+            await self._commit(batch)
+            await self.log.limit()
 
     async def _commit(self, batch: list[WriteTurn]) -> None:
         """Let the callers run their bodies one after the other, then commit."""

@@ -111,6 +111,10 @@ class SessionFollower:
 class Transaction(StoreWriter):
     """The operations of the body of `Store.transaction`. Valid until the body ends."""
 
+    replayed: str | None = None
+    """The result that an earlier transaction remembered for the same request; None: carry out the request."""
+    _key = IdempotencyKey(None, None)
+
     def __init__(
         self,
         db: aiosqlite.Connection,
@@ -131,11 +135,8 @@ class Transaction(StoreWriter):
         self._committed = sessions
         self._unfinished = unfinished
         self._workspaces = workspaces
-        self._key = IdempotencyKey(None, None)
         self._work = work
         self._runs = runs
-        self.replayed: str | None = None
-        """The result that an earlier transaction remembered for the same request; None: carry out the request."""
         self.sessions: dict[str, Session] = {}
         self.workspaces: dict[str, Workspace] = {}
         self.events: list[Event] = []

@@ -74,7 +74,7 @@ def _action(request: Request, choice: str) -> str:
 def tree_rows(sessions: Iterable[Session]) -> list[tuple[str, Session]]:
     """The sessions in the order of a tree, each with the lines of the tree before it."""
     forest = Forest(sessions, lambda session: session.id, lambda session: session.parent_id)
-    return [(placed.branch, placed.item) for placed in forest.lines()]
+    return [(placed.branch, placed.row) for placed in forest.lines()]
 
 
 def session_lines(

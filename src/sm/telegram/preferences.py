@@ -2,6 +2,7 @@
 
 import re
 
+from sm.core.durations import seconds_in
 from sm.core.labels import label
 from sm.core.telegram_model import session_object
 from sm.services import Authorizer, Telegram
@@ -9,8 +10,7 @@ from sm.telegram.command_call import CommandCall
 from sm.telegram.replies import BotReply
 
 _OFF = "off"
-_DURATION = re.compile(r"([1-9][0-9]{0,2})([mhd])")
-_UNIT_S = {"m": 60, "h": 3600, "d": 24 * 3600}
+_DURATION = re.compile(r"[1-9][0-9]{0,2}[mhd]")
 _DEFAULT = "1h"
 
 
@@ -40,13 +40,12 @@ async def mute(call: CommandCall, *, telegram: Telegram, authorizer: Authorizer)
     reference = words[0] if words else call.shown
     session = None if reference is None else authorizer.find(call.caller, reference)
     time = times[0] if times else _DEFAULT
-    found = _DURATION.fullmatch(time)
-    seconds = None if found is None else int(found[1]) * _UNIT_S[found[2]]
+    seconds = None if time == _OFF else seconds_in(time)
     await telegram.mute(
         call.caller,
         call.place.chat_id,
         None if session is None else session.id,
-        None if seconds is None else float(seconds),
+        seconds,
     )
     what = "all sessions" if session is None else label(session)
     said = (

@@ -151,11 +151,16 @@ class ProgressCards:
                 children[session.parent_id].append(session)
         for parent_id, members in children.items():
             members += await self._sessions.past_children(parent_id)
-        glances = await monitor.glances(list(sessions)) if sessions else {}
+        usages = await monitor.usages(list(sessions)) if sessions else {}
         found = {}
         for session in sessions:
             newest = next(iter(await store.checkpoints(session.id, 1)), None)
             found[session.id] = progress_text(
-                session, glances[session.id], newest, children[session.id], iso(monitor.now())
+                session,
+                usages[session.id],
+                monitor.activity(session.id),
+                newest,
+                children[session.id],
+                iso(monitor.now()),
             )
         return found

@@ -27,7 +27,7 @@ from sm.core.session_index import oldest_first
 from sm.core.states import TrustLevel
 from sm.core.statuses import ENDED_OF_ANY_KIND, Status
 from sm.core.text import folded
-from sm.monitor.monitor import Glance
+from sm.core.usage import SessionUsage
 from sm.operations import session_operations as operations
 from sm.operations.arguments import SeenByPerson
 from sm.operations.session_operations import (
@@ -228,9 +228,9 @@ async def overview(
         groups[session.id] = attention(session, waiting.get(session.id, ()), since)
     if not with_ended:
         shown = [s for s in shown if groups[s.id] not in HIDDEN]
-    glances = await monitor.glances(shown)
+    usages = await monitor.usages(shown)
     ended = await sessions.ended_children(caller)
-    failed = [s for s in shown if groups[s.id] is Attention.FAILED and glances[s.id].answer is None]
+    failed = [s for s in shown if groups[s.id] is Attention.FAILED and usages[s.id].answer is None]
     words = {s.id: await monitor.last_words(s) for s in failed[:_WORDS_MAX]}
     return [
         overview_json(
@@ -238,9 +238,10 @@ async def overview(
             s,
             groups[s.id],
             waiting.get(s.id, []),
-            glances[s.id],
+            usages[s.id],
             ended,
             words.get(s.id),
+            activity=monitor.activity(s.id),
             may_read=authorizer.may_read(caller, s),
         )
         for s in shown
@@ -314,7 +315,7 @@ async def session(
 @routes.route("GET", "/v1/sessions/{ref}/children", agents=True)
 async def children(
     request: ApiRequest, query: ChildrenQuery, *, sessions: Sessions, monitor: Monitor, usage: SessionSums
-) -> list[SessionWithSums]:
+) -> Sequence[SessionWithSums]:
     """List the children of a session; of the caller if `ref` is `-`."""
     views, caller = request.views, request.caller
     if not query.recursive:
@@ -322,10 +323,6 @@ async def children(
         return cast("list[SessionWithSums]", views.sessions(request.page(listed)))
     listed, above = await sessions.below(caller, request.name, query.filter(), query.page())
     members = sorted([*request.page(listed), *above], key=oldest_first)
-    wanted, known = {s.id for s in listed.sessions}, {s.id for s in members}
-    children: dict[str, list[Session]] = {}
-    for member in members:
-        children.setdefault(member.parent_id if member.parent_id in known else "", []).append(member)
     now_s = monitor.now()
     sums = await usage.sums(caller, members)
 
@@ -333,7 +330,7 @@ async def children(
         both = session_sums_json(usage.own(session.id), sums(session.id), now_s)
         return SessionWithSums(**vars(views.session(session)), sums=both)
 
-    return nest(children.get("", ()), children, wanted, view)
+    return nest(members, view)
 
 
 # Starts and ends
@@ -536,26 +533,27 @@ def overview_json(
     session: Session,
     group: Attention,
     requests: Sequence[Request],
-    glance: Glance,
+    used: SessionUsage,
     ended: EndedChildren,
     words: str | None,
     *,
+    activity: str | None,
     may_read: bool,
 ) -> OverviewView:
     """A row of the overview. A caller that may not read the session does not see its texts.
 
     `words`: the last line that it printed, for a session that said nothing else.
     """
-    texts = (glance.activity, glance.answer or words) if may_read else (None, None)
+    texts = (activity, used.answer or words) if may_read else (None, None)
     task = current_task(session, requests, *texts)
     return OverviewView(
-        **{**vars(views.session(session)), "model": glance.model},
+        **{**vars(views.session(session)), "model": used.model},
         attention=group,
         children_failed=ended.failed(session.id),
         children_done=ended.done(session.id),
         task=folded(task.text, _TASK_MAX),
         task_kind=task.kind,
         requests=[asked.name for asked in requests],
-        context_percent=glance.context_percent,
-        cost_usd=glance.cost_usd,
+        context_percent=used.context_percent,
+        cost_usd=used.cost_usd,
     )

@@ -11,5 +11,6 @@ def setup(kernel: Kernel) -> None:
     sums = TreeSums(kernel.config, store, kernel.usage, authorizer, providers)
     reporting = Reporting(store, authorizer, providers, kernel.workspaces, sums)
     kernel.sums.append(sums)
+    kernel.on_config.append(reporting.reconfigure)
     kernel.use_cases[operations.REPORT] = reporting.report
     kernel.use_cases[operations.SERIES] = reporting.series

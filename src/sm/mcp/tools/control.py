@@ -108,11 +108,11 @@ async def list_agent_types(
         for kind in catalog.usable
     }
     measured = [s for finished in by_type.values() for s in finished]
-    glances = await monitor.glances(measured)
+    usages = await monitor.usages(measured)
     shown = []
     for kind in catalog.usable:
         finished = by_type[kind.name]
-        costs = [cost for s in finished if (cost := glances[s.id].cost_usd) is not None]
+        costs = [cost for s in finished if (cost := usages[s.id].cost_usd) is not None]
         times = [elapsed_s(s, s.completed_at, s.worked_s) for s in finished if s.completed_at]
         shown.append(
             {
