@@ -157,7 +157,8 @@ class Store(_KernelReads):
     ) -> None:
         super().__init__(reader)
         self._path = path
-        self._now = now
+        self.now = now
+        """The current time in the format of every stored time."""
         self._writer = writer
         self._reader = reader
         self.work = WorkClock(now, steady)
@@ -237,7 +238,7 @@ class Store(_KernelReads):
         await self._writer.close()
 
     async def _load(self) -> None:
-        now = self._now()
+        now = self.now()
         for row in await self.read(_KEPT, (later(now, -_ENDED_LATELY_S), later(now, -self.unseen_s))):
             self._load_session(loaded(row))
         workspaces = await self.read(f"{WORKSPACES.select} ORDER BY slug")
@@ -287,7 +288,7 @@ class Store(_KernelReads):
 
     def forget_old(self) -> list[str]:
         """Remove from memory the sessions that are no longer needed there, and return their ids."""
-        now = self._now()
+        now = self.now()
         lately, unseen = later(now, -_ENDED_LATELY_S), later(now, -self.unseen_s)
         sessions = self.index.sessions
         recent = [s.id for s in sessions.values() if _is_recent(s, lately, unseen)]
@@ -389,7 +390,7 @@ class Store(_KernelReads):
         tx = Transaction(
             self._writer,
             SHARED if shared else ALONE,
-            self._now(),
+            self.now(),
             changes.apply_to(self.index.sessions),
             changes.apply_to(self.index.unfinished),
             changes.removed,
@@ -471,7 +472,7 @@ class Store(_KernelReads):
 
     def elapsed_s(self, session: Session) -> float:
         """Seconds of the session's work that is under way."""
-        return self.work.elapsed_s(session, self._now())
+        return self.work.elapsed_s(session, self.now())
 
     def session_of_token(self, token_hash: str) -> Session | None:
         """The session, live or ended, that owns the token with this hash, as committed."""
