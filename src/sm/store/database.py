@@ -172,7 +172,7 @@ class Store(_KernelReads):
         self._followers_of_removals: list[set[str]] = []
         self._followers_of_leaving: list[set[str]] = []
         self._workspaces: Mapping[str, Workspace] = {}
-        self.history = History(path, self.read, self.index.sessions.keys())
+        self.history = History(path, self.read, self.index.sessions)
         self.index.sessions.past = self.history
         self._parts = parts
         self.followers: list[SessionFollower] = []

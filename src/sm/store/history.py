@@ -24,6 +24,7 @@ from urllib.parse import quote
 from sm.core.attention import FAILURES, attention
 from sm.core.attention import UNSEEN as UNSEEN_GROUPS
 from sm.core.models import BridgeUser, Session
+from sm.core.session_index import KnownSessions
 from sm.core.states import TrustLevel
 from sm.core.statuses import ENDED, Status
 from sm.errors import UsageError
@@ -160,11 +161,11 @@ def connect_reader(path: str) -> sqlite3.Connection:
 
 
 class History:
-    """`kept`: the sessions in memory, which no read of this class returns unless it finds them by name."""
+    """`sessions`: those in memory, which no read of this class returns unless it finds them by name."""
 
-    def __init__(self, path: str, read: Read, kept: Collection[str]) -> None:
+    def __init__(self, path: str, read: Read, sessions: KnownSessions) -> None:
         self._read = read
-        self._kept = kept
+        self._sessions = sessions
         self._db = connect_reader(path)
         self._found: OrderedDict[str, Session] = OrderedDict()
         self._answers: OrderedDict[Hashable, object] = OrderedDict()
@@ -214,7 +215,9 @@ class History:
         query = (
             "SELECT id, name, friendly_name FROM sessions WHERE removed = 0 ORDER BY status_at DESC LIMIT ?"
         )
-        return [tuple(row) for row in self._db.execute(query, (count,)) if row["id"] not in self._kept]
+        return [
+            tuple(row) for row in self._db.execute(query, (count,)) if not self._sessions.is_kept(row["id"])
+        ]
 
     def _rows(self, where: str, *values: str) -> list[Session]:
         query = f"{SELECT} WHERE {where} AND removed = 0 LIMIT {CHUNK}"
@@ -309,4 +312,4 @@ class History:
     async def _select(self, columns: str, chosen: Chosen, rest: str = "") -> list[sqlite3.Row]:
         where = f"removed = 0 AND {_IS_ENDED} AND NOT {among('id')} AND {chosen.where}"
         query = f"SELECT {columns} FROM sessions AS s WHERE {where} {rest}"  # noqa: S608 - constant texts
-        return await self._read(query, (texts(self._kept), *chosen.values))
+        return await self._read(query, (texts(self._sessions), *chosen.values))
