@@ -100,6 +100,31 @@ async def test_old_session_is_found_by_id_prefix_name_and_token(store: Store) ->
     assert store.session_of_token(digest("unknown")) is None
 
 
+async def test_newest_of_many_old_sessions_with_one_name_is_found(path: str) -> None:
+    """Also the newest that somebody sees who does not see the newest ones."""
+    nightly = [ended(f"{n:08x}", 300 - n, friendly_name="engineer-nightly") for n in range(250)]
+    async with await Store.open(path, lambda: NOW) as store:
+        await insert(
+            store, *(replace(s, workspace="w" if s.id in ("00000003", "00000005") else None) for s in nightly)
+        )
+        store.forget_old()
+        for word in ("nightly", "engineer-nightly"):
+            found = store.index.named(word)
+            assert found == sorted(found, key=lambda s: s.created_at)
+            assert found[-1].id == nightly[-1].id
+            assert [s.id for s in found if s.workspace is not None] == ["00000005"]
+
+
+async def test_old_session_is_found_by_name_without_a_scan(store: Store, path: str) -> None:
+    asked, db = list[str](), store.history._db
+    db.set_trace_callback(asked.append)
+    store.index.named("task1")
+    db.set_trace_callback(None)
+    steps = [row[3] for query in asked for row in db.execute(f"EXPLAIN QUERY PLAN {query}")]
+    assert steps
+    assert [step for step in steps if step.startswith("SCAN")] == []
+
+
 async def test_changed_old_session_is_in_memory_again_in_its_place(store: Store) -> None:
     async with store.transaction() as tx:
         changed = await tx.update(tx.session(OLD[2]), note="changed")

@@ -24,7 +24,7 @@ from urllib.parse import quote
 from sm.core.attention import FAILURES, attention
 from sm.core.attention import UNSEEN as UNSEEN_GROUPS
 from sm.core.models import BridgeUser, Session
-from sm.core.session_index import KnownSessions
+from sm.core.session_index import KnownSessions, oldest_first
 from sm.core.states import TrustLevel
 from sm.core.statuses import ENDED, Status
 from sm.errors import UsageError
@@ -44,6 +44,9 @@ _OTHERS = (
     "SELECT 1 FROM sessions AS o WHERE o.friendly_name = s.friendly_name AND o.id <> s.id AND o.removed = 0"
 )
 _COLUMNS = f"{SESSIONS.columns}, EXISTS ({_OTHERS}) AS shares_name"
+_HAS_SHORT_NAME = "friendly_name IS NOT NULL AND substr(friendly_name, length(agent_type) + 2) = ?"
+_HAS_SHORT_NAME += " AND substr(friendly_name, 1, length(agent_type) + 1) = lower(agent_type) || '-'"
+"""As `short_name`."""
 SELECT = f"SELECT {_COLUMNS} FROM sessions AS s"  # noqa: S608 - constant names
 """The columns of sessions, with `shares_name`. The table's name is `s`."""
 
@@ -196,10 +199,20 @@ class History:
         return known
 
     def named(self, word: str) -> list[Session]:
-        """The sessions with this name, or with this friendly name with or without its agent type, oldest first."""
-        short = "substr(friendly_name, length(agent_type) + 2)"
-        found = self._rows(f"(id = ? OR friendly_name = ? OR {short} = ?)", word[-8:], word, word)
-        return sorted(found, key=lambda s: (s.created_at, s.id))
+        """The sessions with this name, or with this friendly name with or without its agent type, oldest first.
+
+        Of many with one friendly name some: the newest, and the newest of those that a caller may see (`seen_by`).
+        """
+        found = self._rows("id = ?", word[-8:])
+        for name in ("friendly_name = ?", _HAS_SHORT_NAME):
+            named = f"FROM sessions WHERE {name} AND removed = 0"
+            newest = self._rows(f"id IN (SELECT id {named} ORDER BY created_at DESC LIMIT {CHUNK})", word)
+            if len(newest) == CHUNK:
+                kinds = "friendly_name, workspace, paired_user, effective_mode"
+                each = f"SELECT id FROM (SELECT id, max(created_at) {named} GROUP BY {kinds})"  # noqa: S608 - constant texts
+                newest += self._rows(f"id IN ({each})", word)
+            found += newest
+        return sorted({s.id: s for s in found}.values(), key=oldest_first)
 
     def with_prefix(self, prefix: str) -> list[Session]:
         """Some sessions whose id begins with `prefix`, by id. An id has only characters below the last one."""
