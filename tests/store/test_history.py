@@ -18,7 +18,7 @@ from sm.core.timestamps import later
 from sm.errors import NotFound, UsageError
 from sm.policy.access import Principal, visible
 from sm.store import Store, Transaction
-from sm.store.history import EVERY, UNSEEN, Chosen, below, roots_for, seen_by
+from sm.store.history import EVERY, UNSEEN, Chosen, below, descendants_of, roots_for, seen_by
 from tests.samples import AT, LAUNCH, commit, session
 
 DAY = 86_400.0
@@ -143,6 +143,17 @@ async def test_name_of_an_old_session_is_shared_with_a_new_one(store: Store) -> 
     assert OLD[3] not in store.sessions
 
 
+@pytest.mark.parametrize("name", ["engineer-other", None])
+async def test_old_session_that_is_renamed_shares_its_former_name_no_longer(
+    store: Store, name: str | None
+) -> None:
+    await insert(store, replace(session("new00001"), created_at=NOW, friendly_name="engineer-task3"))
+    assert store.sessions["new00001"].shares_name
+    async with store.transaction() as tx:
+        await tx.update(tx.session(OLD[3]), friendly_name=name)
+    assert not store.sessions["new00001"].shares_name
+
+
 async def test_transactions_of_one_commit_see_old_sessions_as_changed_or_removed(store: Store) -> None:
     async def remove(tx: Transaction) -> None:
         await tx.remove(tx.session(OLD[0]))
@@ -196,6 +207,37 @@ async def test_page_follows_what_enters_and_leaves_memory(store: Store) -> None:
     assert [s.id for s in (await store.history.page(EVERY, None, 9)).sessions] == [*OLD[3::-1]]
     store.forget_old()
     assert len((await store.history.page(EVERY, None, 9)).sessions) == 5
+
+
+async def test_pages_and_counts_of_a_tree_follow_a_move_of_a_session_in_memory(store: Store) -> None:
+    async with store.transaction() as tx:
+        await tx.update(tx.session(OLD[0]), parent_id=OLD[1])
+        await tx.insert(replace(session("live0002"), created_at=NOW), LAUNCH, None)
+        await tx.insert(replace(session("live0003", parent="live0001"), created_at=NOW), LAUNCH, None)
+        await tx.update(tx.session(OLD[1]), parent_id="live0003")
+    store.forget_old()
+
+    async def found(parent: str) -> list[str]:
+        chosen = descendants_of(parent, None)
+        page = await store.history.page(chosen, None, 9)
+        assert await store.history.count(chosen) == len(page.sessions)
+        return [s.id for s in page.sessions]
+
+    assert [await found(s) for s in ("live0001", "live0002")] == [[OLD[1], OLD[0]], []]
+    async with store.transaction() as tx:
+        await tx.update(tx.session("live0003"), parent_id="live0002")
+    assert [await found(s) for s in ("live0001", "live0002")] == [[], [OLD[1], OLD[0]]]
+
+
+async def test_roots_follow_who_sees_their_parents(store: Store) -> None:
+    guest = replace(session("guest001"), workspace="w")
+    async with store.transaction() as tx:
+        await tx.update(tx.session(OLD[0]), parent_id="live0001", workspace="w")
+    store.forget_old()
+    assert [s.id for s in (await store.history.page(roots_for(guest), None, 9)).sessions] == [OLD[0]]
+    async with store.transaction() as tx:
+        await tx.update(tx.session("live0001"), workspace="w")
+    assert (await store.history.page(roots_for(guest), None, 9)).sessions == []
 
 
 async def test_page_with_an_unknown_name_is_refused(store: Store) -> None:

@@ -179,10 +179,10 @@ class SessionIndex:
             self._add_words(session)
 
     def remove(self, session_id: str) -> Session | None:
-        """Remove and return the session; None if it is not in memory. Others may have its name no longer to share."""
+        """Remove and return the session; None if it is not in memory."""
         gone = self.forget(session_id)
-        for name in list(self._by_friendly_name) if gone is None else [gone.friendly_name]:
-            self._share(name)
+        if gone is not None and gone.friendly_name is not None:
+            self.share(gone.friendly_name)
         return gone
 
     def forget(self, session_id: str) -> Session | None:
@@ -226,23 +226,23 @@ class SessionIndex:
         if name is None:
             return _with_shared_name(session, shared=False)
         self._by_friendly_name.setdefault(name, set()).add(session.id)
-        self._share(name, session.id)
+        self.share(name, session.id)
         return _with_shared_name(session, shared=self._is_shared(name))
 
     def _leave_name(self, session: Session) -> None:
         if session.friendly_name is not None:
             self._by_friendly_name[session.friendly_name].discard(session.id)
-            self._share(session.friendly_name)
+            self.share(session.friendly_name)
 
     def _is_shared(self, name: str) -> bool:
         if len(self._by_friendly_name.get(name, ())) > 1:
             return True
         return self._sessions.past is not None and self._sessions.past.is_shared(name)
 
-    def _share(self, name: str | None, new: str | None = None) -> None:
-        """Set `shares_name` of the sessions with that name, except the `new` one."""
-        ids = self._by_friendly_name.get(name or "")
-        if name is None or ids is None:
+    def share(self, name: str, new: str | None = None) -> None:
+        """Set `shares_name` of the sessions with that name, except the `new` one. Call it when an old one loses it."""
+        ids = self._by_friendly_name.get(name)
+        if ids is None:
             return
         if not ids:
             del self._by_friendly_name[name]

@@ -34,7 +34,7 @@ from sm.store.backup import write_backup
 from sm.store.batch import Changes
 from sm.store.change_signal import ChangeSignal
 from sm.store.connection import connect, inspect, make_room, refusal, rows
-from sm.store.history import SELECT, UNFINISHED, UNSEEN, History, loaded
+from sm.store.history import READ_OF_KEPT, SELECT, UNFINISHED, UNSEEN, History, loaded
 from sm.store.measures import MeasureReads
 from sm.store.message_rows import MailReads
 from sm.store.migrations import Schema, migrate
@@ -430,6 +430,8 @@ class Store(_KernelReads):
             gone = self.index.remove(session_id)
             if gone is not None:
                 self._by_token.pop(gone.token_hash or "", None)
+        for name in changes.left_names:
+            self.index.share(name)
         self.mail.publish(changes.open)
         if changes.events:
             self.last_seq = changes.events[-1].seq
@@ -438,9 +440,9 @@ class Store(_KernelReads):
         return changed
 
     def _changes_history(self, session: Session) -> bool:
-        """True if the session was in the history, or changes a name that sessions there may have."""
+        """True if the session was in the history, or changes what was read there (`READ_OF_KEPT`)."""
         before = self.index.sessions.kept(session.id)
-        return before is None or before.friendly_name != session.friendly_name
+        return before is None or READ_OF_KEPT(before) != READ_OF_KEPT(session)
 
     def follow_removals(self) -> set[str]:
         """A set that gets the id of each session that is removed. Its owner removes the ids."""

@@ -18,6 +18,7 @@ from collections.abc import (
     Sequence,
 )
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
 from typing import TypeVar, cast
 from urllib.parse import quote
 
@@ -72,6 +73,8 @@ UNSEEN = (
     f" AND {_CONCERNS_OPERATOR})"
 )
 """As `attention` says FAILED, DONE or OLDER of a session that has ended."""
+READ_OF_KEPT = attrgetter("friendly_name", "parent_id", "workspace", "paired_user", "effective_mode")
+"""The fields of sessions in memory that change what reads of the history return: names, trees and who sees them."""
 
 
 def loaded(row: sqlite3.Row) -> Session:
