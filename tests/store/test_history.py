@@ -78,6 +78,24 @@ async def test_only_live_recent_unseen_and_needed_sessions_stay_in_memory(path: 
         assert {s.id: again.sessions[s.id] for s in made} == {s.id: s for s in made}
 
 
+async def test_unseen_sessions_enter_memory_when_they_are_kept_for_longer(path: str) -> None:
+    parent = ended("parent01", 20)
+    unseen = [ended(f"unseen{n:02}", n, "parent01", told_operator=True) for n in (40, 29, 8, 6)]
+    unseen = [replace(made, seen_at=None) for made in unseen]
+    async with await Store.open(path, lambda: NOW) as store:
+        await insert(store, parent, *unseen, ended("seen0001", 8))
+        store.forget_old()
+        assert {*kept(store)} == {"parent01", "unseen06"}
+        changes = store.changes
+        await store.keep_unseen(30 * DAY)
+        assert kept(store) == ["unseen29", "parent01", "unseen08", "unseen06"]
+        assert store.changes > changes
+        assert store.forget_old() == []
+        assert [s.id for s in (await store.history.page(EVERY, None, 9)).sessions] == ["seen0001", "unseen40"]
+        await store.keep_unseen(7 * DAY)
+        assert {*store.forget_old()} == {"unseen29", "unseen08"}
+
+
 async def test_session_that_unfinished_work_names_is_in_memory(store: Store, path: str) -> None:
     async with store.transaction() as tx:
         tx.timers.set(Timer(OLD[0], TimerKind.CUT_OFF, NOW))
