@@ -143,6 +143,8 @@ class Transaction(StoreWriter):
         self.effects: list[Effect] = []
         self.removed = set(removed)
         """The sessions that this transaction, or an earlier one of its commit, has removed."""
+        self.left_names: set[str] = set()
+        """The friendly names that a session had before."""
         self.mail = MailWrites(self, numbers)
         self.measures = MeasureWrites(self)
         self.sums = SumWrites(self)
@@ -286,6 +288,7 @@ class Transaction(StoreWriter):
         for part in self.parts:
             part.forget(session.id)
         self.removed.add(session.id)
+        self._leave_name(session)
 
     async def apply(self, session: Session, decision: Decision, **changes: Any) -> Session:
         """Change the status as decided. Raises IllegalState if the stored status differs from that of `session`."""
@@ -323,11 +326,17 @@ class Transaction(StoreWriter):
         if before.working_since is not None and after.worked_s > before.worked_s:
             self.sums.add_work(after.id, before.working_since, after.worked_s - before.worked_s)
         self.sessions[after.id] = after
+        if after.friendly_name != before.friendly_name:
+            self._leave_name(before)
         self._work.follow(before, after)
         self._runs.follow(before, after)
         for part in self.parts:
             part.follow(before, after)
         return after
+
+    def _leave_name(self, session: Session) -> None:
+        if session.friendly_name is not None:
+            self.left_names.add(session.friendly_name)
 
     def elapsed_s(self, session: Session) -> float:
         """Seconds of the session's work that is under way."""
