@@ -273,7 +273,7 @@ class UsageMeter:
         self._facts[session_id] = facts
 
     async def _has_unread(self, session_id: str, used: Sequence[Usage]) -> bool:
-        """Whether the tokens of a message cannot be read, and no other line has them."""
+        """True if the tokens of a message cannot be read, and no other line has them."""
         unread = {one.message_id for one in used if one.is_unread}
         if not unread:
             return False
