@@ -514,7 +514,7 @@ def test_adopt_makes_one_session_when_the_daemon_crashes_at_any_step() -> None:
         daemon = stage.start_daemon()
         user = User(stage)
         daemon.kill()
-        points = ("Spawner.insert after", "Tmux.adopt after", "Spawner.record_start after")
+        points = ("Spawner.insert after", "Tmux.adopt after", "AgentStarts.record_start after")
         for number, point in enumerate(points):
             daemon = stage.start_daemon(f"{point} 1")
             pane = user.open_pane(f"mine{number}")

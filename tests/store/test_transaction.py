@@ -15,7 +15,7 @@ from sm.core.states import EventType, SignalKind
 from sm.core.statuses import Status
 from sm.errors import IllegalState, InternalError, StorageFull
 from sm.store import Store, Transaction, durable
-from sm.store.batch import WriteTurn
+from sm.store.write_queue import WriteTurn
 from tests.samples import AT, LAUNCH, session
 
 SESSION = session("aaaa1111")
@@ -82,9 +82,9 @@ async def test_caller_cancelled_while_waiting_for_its_turn_changes_nothing(store
             await leave.wait()
 
     holder = asyncio.create_task(first())
-    await until(lambda: store._inside is not None)
+    await until(lambda: store._queue._inside is not None)
     waiting = [asyncio.create_task(written(store, text)) for text in ("second", "third")]
-    await until(lambda: store._turns.qsize() == 2)
+    await until(lambda: store._queue._turns.qsize() == 2)
     waiting[0].cancel()
     leave.set()
     await asyncio.wait([holder, *waiting])
@@ -102,11 +102,11 @@ async def test_caller_cancelled_between_grant_and_start_of_its_turn_changes_noth
             super().__init__()
             turns.append(self)
 
-    monkeypatch.setattr("sm.store.database.WriteTurn", Recorded)
+    monkeypatch.setattr("sm.store.write_queue.WriteTurn", Recorded)
     task = asyncio.create_task(written(store, "never"))
     await until(lambda: bool(turns))
     await until(lambda: turns[0].granted.done())
-    assert store._inside is None
+    assert store._queue._inside is None
     task.cancel()
     await asyncio.wait([task])
     assert task.cancelled()

@@ -2,9 +2,8 @@
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, fields, replace
 from types import MappingProxyType
 from typing import Any, Protocol
 
@@ -12,12 +11,12 @@ from sm.config import Config
 from sm.core.models import Session
 from sm.core.observation import Observation
 from sm.core.tool_calls import CallStep, TurnBreak
-from sm.core.turns import TurnWork
-from sm.core.usage import ActionLine, FilePosition, SaidText, Todo, ToolUse, Usage, is_same_model
+from sm.core.usage import ActionLine, FilePosition, SaidText, Todo, ToolUse, Usage
 from sm.linux.file_threads import FileThreads
 from sm.monitor.blocks import TranscriptBlock, condense, read_block
 from sm.monitor.originals import Original, original_path
 from sm.monitor.tool_calls import follow, steps_of
+from sm.monitor.transcript_facts import OF_CONVERSATION, follow_conversation, follow_newest_tool, work_of
 from sm.monitor.transcripts import Root, archive_names, files_of, last_lines, read_last
 from sm.providers.base import Fork, program_version
 from sm.providers.readers import TranscriptDelta, TranscriptReader
@@ -35,12 +34,8 @@ _PROMPT_LINES = 500
 """How many lines to search backwards for the last prompt."""
 _UNREAD = FilePosition(0, 0)
 """No file has this inode."""
-_NO_TOOL = {"timestamp": ""}
 UNREAD_FACT = "unread_usage"
 """The fact with the time at which the first answer came whose tokens cannot be read."""
-_CONVERSATION_FACTS = frozenset({"todo", "failed", "context_tokens", "answer", "calls", "grew_at", "work"})
-_WORK = tuple(field.name for field in fields(TurnWork))
-"""Facts to drop when the session starts another conversation."""
 
 
 class Record(Protocol):
@@ -107,40 +102,60 @@ class UsageMeter:
         await self._start_conversation(session.id, transcript)
         positions = await self._positions_of(session.id)
         for path in await self._threads.run(transcript, _grown, transcript, dict(positions), below):
-            more = True
-            while more:
-                todo = await self._todo(session.id)
-                current, is_sub_agents = path == transcript, _is_sub_agents(path, below)
-                original = self._original(session.id, fork, path, below)
-                known = await self._facts_of(session.id)
-                facts = known if current else {}
-                position = positions.get(path)
-                block = await self._threads.run(
-                    path,
-                    read_block,
-                    path,
-                    position,
-                    reader,
-                    todo,
-                    below=below,
-                    sidechain=is_sub_agents,
-                    # A fork copies no files of sub-agents (claude 2.1.197, measured).
-                    since="" if original is not None and is_sub_agents else since,
-                    original=original,
-                    is_past_copy=known.get("own_from") == path,
-                    failed=bool(facts.get("failed")),
-                    work=work_of(facts),
-                )
-                more = block.more
-                if block.position is None or block.position == position:
-                    break
+            current = path == transcript
+            async for position, block in self._blocks(
+                session.id, path, reader, below, since, fork, current=current
+            ):
                 await dispatch(block.delta)
                 await self._keep(
-                    session.id, path, block.position, block, record if current else None, current=current
+                    session.id, path, position, block, record if current else None, current=current
                 )
                 if current:
                     observations = condense((*observations, *block.delta.observations))
         return observations
+
+    async def _blocks(
+        self,
+        session_id: str,
+        path: str,
+        reader: TranscriptReader,
+        below: Root,
+        since: str,
+        fork: Fork | None,
+        *,
+        current: bool,
+    ) -> AsyncIterator[tuple[FilePosition, TranscriptBlock]]:
+        """Yield the new lines of the file at `path`, in blocks with the position after each.
+
+        The caller stores each before it asks for the next one.
+        """
+        is_sub_agents = _is_sub_agents(path, below)
+        more = True
+        while more:
+            original = self._original(session_id, fork, path, below)
+            known = await self._facts_of(session_id)
+            facts = known if current else {}
+            position = (await self._positions_of(session_id)).get(path)
+            block = await self._threads.run(
+                path,
+                read_block,
+                path,
+                position,
+                reader,
+                await self._todo(session_id),
+                below=below,
+                sidechain=is_sub_agents,
+                # A fork copies no files of sub-agents (claude 2.1.197, measured).
+                since="" if original is not None and is_sub_agents else since,
+                original=original,
+                is_past_copy=known.get("own_from") == path,
+                failed=bool(facts.get("failed")),
+                work=work_of(facts),
+            )
+            if block.position is None or block.position == position:
+                return
+            yield block.position, block
+            more = block.more
 
     def _original(self, session_id: str, fork: Fork | None, path: str, below: Root) -> Original | None:
         """Return the file of which the file at `path` may have copied lines, or None."""
@@ -193,7 +208,7 @@ class UsageMeter:
         """Drop the facts of the previous conversation when the transcript is a new one (`/clear`)."""
         facts = await self._facts_of(session_id)
         if facts.get("transcript", transcript) != transcript:
-            kept = {name: value for name, value in facts.items() if name not in _CONVERSATION_FACTS}
+            kept = {name: value for name, value in facts.items() if name not in OF_CONVERSATION}
             await self._keep_facts(session_id, {**kept, "transcript": transcript})
 
     async def _keep(
@@ -210,52 +225,29 @@ class UsageMeter:
 
         `current`: `path` is the transcript of the current conversation, not of a sub-agent or an earlier one.
         """
-        facts, delta = dict(await self._facts_of(session_id)), block.delta
+        delta, now = block.delta, self._now()
         counts_tokens = self._settings.enable_token_tracking and self._store.usage.counts
         counts_tools = self._settings.enable_tool_tracking
+        facts = dict(await self._facts_of(session_id))
         if block.is_past_copy:
             facts["own_from"] = path
             self._originals.get(session_id, {}).pop(path, None)  # which has the ids of all its entries
         elif facts.get("own_from") == path:  # another file took its place
             del facts["own_from"]
-        if current:
-            facts["transcript"] = path
-            facts.pop("failed", None)
-            if delta.failed:
-                facts["failed"] = True
-            facts["work"] = asdict(delta.work)
-            facts["todo"] = [{"content": t.content, "status": t.status, "id": t.id} for t in delta.todo]
-            if delta.answer is not None:
-                facts["answer"] = delta.answer
-            if delta.context_tokens is not None and counts_tokens:
-                facts["context_tokens"] = delta.context_tokens
-            elif any(used.is_unread and not used.sidechain for used in delta.usage):
-                facts.pop("context_tokens", None)
-            if block.model is not None and not is_same_model(facts.get("model"), block.model):
-                facts["model"] = block.model  # a person has chosen another model
-            if delta.version:
-                facts["version"] = delta.version
-        now, newest = self._now(), block.newest_tool
         calls: Sequence[CallStep] = ()
-        if current and counts_tools and delta.calls:
-            calls = steps_of(facts.get("calls"), delta.calls)
-            facts["calls"] = calls[-1].state
+        if current:
+            follow_conversation(facts, path, block, counts_tokens=counts_tokens)
+            if counts_tools and delta.calls:
+                calls = steps_of(facts.get("calls"), delta.calls)
+                facts["calls"] = calls[-1].state
         if delta.usage or delta.tools or delta.tools_ended:
             facts["grew_at"] = now
-        # Ignore a future time: it would block every later tool use.
-        last_at = facts.get("last_tool", _NO_TOOL)["timestamp"]
-        if newest is not None and counts_tools and newest.at >= (last_at if last_at <= now else ""):
-            facts["last_tool"] = _tool_json(replace(newest, at=min(newest.at, now)))
+        if counts_tools and block.newest_tool is not None:
+            follow_newest_tool(facts, block.newest_tool, now)
         used = delta.usage if counts_tokens else ()
         tools = delta.tools if counts_tools else ()
         version = program_version(delta.version) if current else None
-        unread = {one.message_id for one in used if one.is_unread}
-        is_first_unread = bool(unread) and UNREAD_FACT not in facts
-        if is_first_unread:  # not where a line repeats a message whose tokens another line had
-            known = await self._store.usage.of_messages(session_id, unread)
-            is_first_unread = not unread <= {
-                one.message_id for one in (*known.values(), *used) if not one.is_unread
-            }
+        is_first_unread = UNREAD_FACT not in facts and await self._has_unread(session_id, used)
         if is_first_unread:
             facts[UNREAD_FACT] = now
 
@@ -279,6 +271,14 @@ class UsageMeter:
         )
         self._positions.setdefault(session_id, {})[path] = position
         self._facts[session_id] = facts
+
+    async def _has_unread(self, session_id: str, used: Sequence[Usage]) -> bool:
+        """True if the tokens of a message cannot be read, and no other line has them."""
+        unread = {one.message_id for one in used if one.is_unread}
+        if not unread:
+            return False
+        known = await self._store.usage.of_messages(session_id, unread)
+        return not unread <= {one.message_id for one in (*known.values(), *used) if not one.is_unread}
 
     async def set_model(self, session_id: str, model: str) -> None:
         await self._keep_facts(session_id, {**await self._facts_of(session_id), "model": model})
@@ -441,12 +441,6 @@ class UsageMeter:
         return [Todo(t["content"], t["status"], t.get("id")) for t in facts.get("todo", ())]
 
 
-def work_of(facts: Mapping[str, Any]) -> TurnWork:
-    """The agent's work in its last turn, by its transcript. `facts`: measured facts of the session."""
-    stored = facts.get("work", {})
-    return TurnWork(**{name: stored[name] for name in _WORK if name in stored})
-
-
 def _is_sub_agents(path: str, below: Root) -> bool:
     return "/subagents/" in path.removeprefix(below.directory)
 
@@ -504,7 +498,3 @@ def _last_actions(
 def _changed_ns(path: str) -> int:
     status = _status(path)
     return 0 if status is None else status.st_mtime_ns
-
-
-def _tool_json(tool: ToolUse) -> dict[str, Any]:
-    return {"name": tool.name, "args": dict(tool.arguments), "timestamp": tool.at}

@@ -31,10 +31,10 @@ from sm.core.timestamps import iso, later
 from sm.errors import InternalError, NotFound, SmError, StorageFull
 from sm.operations.kernel_names import SEE_SESSIONS
 from sm.store.backup import write_backup
-from sm.store.batch import Changes, WriteTurn
+from sm.store.batch import Changes
 from sm.store.change_signal import ChangeSignal
 from sm.store.connection import connect, inspect, make_room, refusal, rows
-from sm.store.history import SELECT, UNFINISHED, UNSEEN, History, loaded
+from sm.store.history import READ_OF_KEPT, SELECT, UNFINISHED, UNSEEN, History, loaded
 from sm.store.measures import MeasureReads
 from sm.store.message_rows import MailReads
 from sm.store.migrations import Schema, migrate
@@ -61,16 +61,17 @@ from sm.store.usage_counting import UsageReads
 from sm.store.work_clock import RunClock, WorkClock
 from sm.store.writable_paths import WritablePathReads
 from sm.store.write_ahead_log import WriteAheadLog
+from sm.store.write_queue import WriteQueue, WriteTurn
 from sm.store.writes import ALONE, SHARED
 
 log = logging.getLogger(__name__)
 
-_MOST_IN_A_COMMIT = 64
 _ENDED_LATELY_S = 86_400.0
 _UNSEEN_S = 7 * 86_400.0
 _KEPT = f"{SELECT} WHERE removed = 0 AND ({UNFINISHED} OR status_at >= ? OR (status_at >= ? AND {UNSEEN}))"
 _KEPT += " ORDER BY created_at, id"
 """The sessions that are in memory, with those that unfinished work needs, and the ancestors of all."""
+_LOADED_AT_ONCE = 50
 _LOW_BYTES = 1024 * 1024
 _RECORDED_WITHIN_S = 60.0
 _FIRST_PAUSE_S = 0.5
@@ -115,8 +116,36 @@ def durable(function: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, Corout
     return repeated
 
 
-class Store:
+class _KernelReads:
+    """Reads of the tables that every instance has."""
+
+    def __init__(self, reader: aiosqlite.Connection) -> None:
+        self.read = functools.partial(rows, reader)
+        self.mail = MailReads(self.read)
+        self.measures = MeasureReads(self.read)
+        self.turn_ends = TurnEndReads(self.read)
+        self.records = RecordReads(self.read)
+        self.writable = WritablePathReads(self.read)
+        self.sums = SumReads(self.read)
+        self.telegram = TelegramReads(self.read)
+        self.chat_preferences = PreferenceReads(self.read)
+
+
+class Store(_KernelReads):
     """The open database. Use `async with await Store.open(path)`."""
+
+    instance = ""
+    account_key = b""
+    """The key for digests of logins."""
+    last_seq = 0
+    changes = 0
+    """The number of changes, such as commits, after which readers in memory could see a difference."""
+    unseen_s = _UNSEEN_S
+    """For how long sessions that the operator has not seen stay in memory after their end."""
+    met: frozenset[Sighting] = frozenset()
+    """The parts of a sandbox that this instance has ever met, as on disk."""
+    _is_full = False
+    """The last write failed because the disk is full. A commit without changes needs no room and proves nothing."""
 
     def __init__(
         self,
@@ -127,54 +156,31 @@ class Store:
         steady: Callable[[], float] | None,
         parts: Sequence[TablePart[Any, PartWrites]],
     ) -> None:
+        super().__init__(reader)
         self._path = path
-        self._now = now
+        self.now = now
+        """The current time in the format of every stored time."""
         self._writer = writer
         self._reader = reader
         self.work = WorkClock(now, steady)
         self.runs = RunClock(now, steady)
-        self._turns: asyncio.Queue[WriteTurn | None] = asyncio.Queue()
-        self._inside: asyncio.Task[Any] | None = None
-        """The task that runs the body of a transaction."""
-        self._ended = False
-        self._is_full = False
-        """The last write failed because the disk is full. A commit without changes needs no room and proves nothing."""
+        self._queue = WriteQueue(self._write_batch)
         self._writing = asyncio.Lock()
         self.log = WriteAheadLog(path, writer, reader, self._writing)
         self._committed = ChangeSignal()
-        self._task: asyncio.Task[None] | None = None
-        self.changes = 0
-        """The number of commits after which readers in memory could see a difference."""
         self.index = SessionIndex()
         """The sessions as committed."""
-        self.unseen_s = _UNSEEN_S
-        """For how long sessions that the operator has not seen stay in memory after their end."""
         self._by_token: dict[str, str] = {}
         self._followers_of_removals: list[set[str]] = []
         self._followers_of_leaving: list[set[str]] = []
         self._workspaces: Mapping[str, Workspace] = {}
-        self.met: frozenset[Sighting] = frozenset()
-        """The parts of a sandbox that this instance has ever met, as on disk."""
-        self.read = functools.partial(rows, reader)
-        self.history = History(path, self.read, self.index.sessions.keys())
+        self.history = History(path, self.read, self.index.sessions)
         self.index.sessions.past = self.history
-        self.mail = MailReads(self.read)
-        self.measures = MeasureReads(self.read)
-        self.turn_ends = TurnEndReads(self.read)
-        self.records = RecordReads(self.read)
-        self.writable = WritablePathReads(self.read)
         self._parts = parts
         self.followers: list[SessionFollower] = []
         """Act in each transaction. Parts of the daemon register before the first one."""
         self._part_reads = {part: part.reads(self) for part in self._parts}
         self.usage = next((r for r in self._part_reads.values() if isinstance(r, UsageReads)), UsageReads())
-        self.sums = SumReads(self.read)
-        self.telegram = TelegramReads(self.read)
-        self.chat_preferences = PreferenceReads(self.read)
-        self.instance = ""
-        self.account_key = b""
-        """The key for digests of logins."""
-        self.last_seq = 0
         self.effects: asyncio.Queue[Effect] = asyncio.Queue()
         """Committed rows of the outbox, in order."""
 
@@ -219,15 +225,13 @@ class Store:
         return store
 
     async def __aenter__(self) -> Self:
-        self._task = asyncio.create_task(self._run(), name="store-writer")
+        self._queue.start()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        assert self._task is not None
-        self._turns.put_nowait(None)
-        await self._task
+        await self._queue.end()
         self.history.close()
         await self._reader.close()
         with suppress(aiosqlite.Error):  # a full disk must not keep the daemon from ending
@@ -235,8 +239,7 @@ class Store:
         await self._writer.close()
 
     async def _load(self) -> None:
-        now = self._now()
-        for row in await self.read(_KEPT, (later(now, -_ENDED_LATELY_S), later(now, -self.unseen_s))):
+        for row in await self.read(_KEPT, self._limits()):
             self._load_session(loaded(row))
         workspaces = await self.read(f"{WORKSPACES.select} ORDER BY slug")
         self._workspaces = {row["slug"]: WORKSPACES.load(row) for row in workspaces}
@@ -250,12 +253,7 @@ class Store:
         self.account_key = bytes.fromhex(key)
         await self._load_met()
         await self.mail.load(self._parts)
-        for session_id in self._needed(self.index.sessions):
-            if self.index.sessions.is_kept(session_id):
-                continue
-            if (session := self.history.find(session_id)) is not None:
-                self._load_session(session)
-        self.history.changed()
+        self._load_needed(self.index.sessions)
         for clock in (self.work, self.runs):
             clock.load(self.index.unfinished.values())
 
@@ -263,6 +261,38 @@ class Store:
         self.index.load(session)
         if session.token_hash is not None:
             self._by_token[session.token_hash] = session.id
+
+    def _load_needed(self, session_ids: Iterable[str]) -> None:
+        for session_id in self._needed(session_ids):
+            if self.index.sessions.is_kept(session_id):
+                continue
+            if (session := self.history.find(session_id)) is not None:
+                self._load_session(session)
+        self.history.changed()
+
+    def _limits(self) -> tuple[str, str]:
+        """The parameters of `_KEPT`."""
+        now = self.now()
+        return later(now, -_ENDED_LATELY_S), later(now, -self.unseen_s)
+
+    async def keep_unseen(self, unseen_s: float) -> None:
+        """Set `unseen_s`, and read the sessions that belong into memory because of that.
+
+        `forget_old` removes those that do not any more.
+        """
+        if unseen_s == self.unseen_s:
+            return
+        self.unseen_s = unseen_s
+        ids = [row["id"] for row in await self.read(_KEPT, self._limits())]
+        for begin in range(0, len(ids), _LOADED_AT_ONCE):
+            self._load_needed(ids[begin : begin + _LOADED_AT_ONCE])
+            self._show_change()
+            await asyncio.sleep(0)
+
+    def _show_change(self) -> None:
+        """Tell those who wait for a change."""
+        self.changes += 1
+        self._committed.changed()
 
     def _needed(self, kept: Iterable[str]) -> set[str]:
         """The sessions that unfinished work names, and the ancestors of these and of the `kept` ones."""
@@ -285,8 +315,7 @@ class Store:
 
     def forget_old(self) -> list[str]:
         """Remove from memory the sessions that are no longer needed there, and return their ids."""
-        now = self._now()
-        lately, unseen = later(now, -_ENDED_LATELY_S), later(now, -self.unseen_s)
+        lately, unseen = self._limits()
         sessions = self.index.sessions
         recent = [s.id for s in sessions.values() if _is_recent(s, lately, unseen)]
         needed = self._needed(recent)
@@ -299,8 +328,7 @@ class Store:
             follower |= {*old}
         if old:
             self.history.grew()
-            self.changes += 1
-            self._committed.changed()
+            self._show_change()
         return old
 
     async def _load_met(self) -> None:
@@ -332,52 +360,21 @@ class Store:
         the body rolls back this transaction and no other. A caller cancelled after the body waits until the commit
         is done, and the commit is kept. Raises StorageFull, and UsageError for the key of another request.
         """
-        if self._inside is not None and self._inside is asyncio.current_task():
-            raise InternalError("a transaction cannot begin within another one of the same task")
-        if self._ended:
-            raise InternalError("the database is closed")
-        turn = WriteTurn()
-        self._turns.put_nowait(turn)
         try:
-            tx = await turn.granted
-            self._inside = asyncio.current_task()
-            await tx.recall(caller, key)
-            yield tx
-        except BaseException as error:
-            turn.hand_back(keep=False)
-            if isinstance(error, aiosqlite.Error):
-                raise refusal(self._path, error) from error
-            raise
-        finally:
-            if self._inside is asyncio.current_task():
-                self._inside = None
-        turn.hand_back(keep=True)
-        await turn.outcome()
+            async with self._queue.turn() as tx:
+                await tx.recall(caller, key)
+                yield tx
+        except aiosqlite.Error as error:
+            raise refusal(self._path, error) from error
 
     async def wait_closed(self) -> None:
         """Wait for the writer to end, and raise its exception. No write succeeds after its end."""
-        assert self._task is not None
-        await asyncio.shield(self._task)
+        await self._queue.wait_ended()
 
-    async def _run(self) -> None:
-        try:
-            running = True
-            while running:
-                waiting = [await self._turns.get()]
-                while len(waiting) < _MOST_IN_A_COMMIT and not self._turns.empty():
-                    waiting.append(self._turns.get_nowait())
-                batch = [turn for turn in waiting if turn is not None]
-                running = len(batch) == len(waiting)
-                if batch:
-                    async with self._writing:
-                        await self._commit(batch)
-                        await self.log.limit()
-        finally:
-            self._ended = True
-            while not self._turns.empty():
-                left = self._turns.get_nowait()
-                if left is not None:
-                    left.fail(InternalError("the database is closed"))
+    async def _write_batch(self, batch: list[WriteTurn]) -> None:
+        async with self._writing:
+            await self._commit(batch)
+            await self.log.limit()
 
     async def _commit(self, batch: list[WriteTurn]) -> None:
         """Let the callers run their bodies one after the other, then commit."""
@@ -409,16 +406,15 @@ class Store:
         for turn in done:
             turn.succeed()
         if changed:
-            self.changes += 1
             self._is_full = False
-            self._committed.changed()
+            self._show_change()
 
     async def _execute(self, turn: WriteTurn, changes: Changes, *, shared: bool) -> bool:
         """Run the turn's body; True: commit its transaction. Raises aiosqlite.Error when the batch is lost."""
         tx = Transaction(
             self._writer,
             SHARED if shared else ALONE,
-            self._now(),
+            self.now(),
             changes.apply_to(self.index.sessions),
             changes.apply_to(self.index.unfinished),
             changes.removed,
@@ -459,6 +455,8 @@ class Store:
             gone = self.index.remove(session_id)
             if gone is not None:
                 self._by_token.pop(gone.token_hash or "", None)
+        for name in changes.left_names:
+            self.index.share(name)
         self.mail.publish(changes.open)
         if changes.events:
             self.last_seq = changes.events[-1].seq
@@ -467,9 +465,9 @@ class Store:
         return changed
 
     def _changes_history(self, session: Session) -> bool:
-        """True if the session was in the history, or changes a name that sessions there may have."""
+        """True if the session was in the history, or changes what was read there (`READ_OF_KEPT`)."""
         before = self.index.sessions.kept(session.id)
-        return before is None or before.friendly_name != session.friendly_name
+        return before is None or READ_OF_KEPT(before) != READ_OF_KEPT(session)
 
     def follow_removals(self) -> set[str]:
         """A set that gets the id of each session that is removed. Its owner removes the ids."""
@@ -500,7 +498,7 @@ class Store:
 
     def elapsed_s(self, session: Session) -> float:
         """Seconds of the session's work that is under way."""
-        return self.work.elapsed_s(session, self._now())
+        return self.work.elapsed_s(session, self.now())
 
     def session_of_token(self, token_hash: str) -> Session | None:
         """The session, live or ended, that owns the token with this hash, as committed."""

@@ -23,7 +23,7 @@ from sm.store import Store
 from tests import golden
 from tests.archived import Archived
 from tests.samples import AT, LAUNCH
-from tests.session_manager import open_manager
+from tests.state_parts import open_parts
 from tests.virtual_time import VirtualTime
 
 NOTHING = cast(Any, None)
@@ -112,13 +112,13 @@ async def bench(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator
     def now() -> str:
         return iso(benches[0].at_s) if benches else AT
 
-    async with open_manager(tmp_path, now) as (store, manager):
+    async with open_parts(tmp_path, now) as (store, parts):
         async with store.transaction() as tx:
             await tx.insert(ENDED, LAUNCH, None)
             for part in tx.parts:
                 part.follow_output(ENDED.id, "process", ["quokkaburrow"], AT)
         await store.log.merge_search_index()
-        retention = ArchiveRetention(ArchiveSettings(keep_days=1), store, manager, archives)
+        retention = ArchiveRetention(ArchiveSettings(keep_days=1), store, parts.notices, archives)
         made = Bench(tmp_path, store, archives, retention, request.param)
         benches.append(made)
         made.make_archive()

@@ -27,7 +27,7 @@ from sm.core.warnings import WarningKind
 from sm.errors import TerminalError
 from sm.monitor.recorder import TurnRule
 from sm.monitor.terminal_use import UseOfTerminal
-from sm.monitor.usage import work_of
+from sm.monitor.transcript_facts import work_of
 from sm.policy.unfinished import Unfinished, reason_of_person, reason_to_wait
 from sm.sessions.reports import Reports
 from sm.state.notices import Notices

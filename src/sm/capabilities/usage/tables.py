@@ -42,14 +42,15 @@ def _slot(at: str) -> str:
     return f"iif({at} = '', '', substr({at}, 1, 14) || printf('%02d', {minute}))"
 
 
+_ADD_UP = """ON CONFLICT (session_id, at, model, sidechain) DO UPDATE SET messages = messages + excluded.messages,
+            input = input + excluded.input, output = output + excluded.output,
+            cache_read = cache_read + excluded.cache_read, cache_write = cache_write + excluded.cache_write,
+            cache_write_1h = cache_write_1h + excluded.cache_write_1h"""
 _ADD_TO_SUM = f"""INSERT INTO usage_sums (session_id, at, model, sidechain, messages,
             input, output, cache_read, cache_write, cache_write_1h)
         VALUES (NEW.session_id, {_slot("NEW.at")}, NEW.model, NEW.sidechain, 1,
             NEW.input, NEW.output, NEW.cache_read, NEW.cache_write, NEW.cache_write_1h)
-        ON CONFLICT (session_id, at, model, sidechain) DO UPDATE SET messages = messages + 1,
-            input = input + excluded.input, output = output + excluded.output,
-            cache_read = cache_read + excluded.cache_read, cache_write = cache_write + excluded.cache_write,
-            cache_write_1h = cache_write_1h + excluded.cache_write_1h;"""  # noqa: S608 - constant names
+        {_ADD_UP};"""  # noqa: S608 - constant names
 _OLD_SUM = f"""WHERE session_id = OLD.session_id AND at = {_slot("OLD.at")}
             AND model = OLD.model AND sidechain = OLD.sidechain"""
 _SCHEMA = Schema(
@@ -74,9 +75,9 @@ _SCHEMA = Schema(
             FROM usage GROUP BY 1, 2, 3, 4""",  # noqa: S608 - constant names
         # The sums of removed sessions, whose messages nobody has counted. The table stays: an older sm, which knows no
         # schema of usage and opens the database all the same, writes into it.
-        """INSERT INTO usage_sums SELECT session_id, at, model, sidechain, 1,
+        f"""INSERT INTO usage_sums SELECT session_id, at, model, sidechain, 1,
                 input, output, cache_read, cache_write, cache_write_1h
-            FROM removed_usage""",
+            FROM removed_usage WHERE true {_ADD_UP}""",  # noqa: S608 - constant names
         f"""CREATE TRIGGER usage_added AFTER INSERT ON usage BEGIN
         {_ADD_TO_SUM}
     END""",
