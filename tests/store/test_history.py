@@ -18,7 +18,7 @@ from sm.core.timestamps import later
 from sm.errors import NotFound, UsageError
 from sm.policy.access import Principal, visible
 from sm.store import Store, Transaction
-from sm.store.history import EVERY, UNSEEN, Chosen, below, descendants_of, roots_for, seen_by
+from sm.store.history import EVERY, UNSEEN, Chosen, below, children_of, descendants_of, roots_for, seen_by
 from tests.samples import AT, LAUNCH, commit, session
 
 DAY = 86_400.0
@@ -277,7 +277,9 @@ async def test_descendants_of_a_session_are_found_below_old_ones(store: Store) -
     await insert(store, ended("child001", 5, "live0001"), ended("child002", 4, "child001"))
     store.forget_old()
     assert {s.id for s in await store.history.all(below(["live0001"]))} == {"child001", "child002"}
-    assert await store.history.ended_children(["live0001"]) == [("live0001", Status.COMPLETED, 1)]
+    assert await store.history.ended_children(children_of("live0001", None)) == [
+        ("live0001", Status.COMPLETED, 1)
+    ]
     async with store.transaction() as tx:
         assert [s.id for s in await tx.descendants("live0001")] == ["child001", "child002"]
         assert [s.id for s in await tx.children("live0001")] == ["child001"]

@@ -21,7 +21,7 @@ from sm.sessions.spawn import START_WAIT_S, Spawner
 from sm.sessions.tree import matches
 from sm.sessions.workspaces import Workspaces
 from sm.store import Store
-from sm.store.history import Chosen, PastCounts, children_of, descendants_of, roots_for, seen_by
+from sm.store.history import Chosen, PastCounts, among, children_of, descendants_of, roots_for, seen_by, texts
 from sm.terminals.base import Lifecycle
 
 
@@ -240,11 +240,11 @@ class Sessions:
         """Count the sessions of a list that are no longer in memory."""
         return await self._store.history.counts(self.past(caller, filter))
 
-    async def ended_children(self, caller: Caller) -> EndedChildren:
-        """Count the ended children of the sessions in memory that the caller sees."""
-        seen = self.visible(caller)
-        counts = EndedChildren(seen)
-        for parent_id, status, count in await self._store.history.ended_children([s.id for s in seen]):
+    async def ended_children(self, caller: Caller, parents: Iterable[Session]) -> EndedChildren:
+        """Count the ended children that the caller sees, without archived ones."""
+        counts = EndedChildren(self.visible(caller))
+        past = self.past(caller, SessionFilter()).also(among("parent_id"), texts(s.id for s in parents))
+        for parent_id, status, count in await self._store.history.ended_children(past):
             counts.add(parent_id, status, count)
         return counts
 
@@ -339,11 +339,8 @@ class Sessions:
         own = dict(os.environ)
         if not is_unrestricted(caller):
             return own
-        started = (s for s in self._store.sessions.values() if s.created_by == str(OPERATOR))
-        newest = max(started, key=lambda s: s.created_at, default=None)
-        if newest is None:
-            return own
-        return {**(await self._store.launch(newest.id)).inherited, **own}
+        newest = await self._store.newest_launch(str(OPERATOR))
+        return own if newest is None else {**newest.inherited, **own}
 
     async def spawn(
         self,

@@ -616,6 +616,14 @@ class Store(_KernelReads):
             raise NotFound(f"no such session: {session_id}", SEE_SESSIONS)
         return launch_from_json(rows[0][0])
 
+    async def newest_launch(self, created_by: str) -> Launch | None:
+        """The launch of the newest session that this caller has started."""
+        rows = await self.read(
+            "SELECT launch FROM sessions WHERE created_by = ? AND removed = 0 ORDER BY created_at DESC LIMIT 1",
+            (created_by,),
+        )
+        return launch_from_json(rows[0][0]) if rows else None
+
     async def shell_limits(self) -> dict[str, int]:
         """The umask and the soft limits of the shell of the last spawn; empty before the first one."""
         rows = await self.read("SELECT value FROM meta WHERE name = ?", (SHELL_LIMITS,))

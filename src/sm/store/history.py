@@ -11,7 +11,6 @@ from collections.abc import (
     AsyncIterator,
     Awaitable,
     Callable,
-    Collection,
     Hashable,
     Iterable,
     Mapping,
@@ -314,9 +313,8 @@ class History:
             found[session.status, attention(session, (), session.status_at) in UNSEEN_GROUPS] += 1
         return found
 
-    async def ended_children(self, parents: Collection[str]) -> list[tuple[str, Status, int]]:
-        """(parent, status, number) of the children that are not archived."""
-        chosen = Chosen("archived = 0").also(among("parent_id"), texts(parents))
+    async def ended_children(self, chosen: Chosen) -> list[tuple[str, Status, int]]:
+        """Count the sessions: (parent, status, number)."""
         columns, by = "parent_id, status, count(*)", "GROUP BY parent_id, status"
         rows = await self._remembered(("children", chosen), lambda: self._select(columns, chosen, by))
         return [(row[0], Status(row[1]), row[2]) for row in rows]

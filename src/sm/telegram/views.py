@@ -57,7 +57,7 @@ async def _tasks(call: CommandCall, sessions: list[Session]) -> tuple[dict[str, 
     for session in sessions:
         if session.id not in answers and attention(session, (), since) is Attention.FAILED:
             answers[session.id] = await monitor.last_words(session) or ""
-    ended = await call.services.sessions.ended_children(call.caller)
+    ended = await call.services.sessions.ended_children(call.caller, sessions)
 
     def task(session: Session) -> str:
         words = monitor.activity(session.id), answers.get(session.id)

@@ -201,7 +201,7 @@ async def overview(request: ApiRequest, query: OverviewQuery) -> list[OverviewVi
     if not with_ended:
         sessions = [s for s in sessions if groups[s.id] not in HIDDEN]
     glances = await services.monitor.glances(sessions)
-    ended = await services.sessions.ended_children(caller)
+    ended = await services.sessions.ended_children(caller, sessions)
     failed = [s for s in sessions if groups[s.id] is Attention.FAILED and glances[s.id].answer is None]
     words = {s.id: await services.monitor.last_words(s) for s in failed[:_WORDS_MAX]}
     return [
