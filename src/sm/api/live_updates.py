@@ -10,7 +10,7 @@ from sm.api.views import Views, build_view
 from sm.core.attention import UNSEEN, Attention
 from sm.core.live import LiveRow
 from sm.core.timestamps import iso
-from sm.core.tree_totals import Totals, TreePart, TreeTotals
+from sm.core.tree_totals import NO_TOTALS, Totals, TreePart, TreeTotals
 from sm.core.usage import TokenCounts, ToolUse
 from sm.services import LiveNews, SessionFilter
 from sm.wire_types.live_answers import LastToolView, LiveRowView, LiveUpdateView, TreeView
@@ -41,6 +41,8 @@ class LiveUpdates:
         self._sees_all = views.services.sessions.sees_all(views.caller)
         self._sent: dict[str, bytes] = {}
         """The last text of each row, for a caller that sees only some sessions."""
+        self._past: tuple[int, Mapping[str, Totals]] = (0, {})
+        """As `LivePast.sums`, with the number of its changes then."""
 
     def start(self, revision: str | None) -> int | None:
         """The revision to go on from; None: with a snapshot."""
@@ -108,15 +110,16 @@ class LiveUpdates:
 
     def _visible_totals(self) -> TreeTotals:
         """The sums without the sessions that the caller does not see."""
-        rows: Mapping[str, LiveRow] = self._live.rows
-        seen = {s.id for s in self._views.services.sessions.visible(self._views.caller, archived=True)}
+        sessions, caller = self._views.services.sessions, self._views.caller
+        if self._past[0] != self._live.past.number:
+            self._past = self._live.past.number, self._live.past.sums(sessions.principal(caller))
+        past, parts = self._past[1], dict[str, TreePart]()
+        seen = {s.id for s in sessions.visible(caller, archived=True)}
+        for session_id, row in self._live.rows.items():
+            own, below = row.part.own if session_id in seen else NO_TOTALS, past.get(session_id)
+            parts[session_id] = TreePart(row.session.parent_id, own if below is None else own.plus(below))
         totals = TreeTotals()
-        totals.update(
-            {
-                s: row.part if s in seen else TreePart(row.session.parent_id, Totals())
-                for s, row in rows.items()
-            }
-        )
+        totals.update(parts)
         return totals
 
 
