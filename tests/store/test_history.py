@@ -106,6 +106,18 @@ async def test_session_that_unfinished_work_names_is_in_memory(store: Store, pat
         assert again.forget_old() == [OLD[0]]
 
 
+async def test_newest_session_is_the_one_that_was_made_last(store: Store) -> None:
+    async with store.transaction() as tx:
+        await tx.insert(replace(ended("new00001", 1.5), status_at=later(NOW, -2 * DAY)), LAUNCH, None)
+        await tx.insert(replace(ended("newest01", 1.1), status_at=later(NOW, -3 * DAY)), LAUNCH, None)
+        await tx.remove(tx.session("live0001"))
+    store.forget_old()
+    async with store.transaction() as tx:
+        newest = await tx.newest_session()
+    assert newest is not None
+    assert newest.id == "newest01"
+
+
 async def test_old_session_is_found_by_id_prefix_name_and_token(store: Store) -> None:
     found = store.sessions[OLD[1]]
     assert found.friendly_name == "engineer-task1"
