@@ -107,6 +107,22 @@ def test_old_parents_show_how_many_children_have_ended(stage: Stage) -> None:
     assert counts() == (1, 1)
 
 
+def test_status_has_statuses_in_the_order_of_their_oldest_sessions(stage: Stage) -> None:
+    first, failed, last = (stage.spawn("Sh", f"exit {code}")["session_id"] for code in (0, 3, 0))
+    for session_id in (first, failed, last):
+        stage.ended(session_id)
+    live = stage.spawn("Sh", "sleep 99999")["session_id"]
+    for code in (0, 3):
+        stage.ended(stage.spawn("Sh", f"exit {code}", "--parent", live)["session_id"])
+    for _ in range(2):
+        assert list(stage.json("status")["sessions"].items()) == [
+            ("completed", 3),
+            ("error", 2),
+            ("running", 1),
+        ]
+        stage.age(first, failed, last)
+
+
 def test_list_follows_a_change_of_unseen_days(stage: Stage, old: list[str]) -> None:
     stage.kill_daemon()
     with closing(sqlite3.connect(stage.world.paths.database)) as db:

@@ -1,6 +1,8 @@
 """People in chats with a real daemon: pairing, commands, buttons, reports and cards, also over crashes."""
 
 import json
+import sqlite3
+from contextlib import closing
 
 import pytest
 
@@ -199,6 +201,22 @@ def test_new_agent_gets_the_variables_that_stand_only_in_the_shell_of_the_operat
     environ = home.world.programs.running[id].environ
     assert environ["CLAUDE_CONFIG_DIR"] == "/srv/claude"
     assert "SECRET" not in environ
+
+
+def test_list_counts_each_old_session_that_was_lost_once(
+    home: Instance, api: TelegramApi, ann: Person
+) -> None:
+    lost = home.spawn("Sh", "exit 0")["session_id"]
+    home.ended(lost)
+    home.wait(2)  # until its archive is written
+    home.age(lost)
+    home.kill_daemon()
+    with closing(sqlite3.connect(home.world.paths.database)) as db:
+        db.execute("UPDATE sessions SET status = 'error', status_source = 'tmux server', seen_at = NULL")
+        db.commit()
+    home.start_daemon()
+    for command in ("/list", "/list all"):
+        assert "restarts 1 session " in reply_to(api, ann, command).text
 
 
 def test_list_of_many_sessions_has_pages(home: Instance, api: TelegramApi, ann: Person) -> None:

@@ -216,9 +216,10 @@ class Sessions:
         """Count the children that the caller sees, by status, without archived ones."""
         kept = self.select(caller, self._manager.tree.children(session_id), SessionFilter())
         past = self.past(caller, SessionFilter(), children_of(session_id, self.principal(caller)))
-        counts = Counter(child.status.value for child in kept)
+        counts = Counter[str]()
         for (status, _), count in (await self._store.history.counts(past)).items():
             counts[status.value] += count
+        counts.update(child.status.value for child in kept)
         return counts
 
     async def visible_ids(self, caller: Caller) -> set[str]:

@@ -145,7 +145,10 @@ def below(parents: Iterable[str]) -> Chosen:
 
 
 PastCounts = Mapping[tuple[Status, bool], int]
-"""The number of sessions by their status, and by whether the operator has not seen their end (`UNSEEN`)."""
+"""The number of sessions by their status, and by whether the operator has not seen their end (`UNSEEN`).
+
+Those with the oldest session come first.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,11 +308,13 @@ class History:
     async def _counts(self, chosen: Chosen) -> PastCounts:
         if chosen.keep is None:
             rows = await self._select(
-                f"status, {UNSEEN} AS unseen, count(*)", chosen, "GROUP BY status, unseen"
+                f"status, {UNSEEN} AS unseen, count(*)",
+                chosen,
+                "GROUP BY status, unseen ORDER BY min(created_at)",
             )
             return {(Status(row[0]), bool(row[1])): row[2] for row in rows}
         found = Counter[tuple[Status, bool]]()
-        for session in await self.all(chosen):
+        for session in sorted(await self.all(chosen), key=oldest_first):
             found[session.status, attention(session, (), session.status_at) in UNSEEN_GROUPS] += 1
         return found
 

@@ -105,7 +105,8 @@ async def _list_page(
     rows = rows[page * SESSIONS_ON_PAGE : (page + 1) * SESSIONS_ON_PAGE]
     tasks, waits = await _tasks(call, [session for *_, session in rows])
     title = "Sessions" if scope == "all" else "Active Sessions"
-    lost = len(call.services.seen.lost(call.caller, found))
+    kept = [s for s in found if call.services.store.sessions.is_kept(s.id)]
+    lost = len(call.services.seen.lost(call.caller, kept))
     lost += await call.services.seen.count_lost(call.caller, sessions.past(call.caller, filter))
     lines = [*loss(lost), f"{title}{f' (page {page + 1} of {pages})' if pages > 1 else ''}:"]
     has_headings = bool(groups[HEADINGS["failed"]] or groups[HEADINGS["done"]])

@@ -65,9 +65,10 @@ async def status(request: ApiRequest, query: StatusQuery) -> StatusOverview:
     visible = services.sessions.visible(caller)
     seen = services.sessions.apply_filter(caller, visible, SessionFilter(workspace=query.workspace))
     past = await services.sessions.past_counts(caller, SessionFilter(workspace=query.workspace))
-    counts = Counter(session.status.value for session in seen)
+    counts = Counter[str]()  # those that ended long ago come first: the order is that of the oldest sessions
     for (session_status, _), count in past.items():
         counts[session_status.value] += count
+    counts.update(session.status.value for session in seen)
     operator = services.sessions.principal(caller) is None
     unseen_since = services.seen.since(caller)
     groups = Counter(attention(session, (), unseen_since) for session in seen)
