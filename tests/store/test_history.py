@@ -118,7 +118,17 @@ async def test_newest_session_is_the_one_that_was_made_last(store: Store) -> Non
     assert newest.id == "newest01"
 
 
-async def test_old_session_is_found_by_id_prefix_name_and_token(store: Store) -> None:
+async def test_token_of_an_old_session_is_unknown(path: str) -> None:
+    async with await Store.open(path, lambda: NOW) as store:
+        await insert(store, ended(OLD[0], 2, token_hash=digest("token")))
+        found = store.session_of_token(digest("token"))
+        assert found is not None
+        assert found.id == OLD[0]
+        store.forget_old()
+        assert store.session_of_token(digest("token")) is None
+
+
+async def test_old_session_is_found_by_id_prefix_and_name(store: Store) -> None:
     found = store.sessions[OLD[1]]
     assert found.friendly_name == "engineer-task1"
     assert OLD[1] in store.sessions
@@ -127,7 +137,6 @@ async def test_old_session_is_found_by_id_prefix_name_and_token(store: Store) ->
     assert [s.id for s in store.index.with_prefix("old0000")] == [*OLD]
     for word in ("engineer-task1", "task1", "engineer-old00002"):
         assert [s.id for s in store.index.named(word)] == [OLD[1]]
-    assert store.session_of_token(digest("unknown")) is None
 
 
 async def test_newest_of_many_old_sessions_with_one_name_is_found(path: str) -> None:

@@ -500,7 +500,7 @@ class Store(_KernelReads):
         return self.work.elapsed_s(session, self._now())
 
     def session_of_token(self, token_hash: str) -> Session | None:
-        """The session, live or ended, that owns the token with this hash, as committed."""
+        """The session in memory, live or ended, that owns the token with this hash, as committed."""
         return self.index.sessions.get(self._by_token.get(token_hash, ""))
 
     @property
