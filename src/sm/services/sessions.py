@@ -24,7 +24,7 @@ from sm.sessions.starts import START_WAIT_S, AgentStarts
 from sm.sessions.tree import matches
 from sm.sessions.workspaces import Workspaces
 from sm.store import Store
-from sm.store.history import Chosen, PastCounts, children_of, descendants_of, roots_for, seen_by
+from sm.store.history import Chosen, PastCounts, among, children_of, descendants_of, roots_for, seen_by, texts
 from sm.terminals.base import Lifecycle
 
 
@@ -215,9 +215,10 @@ class Sessions:
         """Count the children that the caller sees, by status, without archived ones."""
         kept = self.select(caller, self._authorizer.tree.children(session_id), SessionFilter())
         past = self.past(caller, SessionFilter(), children_of(session_id, self._authorizer.principal(caller)))
-        counts = Counter(child.status.value for child in kept)
+        counts = Counter[str]()
         for (status, _), count in (await self._store.history.counts(past)).items():
             counts[status.value] += count
+        counts.update(child.status.value for child in kept)
         return counts
 
     async def visible_ids(self, caller: Caller) -> set[str]:
@@ -239,11 +240,11 @@ class Sessions:
         """Count the sessions of a list that are no longer in memory."""
         return await self._store.history.counts(self.past(caller, filter))
 
-    async def ended_children(self, caller: Caller) -> EndedChildren:
-        """Count the ended children of the sessions in memory that the caller sees."""
-        seen = self.visible(caller)
-        counts = EndedChildren(seen)
-        for parent_id, status, count in await self._store.history.ended_children([s.id for s in seen]):
+    async def ended_children(self, caller: Caller, parents: Iterable[Session]) -> EndedChildren:
+        """Count the ended children that the caller sees, without archived ones."""
+        counts = EndedChildren(self.visible(caller))
+        past = self.past(caller, SessionFilter()).also(among("parent_id"), texts(s.id for s in parents))
+        for parent_id, status, count in await self._store.history.ended_children(past):
             counts.add(parent_id, status, count)
         return counts
 
@@ -334,11 +335,8 @@ class Sessions:
         own = dict(os.environ)
         if not is_unrestricted(caller):
             return own
-        started = (s for s in self._store.sessions.values() if s.created_by == str(OPERATOR))
-        newest = max(started, key=lambda s: s.created_at, default=None)
-        if newest is None:
-            return own
-        return {**(await self._store.launch(newest.id)).inherited, **own}
+        newest = await self._store.newest_launch(str(OPERATOR))
+        return own if newest is None else {**newest.inherited, **own}
 
     async def spawn(
         self,

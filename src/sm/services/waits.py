@@ -9,6 +9,7 @@ from sm.core.lifecycle import has_reached, is_ended, is_live
 from sm.core.messages import Message, Notice
 from sm.core.models import Caller, RequestKey, Session, ancestors
 from sm.core.requests import Request
+from sm.core.session_index import oldest_first
 from sm.core.states import MessageMode, MessageState, NoticeKind, RequestKind
 from sm.core.statuses import Status
 from sm.core.turns import FROM_FINAL_MESSAGE
@@ -24,6 +25,7 @@ from sm.sessions.authorizer import Authorizer
 from sm.sessions.waits import WaitingSessions, WaitKind
 from sm.state.notices import request_occasion
 from sm.store import Store
+from sm.store.history import children_of
 
 LongPoll = Callable[[Callable[[], bool], float], Awaitable[bool]]
 """Waits until a condition holds or a number of seconds has passed, and returns the condition.
@@ -146,8 +148,10 @@ class Waits:
         if references is None:
             children = self._authorizer.tree.children(caller.session_id) if caller.session_id else []
             references = [s.id for s in children if is_live(s.status)]
+            if not references and caller.session_id:
+                children = [*await self._store.history.all(children_of(caller.session_id, None)), *children]
             if not references:
-                raise _no_live_child(children)
+                raise _no_live_child(sorted(children, key=oldest_first))
         wanted = self._named(caller, references)
         asked = {request_occasion(r): r.session_id for r in self._requests_to(caller, wanted)}
         mail = self._store.mail

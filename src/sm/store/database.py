@@ -501,7 +501,7 @@ class Store(_KernelReads):
         return self.work.elapsed_s(session, self.now())
 
     def session_of_token(self, token_hash: str) -> Session | None:
-        """The session, live or ended, that owns the token with this hash, as committed."""
+        """The session in memory, live or ended, that owns the token with this hash, as committed."""
         return self.index.sessions.get(self._by_token.get(token_hash, ""))
 
     @property
@@ -616,6 +616,14 @@ class Store(_KernelReads):
         if not rows:
             raise NotFound(f"no such session: {session_id}", SEE_SESSIONS)
         return launch_from_json(rows[0][0])
+
+    async def newest_launch(self, created_by: str) -> Launch | None:
+        """The launch of the newest session that this caller has started."""
+        rows = await self.read(
+            "SELECT launch FROM sessions WHERE created_by = ? AND removed = 0 ORDER BY created_at DESC LIMIT 1",
+            (created_by,),
+        )
+        return launch_from_json(rows[0][0]) if rows else None
 
     async def shell_limits(self) -> dict[str, int]:
         """The umask and the soft limits of the shell of the last spawn; empty before the first one."""

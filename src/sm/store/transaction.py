@@ -229,8 +229,9 @@ class Transaction(StoreWriter):
         return [loaded(row) for row in rows]
 
     async def newest_session(self) -> Session | None:
-        """The session whose status changed last."""
-        rows = await self.read(f"{SELECT} WHERE removed = 0 ORDER BY status_at DESC LIMIT 1", ())
+        """The session that was made last."""
+        newest = "SELECT id FROM sessions WHERE removed = 0 ORDER BY created_at DESC, id DESC LIMIT 1"
+        rows = await self.read(f"{SELECT} WHERE id = ({newest})", ())
         return loaded(rows[0]) if rows else None
 
     def unfinished_sessions(self) -> list[Session]:

@@ -77,7 +77,7 @@ class ListedWork:
         for session in shown:
             if session.id not in answers and attention(session, (), since) is Attention.FAILED:
                 answers[session.id] = await monitor.last_words(session) or ""
-        ended = await self.sessions.ended_children(caller)
+        ended = await self.sessions.ended_children(caller, shown)
 
         def task(session: Session) -> str:
             words = monitor.activity(session.id), answers.get(session.id)
@@ -138,7 +138,8 @@ async def _list_page(
     rows = rows[page * SESSIONS_ON_PAGE : (page + 1) * SESSIONS_ON_PAGE]
     tasks, waits = await work.tasks(call.caller, [session for *_, session in rows])
     title = "Sessions" if scope == "all" else "Active Sessions"
-    lost = len(seen.lost(call.caller, found))
+    kept = [s for s in found if store.sessions.is_kept(s.id)]
+    lost = len(seen.lost(call.caller, kept))
     lost += await seen.count_lost(call.caller, sessions.past(call.caller, filter))
     lines = [*loss(lost), f"{title}{f' (page {page + 1} of {pages})' if pages > 1 else ''}:"]
     has_headings = bool(groups[HEADINGS["failed"]] or groups[HEADINGS["done"]])

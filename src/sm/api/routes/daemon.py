@@ -97,9 +97,10 @@ async def status(
     visible = sessions.visible(caller)
     shown = sessions.apply_filter(caller, visible, filter)
     past = await sessions.past_counts(caller, filter)
-    counts = Counter(session.status.value for session in shown)
+    counts = Counter[str]()  # those that ended long ago come first: the order is that of the oldest sessions
     for (session_status, _), count in past.items():
         counts[session_status.value] += count
+    counts.update(session.status.value for session in shown)
     operator = authorizer.principal(caller) is None
     unseen_since = seen.since(caller)
     groups = Counter(attention(session, (), unseen_since) for session in shown)

@@ -229,7 +229,7 @@ async def overview(
     if not with_ended:
         shown = [s for s in shown if groups[s.id] not in HIDDEN]
     usages = await monitor.usages(shown)
-    ended = await sessions.ended_children(caller)
+    ended = await sessions.ended_children(caller, shown)
     failed = [s for s in shown if groups[s.id] is Attention.FAILED and usages[s.id].answer is None]
     words = {s.id: await monitor.last_words(s) for s in failed[:_WORDS_MAX]}
     return [
