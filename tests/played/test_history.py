@@ -147,3 +147,29 @@ def test_all_old_sessions_are_marked_as_seen(stage: Stage, old: list[str]) -> No
     assert stage.get("/v1/overview/rest")["older"] == COUNT
     assert {*ids_of(stage.json("seen", "--all"))} == {*old}
     assert stage.get("/v1/overview/rest")["older"] == 0
+
+
+def test_digest_has_the_warnings_and_the_usage_of_sessions_that_ended_before(
+    stage: Stage, old: list[str]
+) -> None:
+    stage.kill_daemon()
+    with closing(sqlite3.connect(stage.world.paths.database)) as db:
+        now = iso(stage.now().timestamp())
+        db.execute(
+            "INSERT INTO events (type, session_id, timestamp, message, metadata)"
+            " VALUES ('warning', ?, ?, 'its archive will be deleted', '{}')",
+            (old[0], now),
+        )
+        db.execute(
+            "INSERT INTO usage (session_id, message_id, model, at, input, output, cache_read, cache_write,"
+            " cache_write_1h, sidechain) VALUES (?, 'm1', 'x', ?, 3, 4, 0, 0, 0, 0)",
+            (old[1], now),
+        )
+        db.commit()
+    stage.start_daemon()
+    digest = stage.json("digest", "--since", "1h")
+    (warning,) = digest["warnings"]
+    assert (warning["session_id"], warning["text"]) == (old[0], "its archive will be deleted")
+    (spent,) = digest["spending"]
+    assert (spent["session_id"], spent["tokens_used"]) == (old[1], 7)
+    assert digest["ended"] == []

@@ -4,9 +4,11 @@ import asyncio
 import errno
 import json
 import os
+import tarfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import cast
@@ -342,3 +344,38 @@ async def test_output_of_a_process_that_still_runs_is_not_all_that_is_to_be_kept
         assert await archives.is_kept(ID, 0) is is_kept
     Archived(archived / ID).change("session.json", b"{")
     assert await archives.is_kept(ID, 0)
+
+
+def packed(archives: Archives) -> dict[str, tuple[bytes, float]]:
+    """The contents and times of the files in an export."""
+    with archives.packed(ID) as file, tarfile.open(fileobj=file, mode="r:gz") as tar:
+        members = {member.name: (tar.extractfile(member), member.mtime) for member in tar.getmembers()}
+        return {name: (content.read(), at_s) for name, (content, at_s) in members.items() if content}
+
+
+async def test_archive_of_an_earlier_version_is_read_and_exported_as_the_present_one(
+    archived: Path, tmp_path: Path
+) -> None:
+    records = FixedRecords()
+    records.contents = replace(transcripts(tmp_path, one="words"), records={"session.json": {"exit": {}}})
+    archives = Archives(str(archived), cast(Screen, FixedScreen()), records)
+    assert await archives.keep(ID, "claude-1", 0.0) is None
+    exported, times = packed(archives), (0.0, time.time() + 1000)
+    assert {name.partition("/")[0] for name in exported} == {ID}
+
+    async def read() -> list[object]:
+        (copy,) = archives.transcripts(ID)
+        with copy.open() as part:
+            text = part.read(0, part.size)
+        kept = [await archives.is_kept(ID, at_s) for at_s in times]
+        return [text, kept, *[await archives.read(ID, 9, at_s) for at_s in times], archives.has(ID)]
+
+    before = await read()
+    assert before == [b"words", [True, False], ["the output of claude-1"], None, True]
+    Archived(archived / ID).unpack()
+    assert await read() == before
+    assert {name: data for name, (data, _) in packed(archives).items()} == {
+        name: data for name, (data, _) in exported.items()
+    }
+    assert await archives.remove(ID) is None
+    assert list(archived.iterdir()) == []
