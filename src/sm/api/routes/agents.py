@@ -131,8 +131,8 @@ async def progress(request: ApiRequest, given: ProgressParts) -> ProgressView:
     if given.tree:
         sums = await services.usage.sums(request.caller, [session])
         both = session_sums_json(services.usage.own(session.id), sums(session.id), services.monitor.now())
-        shown |= {"own": both.own, "tree": both.tree}
-    return ProgressView(**shown)
+        shown = replace(shown, own=both.own, tree=both.tree)
+    return shown
 
 
 @routes.carries_out(agent_operations.WHY)
