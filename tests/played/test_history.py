@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from sm.core.timestamps import iso
 from tests.fixtures import context_fixture
 from tests.sim.blocking import drive
 from tests.sim.stage import BOX, Stage, until

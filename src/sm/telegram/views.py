@@ -218,7 +218,7 @@ async def progress(call: CommandCall, *, monitor: Monitor, authorizer: Authorize
     session = call.session()
     may_read = authorizer.may_read(call.caller, session)
     shown = await monitor.progress(session, 1, may_read=may_read)
-    status = shown["status"] if session.paused is None else f"{session.paused.state} ({shown['status']})"
+    status = shown.status if session.paused is None else f"{session.paused.state} ({shown.status})"
     lines = [f"{label(session)} ({session.id}): {status}"]
     if session.paused is not None:
         lines.append(folded(pause_fact(session.paused), 300))
@@ -231,10 +231,10 @@ async def progress(call: CommandCall, *, monitor: Monitor, authorizer: Authorize
         ("done in %", "completion_percentage"),
         ("activity", "current_activity"),
     ):
-        if shown.get(key) is not None:
+        if (value := getattr(shown, key)) is not None:
             unit = " s" if key == "elapsed_seconds" else ""
-            lines.append(f"{name}: {folded(str(shown[key]), 300)}{unit}")
-    lines += [f"checkpoint: {folded(str(c['message']), 300)}" for c in shown["checkpoints"]]
+            lines.append(f"{name}: {folded(str(value), 300)}{unit}")
+    lines += [f"checkpoint: {folded(c.message, 300)}" for c in shown.checkpoints]
     return BotReply("\n".join(lines), about=session_object(session.id))
 
 

@@ -5,10 +5,11 @@ Those that stand in rows of lists have no slots, because orjson writes them in a
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 from sm.core.attention import Attention, TaskKind
 from sm.core.pause_states import PauseState
+from sm.core.pauses import Pause
 from sm.core.states import Mode, TrustLevel
 from sm.core.statuses import Status
 from sm.wire_types.budget import BudgetView
@@ -51,6 +52,10 @@ class PausedView:
     frozen; `ended`, its process was ended, and the end of the pause starts it again."""
     spends: Sequence[str]
     """The activity that still spends, for people."""
+
+    @classmethod
+    def of(cls, pause: Pause) -> Self:
+        return cls(**{name: getattr(pause, name) for name in cls.__dataclass_fields__})
 
 
 @dataclass(frozen=True)

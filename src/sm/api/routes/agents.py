@@ -133,8 +133,8 @@ async def progress(
     if given.tree:
         sums = await usage.sums(request.caller, [session])
         both = session_sums_json(usage.own(session.id), sums(session.id), monitor.now())
-        shown |= {"own": both.own, "tree": both.tree}
-    return ProgressView(**shown)
+        shown = replace(shown, own=both.own, tree=both.tree)
+    return shown
 
 
 @routes.carries_out(agent_operations.WHY)
