@@ -68,6 +68,11 @@ class Workspaces:
         principal = self._authorizer.principal(caller)
         return [s for s in self._store.sessions.values() if s.workspace == slug and visible(principal, s)]
 
+    async def count_past(self, caller: Caller, slug: str) -> int:
+        """Count the sessions of the workspace that the caller sees and that are no longer in memory."""
+        past = seen_by(self._authorizer.principal(caller)).also("workspace IS ?", slug)
+        return sum((await self._store.history.counts(past)).values())
+
     async def create(
         self, caller: Caller, slug: str, given: Mapping[str, Any], key: RequestKey | None
     ) -> tuple[Workspace, tuple[str, ...]]:

@@ -15,7 +15,7 @@ from sm.api.views import build_view
 from sm.config import SandboxOptions
 from sm.core.lifecycle import is_live
 from sm.core.models import Caller, RequestKey, Workspace
-from sm.services import SessionFilter, Sessions, Workspaces
+from sm.services import Workspaces
 from sm.wire_types.fields import narrowed
 from sm.wire_types.workspaces import (
     CapabilitiesView,
@@ -93,50 +93,40 @@ class AgreeBody(Body):
 
 @routes.route("GET", "/v1/workspaces", agents=True, audit="list")
 async def workspaces(
-    request: ApiRequest, query: WorkspacesQuery, *, workspaces: Workspaces, sessions: Sessions
+    request: ApiRequest, query: WorkspacesQuery, *, workspaces: Workspaces
 ) -> list[WorkspaceView]:
     """List the workspaces; for a session its own."""
     listed = workspaces.list_workspaces(request.caller, deleted=query.deleted)
-    return [await _view(request.caller, workspace, workspaces, sessions) for workspace in listed]
+    return [await _view(request.caller, workspace, workspaces) for workspace in listed]
 
 
 @routes.route("GET", "/v1/workspaces/{slug}", agents=True, audit="show")
-async def workspace(request: ApiRequest, *, workspaces: Workspaces, sessions: Sessions) -> ShownWorkspaceView:
+async def workspace(request: ApiRequest, *, workspaces: Workspaces) -> ShownWorkspaceView:
     """Show a workspace."""
-    return await _shown(request, workspaces.find(request.caller, request.name), workspaces, sessions)
+    return await _shown(request, workspaces.find(request.caller, request.name), workspaces)
 
 
 @routes.route("POST", "/v1/workspaces", agents=False, audit="create")
 async def create_workspace(
-    request: ApiRequest,
-    body: CreateBody,
-    key: RequestKey | None,
-    *,
-    workspaces: Workspaces,
-    sessions: Sessions,
+    request: ApiRequest, body: CreateBody, key: RequestKey | None, *, workspaces: Workspaces
 ) -> ChangedWorkspaceView:
     """Create a workspace."""
     made, warnings = await workspaces.create(request.caller, body.slug, body.changes(), key)
-    return await _changed(request, made, warnings, body.changes(), workspaces, sessions)
+    return await _changed(request, made, warnings, body.changes(), workspaces)
 
 
 @routes.route("POST", "/v1/workspaces/{slug}", agents=False, audit="set")
 async def set_workspace(
-    request: ApiRequest,
-    body: SettingsBody,
-    key: RequestKey | None,
-    *,
-    workspaces: Workspaces,
-    sessions: Sessions,
+    request: ApiRequest, body: SettingsBody, key: RequestKey | None, *, workspaces: Workspaces
 ) -> ChangedWorkspaceView:
     """Change a workspace; sessions that run keep the old settings."""
     changed = await workspaces.change(request.caller, request.name, body.changes(), key)
-    return await _changed(request, changed, (), body.changes(), workspaces, sessions)
+    return await _changed(request, changed, (), body.changes(), workspaces)
 
 
 @routes.route("POST", "/v1/workspaces/{slug}/agree", agents=False, audit="agree")
 async def agree_to_items(
-    request: ApiRequest, body: AgreeBody, *, workspaces: Workspaces, sessions: Sessions
+    request: ApiRequest, body: AgreeBody, *, workspaces: Workspaces
 ) -> ShownWorkspaceView:
     """Agree to items of the workspace's files, so that its sessions get them.
 
@@ -144,29 +134,22 @@ async def agree_to_items(
     belongs to no present item, so its file has changed meanwhile.
     """
     agreed = await workspaces.agree(request.caller, request.name, body.items)
-    return await _shown(request, agreed, workspaces, sessions)
+    return await _shown(request, agreed, workspaces)
 
 
 @routes.route("POST", "/v1/workspaces/{slug}/delete", agents=False, audit="delete")
 async def delete_workspace(
-    request: ApiRequest,
-    body: EmptyBody,
-    key: RequestKey | None,
-    *,
-    workspaces: Workspaces,
-    sessions: Sessions,
+    request: ApiRequest, body: EmptyBody, key: RequestKey | None, *, workspaces: Workspaces
 ) -> WorkspaceView:
     """Delete a workspace; its sessions stay readable, and no session starts in it."""
     deleted = await workspaces.delete(request.caller, request.name, key)
-    return await _view(request.caller, deleted, workspaces, sessions)
+    return await _view(request.caller, deleted, workspaces)
 
 
-async def _shown(
-    request: ApiRequest, workspace: Workspace, workspaces: Workspaces, sessions: Sessions
-) -> ShownWorkspaceView:
+async def _shown(request: ApiRequest, workspace: Workspace, workspaces: Workspaces) -> ShownWorkspaceView:
     listing = await workspaces.project_items(workspace)
     items = [build_view(ProjectItemView, item, state=state) for item, state in listing.items]
-    shown = await _view(request.caller, workspace, workspaces, sessions)
+    shown = await _view(request.caller, workspace, workspaces)
     return build_view(ShownWorkspaceView, shown, items=items, warnings=list(listing.warnings))
 
 
@@ -176,7 +159,6 @@ async def _changed(
     warnings: tuple[str, ...],
     given: dict[str, Any],
     workspaces: Workspaces,
-    sessions: Sessions,
 ) -> ChangedWorkspaceView:
     capabilities = given.get("capabilities")
     if isinstance(capabilities, dict) and "agents" in capabilities:
@@ -185,16 +167,12 @@ async def _changed(
             *await workspaces.unknown_agent_type_warnings(request.caller, workspace),
         )
     warnings = (*warnings, *await workspaces.agreement_warnings(workspace))
-    shown = await _view(request.caller, workspace, workspaces, sessions)
+    shown = await _view(request.caller, workspace, workspaces)
     return build_view(ChangedWorkspaceView, shown, warnings=list(warnings))
 
 
-async def _view(
-    caller: Caller, workspace: Workspace, workspaces: Workspaces, sessions: Sessions
-) -> WorkspaceView:
+async def _view(caller: Caller, workspace: Workspace, workspaces: Workspaces) -> WorkspaceView:
     members = workspaces.sessions(caller, workspace.slug)
-    past = SessionFilter(workspace=workspace.slug, archived=True)
-    ended = (await sessions.past_counts(caller, past)).values()
     given = asdict(workspace.capabilities)
     return build_view(
         WorkspaceView,
@@ -203,6 +181,6 @@ async def _view(
         capabilities=CapabilitiesView(
             **{kind: "all" if names is None else names for kind, names in given.items()}
         ),
-        sessions=len(members) + sum(ended),
+        sessions=len(members) + await workspaces.count_past(caller, workspace.slug),
         live=sum(is_live(s.status) for s in members),
     )
