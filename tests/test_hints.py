@@ -144,10 +144,10 @@ def test_operation_of_a_capability_has_the_names_with_which_the_kernel_refers_to
 
 def test_verb_of_a_command_ends_before_its_arguments() -> None:
     pair = Operation(
-        "approve_user", "Pair a user.", "POST", "/v1/pairings/{id}", None, command="pair approve ID"
+        "approve_user", "Pair a user.", "POST /v1/pairings/{id}", None, command="pair approve ID"
     )
     pause = Operation(
-        "pause_account", "Pause.", "POST", "/v1/accounts/{id}", None, command="pause --account NAME"
+        "pause_account", "Pause.", "POST /v1/accounts/{id}", None, command="pause --account NAME"
     )
     assert (pair.verb, pause.verb) == ("pair approve", "pause")
 

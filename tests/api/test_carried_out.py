@@ -25,10 +25,8 @@ class Baking:
     note: LongText | None = None
 
 
-BAKE = Operation(
-    "bake", "Bake.", "POST", "/v1/bake/{ref}", EmptyView, Baking, fields={"cake": {"maxLength": 9}}
-)
-WATCH = Operation("watch", "Watch.", "POST", "/v1/watch", EmptyView, takes_key=False, reads_body=False)
+BAKE = Operation("bake", "Bake.", "POST /v1/bake/{ref}", EmptyView, Baking, fields={"cake": {"maxLength": 9}})
+WATCH = Operation("watch", "Watch.", "POST /v1/watch", EmptyView, takes_key=False, reads_body=False)
 
 
 async def bake(request: ApiRequest, given: Baking, key: RequestKey | None) -> EmptyView:

@@ -71,10 +71,9 @@ class Operation(DoorNames):
     """The operationId in docs/openapi.json in snake case, unique among the operations of its tag."""
     summary: str
     """The documentation of its route: one sentence, and after a blank line more."""
-    method: str
-    """GET for an operation that changes nothing, else POST."""
-    path: str
-    """The path of its route. Its one parameter, if it has one, names the target."""
+    route: str
+    """Its method and its path: GET for an operation that changes nothing, else POST. The one parameter of the path, if
+    it has one, names the target."""
     result: Any
     """The class of its result in `wire_types`, `SessionsResult` or `PackedFile`."""
     arguments: type[Any] | None = None
@@ -100,6 +99,14 @@ class Operation(DoorNames):
     """The action of a refusal in the audit log; empty: the name."""
     fields: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Additions to the JSON schema of arguments, by name."""
+
+    @property
+    def method(self) -> str:
+        return self.route.split()[0]
+
+    @property
+    def path(self) -> str:
+        return self.route.split()[1]
 
     @property
     def has_target(self) -> bool:

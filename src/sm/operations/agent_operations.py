@@ -28,8 +28,7 @@ class ProgressParts:
 READ_OUTPUT = Operation(
     "output",
     "Show the last lines of a session's terminal, or of its saved output once the terminal is closed.",
-    "GET",
-    "/v1/sessions/{ref}/output",
+    "GET /v1/sessions/{ref}/output",
     OutputView,
     OutputLines,
     command="output SESSION",
@@ -40,8 +39,7 @@ READ_OUTPUT = Operation(
 ATTACH = Operation(
     "attach",
     "Show the command that attaches a person's terminal to a session.",
-    "GET",
-    "/v1/sessions/{ref}/attach",
+    "GET /v1/sessions/{ref}/attach",
     AttachView,
     SeenByPerson,
     command="attach SESSION",
@@ -49,8 +47,7 @@ ATTACH = Operation(
 SHOW_PROGRESS = Operation(
     "progress",
     "Show the progress of a session.",
-    "GET",
-    "/v1/sessions/{ref}/progress",
+    "GET /v1/sessions/{ref}/progress",
     ProgressView,
     ProgressParts,
     command="progress SESSION",
@@ -61,8 +58,7 @@ SHOW_PROGRESS = Operation(
 WHY = Operation(
     "why",
     "Explain the status of a session.",
-    "GET",
-    "/v1/sessions/{ref}/why",
+    "GET /v1/sessions/{ref}/why",
     WhyView,
     command="why SESSION",
     tool="get_progress",
@@ -71,8 +67,7 @@ WHY = Operation(
 SUMMARIZE = Operation(
     "what",
     "Summarize a session in a few sentences.",
-    "POST",
-    "/v1/sessions/{ref}/what",
+    "POST /v1/sessions/{ref}/what",
     SummaryView,
     command="what SESSION",
     chat="what",

@@ -65,8 +65,7 @@ class NewName:
 SHOW_STATUS = Operation(
     "session",
     "Show a session.",
-    "GET",
-    "/v1/sessions/{ref}",
+    "GET /v1/sessions/{ref}",
     SessionWithOutput,
     SeenByPerson,
     command="status SESSION",
@@ -77,8 +76,7 @@ SHOW_STATUS = Operation(
 KILL = Operation(
     "kill",
     "End the process of a session, and answer when the process is gone.",
-    "POST",
-    "/v1/sessions/{ref}/kill",
+    "POST /v1/sessions/{ref}/kill",
     KilledView,
     KillOptions,
     command="kill SESSION",
@@ -90,8 +88,7 @@ KILL = Operation(
 RESTORE = Operation(
     "restore",
     "Start an ended session again, in a new process.",
-    "POST",
-    "/v1/sessions/{ref}/restore",
+    "POST /v1/sessions/{ref}/restore",
     RestoredView,
     RestoreOptions,
     command="restore SESSION",
@@ -102,8 +99,7 @@ RESTORE = Operation(
 RESTORE_ALL = Operation(
     "restore_all",
     "Start all sessions again that lived when tmux or the machine went down.",
-    "POST",
-    "/v1/restore",
+    "POST /v1/restore",
     AllRestoredView,
     RestoreAllOptions,
     command="restore --all",
@@ -111,8 +107,7 @@ RESTORE_ALL = Operation(
 INTERRUPT = Operation(
     "interrupt",
     "Interrupt the current turn of an agent.",
-    "POST",
-    "/v1/sessions/{ref}/interrupt",
+    "POST /v1/sessions/{ref}/interrupt",
     InterruptedView,
     command="interrupt SESSION",
     tool="control_session",
@@ -123,8 +118,7 @@ INTERRUPT = Operation(
 REPARENT = Operation(
     "reparent",
     "Move a session under another parent; null: the operator.",
-    "POST",
-    "/v1/sessions/{ref}/reparent",
+    "POST /v1/sessions/{ref}/reparent",
     SessionView,
     NewParent,
     command="reparent SESSION PARENT",
@@ -133,8 +127,7 @@ REPARENT = Operation(
 RENAME = Operation(
     "rename",
     "Give a session another friendly name.",
-    "POST",
-    "/v1/sessions/{ref}/rename",
+    "POST /v1/sessions/{ref}/rename",
     SessionView,
     NewName,
     command="rename SESSION NAME",
@@ -143,8 +136,7 @@ RENAME = Operation(
 ARCHIVE = Operation(
     "archive",
     "Hide an ended session from lists.",
-    "POST",
-    "/v1/sessions/{ref}/archive",
+    "POST /v1/sessions/{ref}/archive",
     SessionView,
     command="archive SESSION",
     tool="control_session",
@@ -155,8 +147,7 @@ ARCHIVE = Operation(
 UNARCHIVE = Operation(
     "unarchive",
     "Show an archived session in lists again.",
-    "POST",
-    "/v1/sessions/{ref}/unarchive",
+    "POST /v1/sessions/{ref}/unarchive",
     SessionView,
     command="unarchive SESSION",
     chat="unarchive",
@@ -165,8 +156,7 @@ UNARCHIVE = Operation(
 REMOVE = Operation(
     "remove",
     "Delete the record of an ended session.",
-    "POST",
-    "/v1/sessions/{ref}/remove",
+    "POST /v1/sessions/{ref}/remove",
     RemovedView,
     command="rm SESSION",
     agents=True,
