@@ -12,15 +12,19 @@ from sm.operations.message_operations import CONFIRM_INBOX, SEND
 from sm.operations.request_operations import ANSWER, APPROVE, DENY
 from sm.operations.session_operations import (
     ARCHIVE,
+    FORK,
     INTERRUPT,
     KILL,
+    MARK_SEEN,
     REMOVE,
     RENAME,
     REPARENT,
     RESTORE,
     SHOW_STATUS,
+    SPAWN,
     UNARCHIVE,
 )
+from sm.operations.workspace_operations import CREATE_WORKSPACE
 
 _KEPT = "refused if its worktree has work that exists nowhere else"
 
@@ -182,7 +186,7 @@ def _mark_read_command(target: Target, words: ActionInput) -> tuple[str, ...]:
 
 
 def _mark_seen(target: Target, words: ActionInput) -> ApiCall:
-    return ApiCall("/v1/seen", {"sessions": [_id(target)]})
+    return ApiCall(MARK_SEEN.path, {"sessions": [_id(target)]})
 
 
 def _mark_seen_command(target: Target, words: ActionInput) -> tuple[str, ...]:
@@ -221,7 +225,7 @@ def _spawn(target: Target, words: ActionInput) -> ApiCall:
         "working_dir": given.get("working_dir"),
         "cwd": target.cwd or None,
     }
-    return ApiCall("/v1/sessions", body, is_long=True)
+    return ApiCall(SPAWN.path, body, is_long=True)
 
 
 def _spawn_command(target: Target, words: ActionInput) -> tuple[str, ...]:
@@ -268,7 +272,7 @@ def _broadcast_question(target: Target) -> str:
 
 def _create_workspace(target: Target, words: ActionInput) -> ApiCall:
     body = {name: words.fields.get(name, "") for name in ("slug", "working_dir")}
-    return ApiCall("/v1/workspaces", body)
+    return ApiCall(CREATE_WORKSPACE.path, body)
 
 
 def _create_workspace_command(target: Target, words: ActionInput) -> tuple[str, ...]:
@@ -277,7 +281,7 @@ def _create_workspace_command(target: Target, words: ActionInput) -> tuple[str, 
 
 
 def _fork(target: Target, words: ActionInput) -> ApiCall:
-    return ApiCall(f"/v1/sessions/{_id(target)}/fork", {"name": words.fields.get("name")}, is_long=True)
+    return ApiCall(FORK.path_of(_id(target)), {"name": words.fields.get("name")}, is_long=True)
 
 
 def _fork_command(target: Target, words: ActionInput) -> tuple[str, ...]:

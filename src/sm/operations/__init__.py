@@ -28,6 +28,16 @@ class PackedFile:
 
 
 @dataclass(frozen=True, slots=True)
+class EventStream:
+    """The result of an operation whose answer is a stream of events."""
+
+    data: Any
+    """The type of the JSON of each event."""
+    id: str | None = None
+    """The meaning of the `id` line; None: events have none."""
+
+
+@dataclass(frozen=True, slots=True)
 class SessionsResult:
     """The result of an operation on a session and perhaps on its descendants. Each door shows the sessions itself."""
 
@@ -75,7 +85,8 @@ class Operation(DoorNames):
     """Its method and its path: GET for an operation that changes nothing, else POST. The one parameter of the path, if
     it has one, names the target."""
     result: Any
-    """The class of its result in `wire_types`, `SessionsResult` or `PackedFile`."""
+    """The class of its result in `wire_types`, `SessionsResult`, `PackedFile` or an `EventStream`. None: its messages
+    belong to another protocol."""
     arguments: type[Any] | None = None
     """A dataclass with the arguments beside the target; None: it takes none. Those of a GET are its query: texts,
     flags, times, closed sets and whole numbers with `Most`."""

@@ -1,11 +1,52 @@
-"""The operations that show what an agent does: its terminal, its progress and its status."""
+"""The operations of agent types, and those that show what an agent does: its terminal, its progress and its status."""
 
-from dataclasses import dataclass
-from typing import Annotated
+from dataclasses import dataclass, make_dataclass
+from typing import TYPE_CHECKING, Annotated
 
-from sm.operations import Most, Operation
-from sm.operations.arguments import LISTED, LISTED_MAX, CheckpointLimit, SeenByPerson
-from sm.wire_types.agent_answers import AttachView, OutputView, ProgressView, SummaryView, WhyView
+from sm.core.programs import location_variables
+from sm.operations import EventStream, Most, Operation
+from sm.operations.arguments import LISTED, LISTED_MAX, CheckpointLimit, InWorkspace, SeenByPerson
+from sm.wire_types.agent_answers import (
+    ActionView,
+    AgentTypesView,
+    AttachView,
+    OutputView,
+    ProgressView,
+    SummaryView,
+    WhyView,
+)
+from sm.wire_types.fields import Time
+from sm.wire_types.live_answers import ScreenUpdateView
+
+
+@dataclass(frozen=True, slots=True)
+class _TypesScope(InWorkspace):
+    cwd: str | None = None
+    """The caller's directory."""
+
+    def variables(self) -> dict[str, str]:
+        """The variables of the caller that locate files of agent CLIs."""
+        given = {name: getattr(self, name.lower(), None) for name in location_variables()}
+        return {name: value for name, value in given.items() if value}
+
+
+if TYPE_CHECKING:
+    TypesScope = _TypesScope
+else:
+    TypesScope = make_dataclass(
+        "TypesScope",
+        [(name.lower(), str | None, None) for name in location_variables()],
+        bases=(_TypesScope,),
+        frozen=True,
+        slots=True,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class NewestActions(SeenByPerson):
+    lines: Annotated[int, Most(LISTED_MAX)] = 10
+    after: Time | None = None
+    """Only later actions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +66,18 @@ class ProgressParts:
     """Present: with the sums of the session and its descendants."""
 
 
+LIST_AGENT_TYPES = Operation(
+    "agent_types",
+    "List the agent types that the caller can spawn.",
+    "GET /v1/agents",
+    AgentTypesView,
+    TypesScope,
+    command="agents",
+    tool="list_agent_types",
+    audit="agents",
+    fields={name.lower(): {"description": f"The caller's `{name}`."} for name in location_variables()},
+    agents=True,
+)
 READ_OUTPUT = Operation(
     "output",
     "Show the last lines of a session's terminal, or of its saved output once the terminal is closed.",
@@ -34,6 +87,18 @@ READ_OUTPUT = Operation(
     command="output SESSION",
     tool="read_session_output",
     chat="output",
+    agents=True,
+)
+FOLLOW_SCREEN = Operation(
+    "follow_screen",
+    """Stream the visible screen of a session's terminal: all rows, then those that change.
+
+    At most 4 times a second. A reader that is slower gets the newest state of each row. A comment line comes every
+    15 s. The stream ends with the agent's process.""",
+    "GET /v1/sessions/{ref}/screen/stream",
+    EventStream(ScreenUpdateView),
+    SeenByPerson,
+    audit="screen",
     agents=True,
 )
 ATTACH = Operation(
@@ -62,6 +127,15 @@ WHY = Operation(
     WhyView,
     command="why SESSION",
     tool="get_progress",
+    agents=True,
+)
+LIST_ACTIONS = Operation(
+    "actions",
+    "List the last actions of an agent, oldest first.",
+    "GET /v1/sessions/{ref}/actions",
+    list[ActionView],
+    NewestActions,
+    command="tail SESSION",
     agents=True,
 )
 SUMMARIZE = Operation(

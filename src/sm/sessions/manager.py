@@ -14,7 +14,7 @@ from sm.core.tree_totals import Price
 from sm.core.wording import subject
 from sm.errors import InternalError, NotFound, NotPermitted, SmError
 from sm.operations.hints import Hint, Use
-from sm.operations.kernel_names import SEE_SESSIONS
+from sm.operations.list_operations import SEE_SESSIONS
 from sm.operations.message_operations import SEND
 from sm.operations.report_operations import COMPLETE, NOTE
 from sm.operations.request_operations import ASK

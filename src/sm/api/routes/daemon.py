@@ -6,10 +6,8 @@ from collections import Counter
 from contextlib import suppress
 
 from sm import __version__
-from sm.api.body import Body
 from sm.api.context import ApiRequest
-from sm.api.query import Query, WorkspaceName
-from sm.api.route import RouteTable
+from sm.api.operation_routes import OperationTable
 from sm.api.views import build_view
 from sm.core.attention import Attention, attention
 from sm.core.lifecycle import is_live
@@ -17,6 +15,9 @@ from sm.core.messages import SM_ITSELF
 from sm.core.wording import operator_message_notice
 from sm.errors import SandboxUnavailable
 from sm.messaging.messages import RenderedMessage
+from sm.operations import daemon_operations as operations
+from sm.operations.arguments import InWorkspace
+from sm.operations.daemon_operations import OrphanEnd, StopOptions
 from sm.services import DaemonInfo, Leftover, SessionFilter
 from sm.wire_types.daemon import (
     CgroupsView,
@@ -30,24 +31,12 @@ from sm.wire_types.daemon import (
 )
 
 _STATUS_LINES = 5
-routes = RouteTable()
+
+routes = OperationTable()
 
 
-class StatusQuery(Query):
-    workspace: WorkspaceName | None = None
-
-
-class KillOrphansBody(Body):
-    force: bool | None = None
-
-
-class StopBody(Body):
-    all: bool | None = None
-
-
-@routes.route("GET", "/v1/health", agents=True)
+@routes.carries_out(operations.CHECK_HEALTH)
 async def health(request: ApiRequest) -> HealthView:
-    """Check that the daemon answers."""
     services = request.services
     seen = services.sessions.visible(request.caller, archived=True)
     return build_view(
@@ -58,9 +47,8 @@ async def health(request: ApiRequest) -> HealthView:
     )
 
 
-@routes.route("GET", "/v1/status", agents=True)
-async def status(request: ApiRequest, query: StatusQuery) -> StatusOverview:
-    """Show an overview in numbers."""
+@routes.carries_out(operations.SHOW_OVERALL_STATUS)
+async def status(request: ApiRequest, query: InWorkspace) -> StatusOverview:
     services, caller = request.services, request.caller
     visible = services.sessions.visible(caller)
     seen = services.sessions.apply_filter(caller, visible, SessionFilter(workspace=query.workspace))
@@ -112,9 +100,8 @@ async def status(request: ApiRequest, query: StatusQuery) -> StatusOverview:
     )
 
 
-@routes.route("GET", "/v1/config", agents=False)
+@routes.carries_out(operations.READ_CONFIG)
 async def config(request: ApiRequest) -> ConfigView:
-    """Apply a change of config.yaml now, and show what of the file applies."""
     request.services.sessions.may_read_config(request.caller)
     state = await request.services.daemon.config.read_now()
     return ConfigView(
@@ -124,16 +111,14 @@ async def config(request: ApiRequest) -> ConfigView:
     )
 
 
-@routes.route("GET", "/v1/orphans", agents=True)
+@routes.carries_out(operations.LIST_ORPHANS)
 async def orphans(request: ApiRequest) -> list[OrphanProcessView]:
-    """List the live processes that ended sessions left behind."""
     found = await request.services.leftovers.visible(request.caller)
     return [_orphan(request, leftover) for leftover in found]
 
 
-@routes.route("POST", "/v1/orphans/kill", agents=True)
-async def kill_orphans(request: ApiRequest, body: KillOrphansBody) -> EndedOrphansView:
-    """End the processes that ended sessions left behind, and look again."""
+@routes.carries_out(operations.KILL_ORPHANS)
+async def kill_orphans(request: ApiRequest, body: OrphanEnd) -> EndedOrphansView:
     done = await request.services.leftovers.end(request.caller, force=bool(body.force))
     return EndedOrphansView(
         ended=[_orphan(request, leftover) for leftover in done.ended],
@@ -141,9 +126,8 @@ async def kill_orphans(request: ApiRequest, body: KillOrphansBody) -> EndedOrpha
     )
 
 
-@routes.route("POST", "/v1/daemon/stop", agents=False, audit="stop")
-async def stop_daemon(request: ApiRequest, body: StopBody) -> StoppedView:
-    """Stop the daemon; with `all` kill every session and remove every container first."""
+@routes.carries_out(operations.STOP)
+async def stop_daemon(request: ApiRequest, body: StopOptions) -> StoppedView:
     sessions = request.services.sessions
     sessions.may_stop_daemon(request.caller)
     killed = await sessions.end_all() if body.all else []

@@ -1,36 +1,29 @@
 """The routes of events: recorded events, and a stream of new events."""
 
-from typing import Annotated
-
 import orjson
 from aiohttp import web
 
 from sm.api.context import ApiRequest
 from sm.api.event_streams import HEARTBEAT, event_stream
-from sm.api.fields import doc
-from sm.api.query import LISTED, EventsQuery, Limit, Moment
-from sm.api.route import RouteTable, StreamOf
+from sm.api.operation_routes import OperationTable
+from sm.operations import event_operations as operations
+from sm.operations.event_operations import EventsScope, RecordedScope
 from sm.wire import HEARTBEAT_S
-from sm.wire_types.event_answers import EventsView, EventView
+from sm.wire_types.event_answers import EventsView
 
 _READ_AT_ONCE = 500
-routes = RouteTable()
+
+routes = OperationTable()
 
 
-class RecordedQuery(EventsQuery):
-    since_time: Annotated[Moment | None, doc("Only events at or after this time.")] = None
-    limit: Limit = LISTED
-
-
-async def _scope(request: ApiRequest, query: EventsQuery) -> list[str] | None:
+async def _scope(request: ApiRequest, query: EventsScope) -> list[str] | None:
     return await request.services.sessions.event_scope(
         request.caller, query.session, query.workspace, recursive=query.recursive
     )
 
 
-@routes.route("GET", "/v1/events", agents=True)
-async def events(request: ApiRequest, query: RecordedQuery) -> EventsView:
-    """List the newest events, oldest first; with `since` or `since_time` the first events after it."""
+@routes.carries_out(operations.SHOW_EVENTS)
+async def events(request: ApiRequest, query: RecordedScope) -> EventsView:
     store = request.services.store
     last = store.last_seq
     read = await store.events(
@@ -45,14 +38,8 @@ async def events(request: ApiRequest, query: RecordedQuery) -> EventsView:
     return EventsView(views, last)
 
 
-@routes.route("GET", "/v1/events/stream", agents=True, audit="stream")
-async def follow_events(
-    request: ApiRequest, query: EventsQuery
-) -> Annotated[web.StreamResponse, StreamOf(EventView, "SEQ")]:
-    """Stream new events; with `since` all events after it.
-
-    A comment line comes every 15 s, so that a longer silence means that the daemon is gone.
-    """
+@routes.carries_out(operations.FOLLOW_EVENTS)
+async def follow_events(request: ApiRequest, query: EventsScope) -> web.StreamResponse:
     cursor = request.services.store.last_seq if query.since is None else query.since
     await _scope(request, query)  # to refuse before the stream begins
     async with event_stream(request) as response:
@@ -60,7 +47,7 @@ async def follow_events(
     return response
 
 
-async def _follow(request: ApiRequest, response: web.StreamResponse, query: EventsQuery, cursor: int) -> None:
+async def _follow(request: ApiRequest, response: web.StreamResponse, query: EventsScope, cursor: int) -> None:
     store = request.services.store
     while not request.context.is_over():
         last = store.last_seq
