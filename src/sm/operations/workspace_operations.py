@@ -79,7 +79,7 @@ CREATE_WORKSPACE = Operation(
     "POST /v1/workspaces",
     ChangedWorkspaceView,
     NewWorkspace,
-    command="workspace create WORKSPACE",
+    command="workspace create WORKSPACE --working-dir PATH",
     audit="create",
     fields={"slug": {"pattern": "^[a-z0-9][a-z0-9-]*[a-z0-9]$", "minLength": 2, "maxLength": 64}},
 )
