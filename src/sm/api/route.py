@@ -1,7 +1,7 @@
 """Routes of the API as data: method, path, audience, and the models of inputs and answers."""
 
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from aiohttp import web
@@ -36,6 +36,8 @@ class Route:
     stream: EventStream | None
     target: str = ""
     """As `Operation.target`."""
+    parts: Mapping[str, type] = field(default_factory=dict)
+    """The use cases that the handler takes."""
 
     @property
     def id(self) -> str:

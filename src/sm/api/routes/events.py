@@ -8,6 +8,7 @@ from sm.api.event_streams import HEARTBEAT, event_stream
 from sm.api.operation_routes import OperationTable
 from sm.operations import event_operations as operations
 from sm.operations.event_operations import EventsScope, RecordedScope
+from sm.services import Reads, Sessions
 from sm.wire import HEARTBEAT_S
 from sm.wire_types.event_answers import EventsView
 
@@ -16,18 +17,19 @@ _READ_AT_ONCE = 500
 routes = OperationTable()
 
 
-async def _scope(request: ApiRequest, query: EventsScope) -> list[str] | None:
-    return await request.services.sessions.event_scope(
+async def _scope(request: ApiRequest, query: EventsScope, sessions: Sessions) -> list[str] | None:
+    return await sessions.event_scope(
         request.caller, query.session, query.workspace, recursive=query.recursive
     )
 
 
 @routes.carries_out(operations.SHOW_EVENTS)
-async def events(request: ApiRequest, query: RecordedScope) -> EventsView:
-    store = request.services.store
+async def events(
+    request: ApiRequest, query: RecordedScope, *, store: Reads, sessions: Sessions
+) -> EventsView:
     last = store.last_seq
     read = await store.events(
-        sessions=await _scope(request, query),
+        sessions=await _scope(request, query, sessions),
         type=query.type,
         since=query.since,
         since_time=query.since_time,
@@ -39,20 +41,31 @@ async def events(request: ApiRequest, query: RecordedScope) -> EventsView:
 
 
 @routes.carries_out(operations.FOLLOW_EVENTS)
-async def follow_events(request: ApiRequest, query: EventsScope) -> web.StreamResponse:
-    cursor = request.services.store.last_seq if query.since is None else query.since
-    await _scope(request, query)  # to refuse before the stream begins
+async def follow_events(
+    request: ApiRequest, query: EventsScope, *, store: Reads, sessions: Sessions
+) -> web.StreamResponse:
+    cursor = store.last_seq if query.since is None else query.since
+    await _scope(request, query, sessions)  # to refuse before the stream begins
     async with event_stream(request) as response:
-        await _follow(request, response, query, cursor)
+        await _follow(request, response, query, cursor, store, sessions)
     return response
 
 
-async def _follow(request: ApiRequest, response: web.StreamResponse, query: EventsScope, cursor: int) -> None:
-    store = request.services.store
+async def _follow(
+    request: ApiRequest,
+    response: web.StreamResponse,
+    query: EventsScope,
+    cursor: int,
+    store: Reads,
+    sessions: Sessions,
+) -> None:
     while not request.context.is_over():
         last = store.last_seq
         read = await store.events(
-            sessions=await _scope(request, query), type=query.type, since=cursor, limit=_READ_AT_ONCE
+            sessions=await _scope(request, query, sessions),
+            type=query.type,
+            since=cursor,
+            limit=_READ_AT_ONCE,
         )
         # An event that was recorded during the read may be of a new child. The next round reads it.
         batch = [event for event in read if event.seq <= last]

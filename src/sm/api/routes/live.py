@@ -6,7 +6,7 @@ from aiohttp import web
 
 from sm.api.context import ApiRequest
 from sm.api.event_streams import HEARTBEAT, event_stream
-from sm.api.live_updates import SHARED, LiveUpdates
+from sm.api.live_updates import SHARED, LiveUpdates, RowViews
 from sm.api.operation_routes import OperationTable
 from sm.api.views import build_view
 from sm.core.labels import label
@@ -16,6 +16,7 @@ from sm.core.timeline import Span, spans
 from sm.core.timestamps import iso, later
 from sm.operations import list_operations as operations
 from sm.operations.list_operations import LiveScope, TimelineScope
+from sm.services import Authorizer, Live, Monitor, Reads, Requests, SeenSessions, Sessions
 from sm.wire import HEARTBEAT_S
 from sm.wire_types.live_answers import (
     LaneView,
@@ -30,34 +31,48 @@ routes = OperationTable()
 
 
 @routes.carries_out(operations.FOLLOW_ROWS)
-async def live(request: ApiRequest, query: LiveScope) -> web.StreamResponse:
-    rows, filter = request.services.live, query.filter()
-    request.services.sessions.select(request.caller, (), filter)  # to refuse before the stream begins
-    updates = LiveUpdates(request.views, filter, request.http.app[SHARED])
-    async with rows.reading(), event_stream(request) as response:
+async def live(
+    request: ApiRequest,
+    query: LiveScope,
+    *,
+    sessions: Sessions,
+    live: Live,
+    monitor: Monitor,
+    authorizer: Authorizer,
+    requests: Requests,
+    seen: SeenSessions,
+) -> web.StreamResponse:
+    filter = query.filter()
+    sessions.select(request.caller, (), filter)  # to refuse before the stream begins
+    rows = RowViews(request.views, authorizer, requests, seen)
+    shared = request.http.app[SHARED]
+    updates = LiveUpdates(request.caller, filter, shared, live, sessions, rows, monitor.now)
+    async with live.reading(), event_stream(request) as response:
         cursor = updates.start(query.since)
         while not request.context.is_over():
             cursor, events = updates.since(cursor)
             for event in events:
                 await response.write(event)
-            if not await request.wait_until(lambda: rows.number > cursor, HEARTBEAT_S, rows):  # noqa: B023 - awaited
+            if not await request.wait_until(lambda: live.number > cursor, HEARTBEAT_S, live):  # noqa: B023 - awaited
                 await response.write(HEARTBEAT)
     return response
 
 
 @routes.carries_out(operations.TIMELINE)
-async def timeline(request: ApiRequest, query: TimelineScope) -> TimelineView:
-    services, caller = request.services, request.caller
-    until = iso(services.monitor.now())
+async def timeline(
+    request: ApiRequest, query: TimelineScope, *, sessions: Sessions, monitor: Monitor, store: Reads
+) -> TimelineView:
+    caller = request.caller
+    until = iso(monitor.now())
     since = query.since or later(until, -_TIMELINE_S)
-    sessions = await services.sessions.subtree(
+    members = await sessions.subtree(
         caller, query.session, query.workspace, descendants=query.tree, since=since
     )
-    events, cut = await services.store.status_events([s.id for s in sessions], since, query.limit)
+    events, cut = await store.status_events([s.id for s in members], since, query.limit)
     if cut:
         since = max(since, events[-query.limit].timestamp if query.limit else until)
     found = spans(events, since)
-    shown = (services.sessions.without_hidden_names(caller, s) for s in sessions if s.id in found)
+    shown = (sessions.without_hidden_names(caller, s) for s in members if s.id in found)
     return TimelineView(since, until, [lane_json(s, found[s.id]) for s in shown])
 
 

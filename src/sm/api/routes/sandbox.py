@@ -15,6 +15,7 @@ from sm.operations.sandbox_operations import (
     UnusedScope,
 )
 from sm.sandboxes.images import ImageBuild, ImageFacts
+from sm.services import Sandboxing, WritablePaths
 from sm.sessions.sandboxing import ContainerStatus, EngineStatus, PruneScope, SandboxStatus
 from sm.wire_types.sandbox_answers import (
     BuildLineView,
@@ -36,60 +37,66 @@ routes = OperationTable()
 
 
 @routes.carries_out(operations.SHOW_SANDBOX)
-async def sandbox_status(request: ApiRequest) -> SandboxView:
-    return _sandbox_view(await request.services.sandboxing.status(request.caller))
+async def sandbox_status(request: ApiRequest, *, sandboxing: Sandboxing) -> SandboxView:
+    return _sandbox_view(await sandboxing.status(request.caller))
 
 
 @routes.carries_out(operations.BUILD)
-async def build_image(request: ApiRequest, body: BuildOptions) -> BuildView:
-    build = await request.services.sandboxing.build(
+async def build_image(request: ApiRequest, body: BuildOptions, *, sandboxing: Sandboxing) -> BuildView:
+    build = await sandboxing.build(
         request.caller, body.agents, body.environment, no_cache=bool(body.no_cache), pull=bool(body.pull)
     )
     return _progress(build, 0)
 
 
 @routes.carries_out(operations.FOLLOW_BUILD)
-async def follow_build(request: ApiRequest, query: BuildLines) -> BuildView:
-    build = request.services.sandboxing.running_build(request.caller)
+async def follow_build(request: ApiRequest, query: BuildLines, *, sandboxing: Sandboxing) -> BuildView:
+    build = sandboxing.running_build(request.caller)
     await build.wait(query.after, query.wait_s)
     return _progress(build, query.after)
 
 
 @routes.carries_out(operations.STOP_CONTAINER)
-async def stop_container(request: ApiRequest, body: ContainerEnd) -> DoneView:
-    await request.services.sandboxing.stop(request.caller, request.name, force=bool(body.force))
+async def stop_container(request: ApiRequest, body: ContainerEnd, *, sandboxing: Sandboxing) -> DoneView:
+    await sandboxing.stop(request.caller, request.name, force=bool(body.force))
     return DoneView(container=request.name)
 
 
 @routes.carries_out(operations.REMOVE_CONTAINER)
-async def remove_container(request: ApiRequest, body: ContainerEnd) -> DoneView:
-    await request.services.sandboxing.remove(request.caller, request.name, force=bool(body.force))
+async def remove_container(request: ApiRequest, body: ContainerEnd, *, sandboxing: Sandboxing) -> DoneView:
+    await sandboxing.remove(request.caller, request.name, force=bool(body.force))
     return DoneView(container=request.name)
 
 
 @routes.carries_out(operations.ENTER_CONTAINER)
-async def enter_container(request: ApiRequest, body: ContainerCommand) -> CommandView:
-    argv = await request.services.sandboxing.enter(request.caller, request.name, body.login)
+async def enter_container(
+    request: ApiRequest, body: ContainerCommand, *, sandboxing: Sandboxing
+) -> CommandView:
+    argv = await sandboxing.enter(request.caller, request.name, body.login)
     return CommandView(argv=argv)
 
 
 @routes.carries_out(operations.CHECK_PATHS)
-async def writable_paths(request: ApiRequest, body: CheckedPaths) -> WritableView:
+async def writable_paths(request: ApiRequest, body: CheckedPaths, *, writable: WritablePaths) -> WritableView:
     if len(body.paths) > _PATHS_MAX or not all(path.startswith("/") for path in body.paths):
         raise UsageError(f"give at most {_PATHS_MAX} absolute paths")
-    return WritableView(writable=list(await request.services.records.writable.among(body.paths)))
+    return WritableView(writable=list(await writable.among(body.paths)))
 
 
 @routes.carries_out(operations.LIST_UNUSED)
-async def unused_things(request: ApiRequest, query: UnusedScope) -> list[UnusedView]:
+async def unused_things(
+    request: ApiRequest, query: UnusedScope, *, sandboxing: Sandboxing
+) -> list[UnusedView]:
     scope = PruneScope(query.homes, query.images)
-    return await request.services.sandboxing.unused(request.caller, scope)
+    return await sandboxing.unused(request.caller, scope)
 
 
 @routes.carries_out(operations.PRUNE)
-async def prune_sandboxes(request: ApiRequest, body: PruneOptions) -> list[UnusedView]:
+async def prune_sandboxes(
+    request: ApiRequest, body: PruneOptions, *, sandboxing: Sandboxing
+) -> list[UnusedView]:
     scope = PruneScope(bool(body.homes), bool(body.images))
-    return await request.services.sandboxing.prune(request.caller, scope)
+    return await sandboxing.prune(request.caller, scope)
 
 
 def _progress(build: ImageBuild, after: int) -> BuildView:

@@ -11,6 +11,7 @@ from sm.monitor.live_screens import LiveScreen
 from sm.operations import agent_operations as operations
 from sm.operations.arguments import SeenByPerson
 from sm.policy.access import Action
+from sm.services import Authorizer, LiveScreens, Reads, SeenSessions
 from sm.wire import HEARTBEAT_S
 from sm.wire_types.live_answers import ScreenRowView, ScreenUpdateView
 
@@ -18,20 +19,28 @@ routes = OperationTable()
 
 
 @routes.carries_out(operations.FOLLOW_SCREEN)
-async def follow_screen(request: ApiRequest, query: SeenByPerson) -> web.StreamResponse:
+async def follow_screen(
+    request: ApiRequest,
+    query: SeenByPerson,
+    *,
+    seen: SeenSessions,
+    screens: LiveScreens,
+    store: Reads,
+    authorizer: Authorizer,
+) -> web.StreamResponse:
     session = await request.look_at(Action.READ, is_person=query.seen)
     async with (
-        request.services.screens.looking(session.terminal) as screen,
+        screens.looking(session.terminal) as screen,
         event_stream(request) as response,
     ):
         cursor, over = 0, False
         while not over and not request.context.is_over():
-            current = request.services.store.sessions.get(session.id)
-            if current is None or not request.services.sessions.may_read(request.caller, current):
+            current = store.sessions.get(session.id)
+            if current is None or not authorizer.may_read(request.caller, current):
                 break  # the session was removed, or moved away from the caller
             over = screen.is_over
             if over and query.seen:  # a person has watched the end
-                await request.services.seen.look(request.caller, [current])
+                await seen.look(request.caller, [current])
             if screen.number > cursor or over:
                 update = orjson.dumps(screen_json(screen, cursor, over=over))
                 cursor = screen.number

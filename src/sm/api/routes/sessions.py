@@ -7,7 +7,7 @@ from typing import cast
 from sm.api.context import ApiRequest
 from sm.api.operation_routes import OperationTable
 from sm.api.sums import session_sums_json
-from sm.api.views import failures_json, losses_json, nest
+from sm.api.views import Views, failures_json, losses_json, nest
 from sm.core.attention import (
     HIDDEN,
     Attention,
@@ -40,6 +40,22 @@ from sm.operations.session_operations import (
     RestoreAllOptions,
     RestoreOptions,
     SeenMarks,
+)
+from sm.services import (
+    Adoptions,
+    Authorizer,
+    Forks,
+    Interrupts,
+    Monitor,
+    ProgramChecks,
+    Reads,
+    Records,
+    Requests,
+    Restorer,
+    SeenSessions,
+    Sessions,
+    SessionSums,
+    Waits,
 )
 from sm.wire_types.common import EmptyView
 from sm.wire_types.session_answers import (
@@ -76,97 +92,132 @@ _ADDITIONS = ("branch", "budget", "restart", "worktree")
 
 
 @routes.carries_out(list_operations.LIST_SESSIONS)
-async def all_sessions(request: ApiRequest, query: SessionsScope) -> list[SessionWithSums]:
-    listed = await request.services.sessions.list_sessions(request.caller, query.filter(), query.page())
-    sessions = request.page(listed)
+async def all_sessions(
+    request: ApiRequest, query: SessionsScope, *, sessions: Sessions
+) -> list[SessionWithSums]:
+    listed = await sessions.list_sessions(request.caller, query.filter(), query.page())
+    page = request.page(listed)
     if query.sums:
-        return await request.views.sessions_with_sums(sessions)
-    return cast("list[SessionWithSums]", request.views.sessions(sessions))
+        return await request.views.sessions_with_sums(page)
+    return cast("list[SessionWithSums]", request.views.sessions(page))
 
 
 @routes.carries_out(list_operations.OVERVIEW)
-async def overview(request: ApiRequest, query: OverviewScope) -> list[OverviewView]:
-    services, caller = request.services, request.caller
+async def overview(
+    request: ApiRequest,
+    query: OverviewScope,
+    *,
+    sessions: Sessions,
+    seen: SeenSessions,
+    requests: Requests,
+    monitor: Monitor,
+    store: Reads,
+    authorizer: Authorizer,
+) -> list[OverviewView]:
+    caller = request.caller
     waiting: dict[str, list[Request]] = {}
-    for asked in await services.requests.list_requests(caller, all=False, limit=0):
+    for asked in await requests.list_requests(caller, all=False, limit=0):
         if not asked.has_proposed_answer:
             waiting.setdefault(asked.session_id, []).append(asked)
-    since, groups = services.seen.since(caller), dict[str, Attention]()
+    since, groups = seen.since(caller), dict[str, Attention]()
     with_ended = query.ended or query.archived
     if with_ended:
-        listed = await services.sessions.list_sessions(caller, query.filter(), query.page())
-        sessions = request.page(listed)
+        listed = await sessions.list_sessions(caller, query.filter(), query.page())
+        shown = request.page(listed)
     else:
-        sessions = services.sessions.select(caller, services.store.sessions.values(), query.filter())
-    for session in sessions:
+        shown = sessions.select(caller, store.sessions.values(), query.filter())
+    for session in shown:
         groups[session.id] = attention(session, waiting.get(session.id, ()), since)
     if not with_ended:
-        sessions = [s for s in sessions if groups[s.id] not in HIDDEN]
-    usages = await services.monitor.usages(sessions)
-    ended = await services.sessions.ended_children(caller)
-    failed = [s for s in sessions if groups[s.id] is Attention.FAILED and usages[s.id].answer is None]
-    words = {s.id: await services.monitor.last_words(s) for s in failed[:_WORDS_MAX]}
+        shown = [s for s in shown if groups[s.id] not in HIDDEN]
+    usages = await monitor.usages(shown)
+    ended = await sessions.ended_children(caller)
+    failed = [s for s in shown if groups[s.id] is Attention.FAILED and usages[s.id].answer is None]
+    words = {s.id: await monitor.last_words(s) for s in failed[:_WORDS_MAX]}
     return [
-        overview_json(request, s, groups[s.id], waiting.get(s.id, []), usages[s.id], ended, words.get(s.id))
-        for s in sessions
+        overview_json(
+            request.views,
+            s,
+            groups[s.id],
+            waiting.get(s.id, []),
+            usages[s.id],
+            ended,
+            words.get(s.id),
+            activity=monitor.activity(s.id),
+            may_read=authorizer.may_read(caller, s),
+        )
+        for s in shown
     ]
 
 
 @routes.carries_out(list_operations.COUNT_REST)
-async def overview_rest(request: ApiRequest, query: SessionFilter) -> OverviewRestView:
-    services, caller = request.services, request.caller
-    since, sessions, filter = services.seen.since(caller), services.sessions, query.filter()
-    kept = sessions.select(caller, services.store.sessions.values(), filter)
+async def overview_rest(
+    request: ApiRequest,
+    query: SessionFilter,
+    *,
+    sessions: Sessions,
+    seen: SeenSessions,
+    programs: ProgramChecks,
+    store: Reads,
+    authorizer: Authorizer,
+) -> OverviewRestView:
+    caller = request.caller
+    since, filter = seen.since(caller), query.filter()
+    kept = sessions.select(caller, store.sessions.values(), filter)
     counts = count_hidden(kept, since, await sessions.past_counts(caller, filter))
-    lost = len(services.seen.lost(caller, kept))
-    lost += await services.seen.count_lost(caller, sessions.past(caller, filter))
+    lost = len(seen.lost(caller, kept))
+    lost += await seen.count_lost(caller, sessions.past(caller, filter))
     return OverviewRestView(
         failed=counts["failed"],
         completed=counts["completed"],
         killed=counts["killed"],
         older=counts["older"],
         lost=lost,
-        programs=services.programs.problems() if sessions.principal(caller) is None else [],
+        programs=programs.problems() if authorizer.principal(caller) is None else [],
     )
 
 
 @routes.carries_out(list_operations.SHOW_CALLER)
-async def me(request: ApiRequest) -> SessionView:
-    return request.views.session(request.services.sessions.find(request.caller, "me"))
+async def me(request: ApiRequest, *, authorizer: Authorizer) -> SessionView:
+    return request.views.session(authorizer.find(request.caller, "me"))
 
 
 @routes.carries_out(list_operations.LIST_SIBLINGS)
-async def who(request: ApiRequest, query: PagedSessions) -> list[SessionView]:
-    listed = await request.services.sessions.siblings(request.caller, query.filter(), query.page())
+async def who(request: ApiRequest, query: PagedSessions, *, sessions: Sessions) -> list[SessionView]:
+    listed = await sessions.siblings(request.caller, query.filter(), query.page())
     return request.views.sessions(request.page(listed))
 
 
 @routes.carries_out(list_operations.LIST_OTHERS)
-async def others(request: ApiRequest, query: PagedSessions) -> list[SessionView]:
-    listed = await request.services.sessions.others(request.caller, query.filter(), query.page())
+async def others(request: ApiRequest, query: PagedSessions, *, sessions: Sessions) -> list[SessionView]:
+    listed = await sessions.others(request.caller, query.filter(), query.page())
     return request.views.sessions(request.page(listed))
 
 
 @routes.carries_out(operations.SHOW_STATUS)
-async def session(request: ApiRequest, given: SeenByPerson) -> SessionWithOutput:
+async def session(
+    request: ApiRequest, given: SeenByPerson, *, sessions: Sessions, monitor: Monitor, authorizer: Authorizer
+) -> SessionWithOutput:
     shown = await request.look_at(is_person=given.seen)
-    has_output = is_ended(shown.status) and request.services.sessions.may_read(request.caller, shown)
+    has_output = is_ended(shown.status) and authorizer.may_read(request.caller, shown)
     return SessionWithOutput(
         **vars(request.views.session(shown)),
-        children_by_status=await request.services.sessions.count_children(request.caller, shown.id),
-        last_output=await request.services.monitor.last_output(shown) if has_output else LEFT_OUT,
+        children_by_status=await sessions.count_children(request.caller, shown.id),
+        last_output=await monitor.last_output(shown) if has_output else LEFT_OUT,
     )
 
 
 @routes.carries_out(list_operations.LIST_CHILDREN)
-async def children(request: ApiRequest, query: ChildrenScope) -> Sequence[SessionWithSums]:
-    sessions, views, caller = request.services.sessions, request.views, request.caller
+async def children(
+    request: ApiRequest, query: ChildrenScope, *, sessions: Sessions, monitor: Monitor, usage: SessionSums
+) -> Sequence[SessionWithSums]:
+    views, caller = request.views, request.caller
     if not query.recursive:
         listed = await sessions.children(caller, request.name, query.filter(), query.page())
         return cast("list[SessionWithSums]", views.sessions(request.page(listed)))
     listed, above = await sessions.below(caller, request.name, query.filter(), query.page())
     members = sorted([*request.page(listed), *above], key=oldest_first)
-    usage, now_s = request.services.usage, request.services.monitor.now()
+    now_s = monitor.now()
     sums = await usage.sums(caller, members)
 
     def view(session: Session) -> SessionWithSums:
@@ -180,7 +231,9 @@ async def children(request: ApiRequest, query: ChildrenScope) -> Sequence[Sessio
 
 
 @routes.carries_out(operations.SPAWN)
-async def spawn(request: ApiRequest, body: AgentToStart, key: RequestKey | None) -> StartedView:
+async def spawn(
+    request: ApiRequest, body: AgentToStart, key: RequestKey | None, *, sessions: Sessions
+) -> StartedView:
     apart = {"args", "cwd", "env", "environment", "process_limits", "wait_s", *_ADDITIONS}
     wanted = SpawnRequest(
         **{name: value for name, value in asdict(body).items() if name not in apart},
@@ -191,15 +244,16 @@ async def spawn(request: ApiRequest, body: AgentToStart, key: RequestKey | None)
         process_limits=body.process_limits or {},
         additions={name: getattr(body, name) for name in _ADDITIONS},
     )
-    sessions = request.services.sessions
     return request.views.started(
         await sessions.spawn(request.caller, wanted, key, body.wait_s, request.is_connected)
     )
 
 
 @routes.carries_out(operations.KILL)
-async def kill(request: ApiRequest, given: KillOptions, key: RequestKey | None) -> KilledView:
-    killed = await request.services.sessions.kill(
+async def kill(
+    request: ApiRequest, given: KillOptions, key: RequestKey | None, *, sessions: Sessions, seen: SeenSessions
+) -> KilledView:
+    killed = await sessions.kill(
         request.caller,
         request.name,
         key,
@@ -207,7 +261,7 @@ async def kill(request: ApiRequest, given: KillOptions, key: RequestKey | None) 
         tree=bool(given.tree),
         is_connected=request.is_connected,
     )
-    await request.services.seen.look(request.caller, killed)
+    await seen.look(request.caller, killed)
     target = await request.look_at()
     too = request.views.sessions(s for s in killed if s.id != target.id)
     view = request.views.session(target)
@@ -215,9 +269,11 @@ async def kill(request: ApiRequest, given: KillOptions, key: RequestKey | None) 
 
 
 @routes.carries_out(operations.RESTORE)
-async def restore(request: ApiRequest, given: RestoreOptions, key: RequestKey | None) -> RestoredView:
-    services, target = request.services, await request.look_at()
-    done = await services.restorer.restore(
+async def restore(
+    request: ApiRequest, given: RestoreOptions, key: RequestKey | None, *, restorer: Restorer, store: Reads
+) -> RestoredView:
+    target = await request.look_at()
+    done = await restorer.restore(
         request.caller,
         target.id,
         key,
@@ -227,23 +283,21 @@ async def restore(request: ApiRequest, given: RestoreOptions, key: RequestKey | 
         is_connected=request.is_connected,
     )
     return RestoredView(
-        **vars(request.views.session(services.store.sessions.get(target.id, target))),
+        **vars(request.views.session(store.sessions.get(target.id, target))),
         restored=[s.id for s in done.sessions],
         restored_too=request.views.sessions(s for s in done.sessions if s.id != target.id),
         continued=done.continued,
         losses=losses_json(done),
-        left=request.views.sessions(
-            s for i in done.left if (s := services.store.sessions.get(i)) is not None
-        ),
+        left=request.views.sessions(s for i in done.left if (s := store.sessions.get(i)) is not None),
         failed=failures_json(done),
     )
 
 
 @routes.carries_out(operations.RESTORE_ALL)
 async def restore_all(
-    request: ApiRequest, given: RestoreAllOptions, key: RequestKey | None
+    request: ApiRequest, given: RestoreAllOptions, key: RequestKey | None, *, restorer: Restorer
 ) -> AllRestoredView:
-    done = await request.services.restorer.restore_all(
+    done = await restorer.restore_all(
         request.caller, key, go_on=bool(given.go_on), is_connected=request.is_connected
     )
     return AllRestoredView(
@@ -255,24 +309,27 @@ async def restore_all(
 
 
 @routes.carries_out(operations.INTERRUPT)
-async def interrupt(request: ApiRequest, key: RequestKey | None) -> InterruptedView:
-    done = await request.services.interrupts.interrupt(request.caller, request.name, key)
+async def interrupt(
+    request: ApiRequest, key: RequestKey | None, *, interrupts: Interrupts
+) -> InterruptedView:
+    done = await interrupts.interrupt(request.caller, request.name, key)
     view = request.views.session(done.session)
     return InterruptedView(**vars(view), interrupted=done.stopped, continued=done.continued)
 
 
 @routes.carries_out(operations.FORK)
-async def fork(request: ApiRequest, body: ForkName, key: RequestKey | None) -> StartedView:
-    restorer = request.services.restorer
+async def fork(request: ApiRequest, body: ForkName, key: RequestKey | None, *, forks: Forks) -> StartedView:
     return request.views.started(
-        await restorer.fork(request.caller, request.name, body.name, key, request.is_connected)
+        await forks.fork(request.caller, request.name, body.name, key, request.is_connected)
     )
 
 
 @routes.carries_out(operations.ADOPT)
-async def adopt(request: ApiRequest, body: PaneToAdopt, key: RequestKey | None) -> StartedView:
+async def adopt(
+    request: ApiRequest, body: PaneToAdopt, key: RequestKey | None, *, adoptions: Adoptions
+) -> StartedView:
     return request.views.started(
-        await request.services.adoptions.adopt(
+        await adoptions.adopt(
             request.caller,
             body.pane,
             key,
@@ -288,40 +345,43 @@ async def adopt(request: ApiRequest, body: PaneToAdopt, key: RequestKey | None) 
 
 
 @routes.carries_out(operations.REPARENT)
-async def reparent(request: ApiRequest, given: NewParent, key: RequestKey | None) -> SessionView:
-    records = request.services.records
+async def reparent(
+    request: ApiRequest, given: NewParent, key: RequestKey | None, *, records: Records
+) -> SessionView:
     return request.views.session(await records.reparent(request.caller, request.name, given.parent, key))
 
 
 @routes.carries_out(operations.RENAME)
-async def rename(request: ApiRequest, given: NewName, key: RequestKey | None) -> SessionView:
-    records = request.services.records
+async def rename(
+    request: ApiRequest, given: NewName, key: RequestKey | None, *, records: Records
+) -> SessionView:
     return request.views.session(await records.rename(request.caller, request.name, given.name, key))
 
 
 @routes.carries_out(operations.ARCHIVE)
-async def archive(request: ApiRequest, key: RequestKey | None) -> SessionView:
-    records = request.services.records
+async def archive(
+    request: ApiRequest, key: RequestKey | None, *, records: Records, seen: SeenSessions, store: Reads
+) -> SessionView:
     archived = await records.archive(request.caller, request.name, key, archived=True)
-    await request.services.seen.look(request.caller, [archived])
-    return request.views.session(request.services.store.sessions.get(archived.id, archived))
+    await seen.look(request.caller, [archived])
+    return request.views.session(store.sessions.get(archived.id, archived))
 
 
 @routes.carries_out(operations.UNARCHIVE)
-async def unarchive(request: ApiRequest, key: RequestKey | None) -> SessionView:
-    records = request.services.records
+async def unarchive(request: ApiRequest, key: RequestKey | None, *, records: Records) -> SessionView:
     return request.views.session(await records.archive(request.caller, request.name, key, archived=False))
 
 
 @routes.carries_out(operations.MARK_SEEN)
-async def seen(request: ApiRequest, body: SeenMarks, key: RequestKey | None) -> SeenView:
-    marked = await request.services.seen.mark(request.caller, body.sessions, key)
+async def seen(
+    request: ApiRequest, body: SeenMarks, key: RequestKey | None, *, seen: SeenSessions
+) -> SeenView:
+    marked = await seen.mark(request.caller, body.sessions, key)
     return SeenView(request.views.sessions(marked))
 
 
 @routes.carries_out(operations.REMOVE)
-async def remove(request: ApiRequest, key: RequestKey | None) -> RemovedView:
-    records = request.services.records
+async def remove(request: ApiRequest, key: RequestKey | None, *, records: Records) -> RemovedView:
     removed = await records.remove(request.caller, request.name, key)
     request.views.forget(removed.session_id)
     users = await records.use_of(removed)
@@ -339,17 +399,17 @@ async def remove(request: ApiRequest, key: RequestKey | None) -> RemovedView:
 
 
 @routes.carries_out(operations.WAIT)
-async def wait(request: ApiRequest, body: AwaitedSessions) -> WaitView:
+async def wait(request: ApiRequest, body: AwaitedSessions, *, waits: Waits) -> WaitView:
     until, wait_s = body.until or ENDED_OF_ANY_KIND, body.wait_s or 0
-    result = await request.services.waits.sessions(
+    result = await waits.sessions(
         request.caller, body.sessions, until, request.long_poll, wait_s, any_of=bool(body.any)
     )
     return WaitView(result.reached, request.views.sessions(result.sessions))
 
 
 @routes.carries_out(operations.ACKNOWLEDGE)
-async def heard(request: ApiRequest, body: KnownEndings) -> EmptyView:
-    await request.services.sessions.acknowledge_endings(request.caller, body.sessions or ())
+async def heard(request: ApiRequest, body: KnownEndings, *, sessions: Sessions) -> EmptyView:
+    await sessions.acknowledge_endings(request.caller, body.sessions or ())
     return EmptyView()
 
 
@@ -357,24 +417,25 @@ async def heard(request: ApiRequest, body: KnownEndings) -> EmptyView:
 
 
 def overview_json(
-    request: ApiRequest,
+    views: Views,
     session: Session,
     group: Attention,
     requests: Sequence[Request],
     used: SessionUsage,
     ended: EndedChildren,
     words: str | None,
+    *,
+    activity: str | None,
+    may_read: bool,
 ) -> OverviewView:
     """A row of the overview. A caller that may not read the session does not see its texts.
 
     `words`: the last line that it printed, for a session that said nothing else.
     """
-    activity = request.services.monitor.activity(session.id)
-    may_read = request.services.sessions.may_read(request.caller, session)
     texts = (activity, used.answer or words) if may_read else (None, None)
     task = current_task(session, requests, *texts)
     return OverviewView(
-        **{**vars(request.views.session(session)), "model": used.model},
+        **{**vars(views.session(session)), "model": used.model},
         attention=group,
         children_failed=ended.failed(session.id),
         children_done=ended.done(session.id),

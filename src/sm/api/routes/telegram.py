@@ -6,6 +6,7 @@ from sm.api.views import build_view
 from sm.core.models import RequestKey
 from sm.operations import daemon_operations as operations
 from sm.operations.daemon_operations import BotRecipient
+from sm.services import Telegram
 from sm.wire_types.telegram_answers import (
     GroupRightsView,
     TelegramChatView,
@@ -17,8 +18,8 @@ routes = OperationTable()
 
 
 @routes.carries_out(operations.SHOW_BOT)
-async def telegram_status(request: ApiRequest) -> TelegramView:
-    status = await request.services.telegram.status(request.caller)
+async def telegram_status(request: ApiRequest, *, telegram: Telegram) -> TelegramView:
+    status = await telegram.status(request.caller)
     return TelegramView(
         configured=status.configured,
         bot=status.bot,
@@ -37,5 +38,7 @@ async def telegram_status(request: ApiRequest) -> TelegramView:
 
 
 @routes.carries_out(operations.TEST_BOT)
-async def telegram_test(request: ApiRequest, body: BotRecipient, key: RequestKey | None) -> TestedView:
-    return TestedView(users=await request.services.telegram.test(request.caller, body.user, key))
+async def telegram_test(
+    request: ApiRequest, body: BotRecipient, key: RequestKey | None, *, telegram: Telegram
+) -> TestedView:
+    return TestedView(users=await telegram.test(request.caller, body.user, key))

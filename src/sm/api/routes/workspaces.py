@@ -1,6 +1,6 @@
 """The routes of workspaces."""
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 from sm.api.context import ApiRequest
@@ -8,10 +8,13 @@ from sm.api.fields import REQUIRED
 from sm.api.operation_routes import OperationTable
 from sm.api.views import build_view
 from sm.config import SandboxOptions
-from sm.core.models import RequestKey, Workspace
+from sm.core.lifecycle import is_live
+from sm.core.models import Caller, RequestKey, Workspace
 from sm.operations import workspace_operations as operations
 from sm.operations.workspace_operations import AgreedItems, NewWorkspace, WorkspaceSettings, WorkspacesScope
+from sm.services import SessionFilter, Sessions, Workspaces
 from sm.wire_types.workspaces import (
+    CapabilitiesView,
     ChangedWorkspaceView,
     ProjectItemView,
     ShownWorkspaceView,
@@ -26,61 +29,106 @@ _OF_NEW = {**operations.CREATE_WORKSPACE.fields, **_OF_SETTINGS, "working_dir": 
 
 
 @routes.carries_out(operations.LIST_WORKSPACES)
-async def workspaces(request: ApiRequest, query: WorkspacesScope) -> list[WorkspaceView]:
-    listed = request.services.workspaces.list_workspaces(request.caller, deleted=query.deleted)
-    return [await request.views.workspace(workspace) for workspace in listed]
+async def workspaces(
+    request: ApiRequest, query: WorkspacesScope, *, workspaces: Workspaces, sessions: Sessions
+) -> list[WorkspaceView]:
+    listed = workspaces.list_workspaces(request.caller, deleted=query.deleted)
+    return [await _view(request.caller, workspace, workspaces, sessions) for workspace in listed]
 
 
 @routes.carries_out(operations.SHOW_WORKSPACE)
-async def workspace(request: ApiRequest) -> ShownWorkspaceView:
-    return await _shown(request, request.services.workspaces.find(request.caller, request.name))
+async def workspace(request: ApiRequest, *, workspaces: Workspaces, sessions: Sessions) -> ShownWorkspaceView:
+    return await _shown(request, workspaces.find(request.caller, request.name), workspaces, sessions)
 
 
 @routes.carries_out(replace(operations.CREATE_WORKSPACE, fields=_OF_NEW))
 async def create_workspace(
-    request: ApiRequest, body: NewWorkspace, key: RequestKey | None
+    request: ApiRequest,
+    body: NewWorkspace,
+    key: RequestKey | None,
+    *,
+    workspaces: Workspaces,
+    sessions: Sessions,
 ) -> ChangedWorkspaceView:
-    workspaces = request.services.workspaces
     made, warnings = await workspaces.create(request.caller, body.slug, body.changes(), key)
-    return await _changed(request, made, warnings, body.changes())
+    return await _changed(request, made, warnings, body.changes(), workspaces, sessions)
 
 
 @routes.carries_out(replace(operations.SET_WORKSPACE, fields=_OF_SETTINGS))
 async def set_workspace(
-    request: ApiRequest, body: WorkspaceSettings, key: RequestKey | None
+    request: ApiRequest,
+    body: WorkspaceSettings,
+    key: RequestKey | None,
+    *,
+    workspaces: Workspaces,
+    sessions: Sessions,
 ) -> ChangedWorkspaceView:
-    workspaces = request.services.workspaces
     changed = await workspaces.change(request.caller, request.name, body.changes(), key)
-    return await _changed(request, changed, (), body.changes())
+    return await _changed(request, changed, (), body.changes(), workspaces, sessions)
 
 
 @routes.carries_out(operations.AGREE)
-async def agree_to_items(request: ApiRequest, body: AgreedItems) -> ShownWorkspaceView:
-    workspaces = request.services.workspaces
-    return await _shown(request, await workspaces.agree(request.caller, request.name, body.items))
+async def agree_to_items(
+    request: ApiRequest, body: AgreedItems, *, workspaces: Workspaces, sessions: Sessions
+) -> ShownWorkspaceView:
+    agreed = await workspaces.agree(request.caller, request.name, body.items)
+    return await _shown(request, agreed, workspaces, sessions)
 
 
 @routes.carries_out(operations.DELETE_WORKSPACE)
-async def delete_workspace(request: ApiRequest, key: RequestKey | None) -> WorkspaceView:
-    workspaces = request.services.workspaces
-    return await request.views.workspace(await workspaces.delete(request.caller, request.name, key))
+async def delete_workspace(
+    request: ApiRequest,
+    key: RequestKey | None,
+    *,
+    workspaces: Workspaces,
+    sessions: Sessions,
+) -> WorkspaceView:
+    deleted = await workspaces.delete(request.caller, request.name, key)
+    return await _view(request.caller, deleted, workspaces, sessions)
 
 
-async def _shown(request: ApiRequest, workspace: Workspace) -> ShownWorkspaceView:
-    listing = await request.services.workspaces.project_items(workspace)
+async def _shown(
+    request: ApiRequest, workspace: Workspace, workspaces: Workspaces, sessions: Sessions
+) -> ShownWorkspaceView:
+    listing = await workspaces.project_items(workspace)
     items = [build_view(ProjectItemView, item, state=state) for item, state in listing.items]
-    shown = await request.views.workspace(workspace)
+    shown = await _view(request.caller, workspace, workspaces, sessions)
     return build_view(ShownWorkspaceView, shown, items=items, warnings=list(listing.warnings))
 
 
 async def _changed(
-    request: ApiRequest, workspace: Workspace, warnings: tuple[str, ...], given: dict[str, Any]
+    request: ApiRequest,
+    workspace: Workspace,
+    warnings: tuple[str, ...],
+    given: dict[str, Any],
+    workspaces: Workspaces,
+    sessions: Sessions,
 ) -> ChangedWorkspaceView:
     capabilities = given.get("capabilities")
     if isinstance(capabilities, dict) and "agents" in capabilities:
         warnings = (
             *warnings,
-            *await request.services.workspaces.unknown_agent_type_warnings(request.caller, workspace),
+            *await workspaces.unknown_agent_type_warnings(request.caller, workspace),
         )
-    warnings = (*warnings, *await request.services.workspaces.agreement_warnings(workspace))
-    return build_view(ChangedWorkspaceView, await request.views.workspace(workspace), warnings=list(warnings))
+    warnings = (*warnings, *await workspaces.agreement_warnings(workspace))
+    shown = await _view(request.caller, workspace, workspaces, sessions)
+    return build_view(ChangedWorkspaceView, shown, warnings=list(warnings))
+
+
+async def _view(
+    caller: Caller, workspace: Workspace, workspaces: Workspaces, sessions: Sessions
+) -> WorkspaceView:
+    members = workspaces.sessions(caller, workspace.slug)
+    past = SessionFilter(workspace=workspace.slug, archived=True)
+    ended = (await sessions.past_counts(caller, past)).values()
+    given = asdict(workspace.capabilities)
+    return build_view(
+        WorkspaceView,
+        workspace,
+        working_dir=workspace.directory,
+        capabilities=CapabilitiesView(
+            **{kind: "all" if names is None else names for kind, names in given.items()}
+        ),
+        sessions=len(members) + sum(ended),
+        live=sum(is_live(s.status) for s in members),
+    )
