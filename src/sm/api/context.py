@@ -11,10 +11,10 @@ import orjson
 from aiohttp import web
 
 from sm.api.auth import invalid_token
-from sm.api.query import WAIT_MAX_S
 from sm.api.views import Views
 from sm.core.models import Caller, Session
 from sm.errors import AnswersQuestion, DirectoryNotTrusted, RateLimited, SmError, Unauthenticated
+from sm.operations.arguments import WAIT_MAX_S
 from sm.policy.access import Action
 from sm.services import Authorizer, Listed, Reads, SeenSessions
 from sm.wire import LEFT_HEADER, NEXT_HEADER

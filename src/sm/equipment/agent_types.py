@@ -13,8 +13,9 @@ from sm.core.text import folded
 from sm.equipment.agreements import Agreements
 from sm.equipment.directories import Contents, DefinitionFiles, Directory, workspace_directories
 from sm.errors import ConfigError, ExternalError, NotPermitted, UnknownAgentType
+from sm.operations.agent_operations import LIST_AGENT_TYPES
 from sm.operations.hints import Hint, Use
-from sm.operations.kernel_names import LIST_AGENT_TYPES, SPAWN
+from sm.operations.session_operations import SPAWN
 from sm.paths import InstancePaths
 from sm.providers.base import Definitions, Provider
 

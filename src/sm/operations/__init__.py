@@ -28,6 +28,16 @@ class PackedFile:
 
 
 @dataclass(frozen=True, slots=True)
+class EventStream:
+    """The result of an operation whose answer is a stream of events."""
+
+    data: Any
+    """The type of the JSON of each event."""
+    id: str | None = None
+    """The meaning of the `id` line; None: events have none."""
+
+
+@dataclass(frozen=True, slots=True)
 class SessionsResult:
     """The result of an operation on a session and perhaps on its descendants. Each door shows the sessions itself."""
 
@@ -71,12 +81,12 @@ class Operation(DoorNames):
     """The operationId in docs/openapi.json in snake case, unique among the operations of its tag."""
     summary: str
     """The documentation of its route: one sentence, and after a blank line more."""
-    method: str
-    """GET for an operation that changes nothing, else POST."""
-    path: str
-    """The path of its route. Its one parameter, if it has one, names the target."""
+    route: str
+    """Its method and its path: GET for an operation that changes nothing, else POST. The one parameter of the path, if
+    it has one, names the target."""
     result: Any
-    """The class of its result in `wire_types`, `SessionsResult` or `PackedFile`."""
+    """The class of its result in `wire_types`, `SessionsResult`, `PackedFile` or an `EventStream`. None: its messages
+    belong to another protocol."""
     arguments: type[Any] | None = None
     """A dataclass with the arguments beside the target; None: it takes none. Those of a GET are its query: texts,
     flags, times, closed sets and whole numbers with `Most`."""
@@ -100,6 +110,14 @@ class Operation(DoorNames):
     """The action of a refusal in the audit log; empty: the name."""
     fields: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Additions to the JSON schema of arguments, by name."""
+
+    @property
+    def method(self) -> str:
+        return self.route.split()[0]
+
+    @property
+    def path(self) -> str:
+        return self.route.split()[1]
 
     @property
     def has_target(self) -> bool:

@@ -9,8 +9,7 @@ from sm.core.models import BridgeUser, Session, ancestors
 from sm.core.timestamps import epoch_s
 from sm.errors import LimitReached, RateLimited
 from sm.operations.hints import Hint, Use
-from sm.operations.kernel_names import WAIT
-from sm.operations.session_operations import KILL
+from sm.operations.session_operations import KILL, WAIT
 
 RATE_WINDOW_S = 60.0
 """The period of the limits per minute."""

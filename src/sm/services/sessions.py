@@ -15,6 +15,7 @@ from sm.core.session_index import oldest_first
 from sm.core.statuses import Status
 from sm.errors import TerminalError
 from sm.messaging.timers import MailTimers
+from sm.operations.arguments import PAGE, ListPage, SessionFilter
 from sm.policy.access import Principal, is_unrestricted, visible
 from sm.sessions.acknowledgements import acknowledge_endings
 from sm.sessions.authorizer import Authorizer
@@ -27,32 +28,7 @@ from sm.store import Store
 from sm.store.history import Chosen, PastCounts, among, children_of, descendants_of, roots_for, seen_by, texts
 from sm.terminals.base import Lifecycle
 
-
-@dataclass(frozen=True, slots=True)
-class SessionFilter:
-    """Narrows a list of sessions."""
-
-    status: str = "all"
-    search: str = ""
-    workspace: str | None = None
-    """A slug; `-`: sessions without a workspace; None: all."""
-    archived: bool = False
-    """Include archived sessions."""
-
-
-@dataclass(frozen=True, slots=True)
-class ListPage:
-    """The part of a list that a caller asks for."""
-
-    before: str | None = None
-    """`Listed.next` of the page before; None: the first page, which has all sessions in memory."""
-    limit: int | None = None
-    """The number of sessions to which those in memory are filled up; of a further page its most sessions."""
-
-
 FIRST = ListPage()
-PAGE = 200
-"""Sessions on a further page of a list, and found by a search."""
 _FILLED_TO = 20
 """A list has at least so many sessions, if there are so many."""
 

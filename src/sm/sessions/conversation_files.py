@@ -14,7 +14,7 @@ from sm.core.session_index import oldest_first
 from sm.errors import IllegalState, StorageFull
 from sm.linux.placed_files import PlacedFile
 from sm.operations.hints import Hint, Use
-from sm.operations.kernel_names import SPAWN
+from sm.operations.session_operations import SPAWN
 from sm.providers.base import Provider
 from sm.providers.readers import TranscriptReader
 from sm.sandboxes.home import ContainerHome, HomeOf

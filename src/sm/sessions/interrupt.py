@@ -17,8 +17,7 @@ from sm.errors import ExternalError, IllegalState, WaitTimeout
 from sm.linux.jobs import RESUMABLE, InputLoss, NoInput, input_loss
 from sm.linux.processes import command_line
 from sm.operations.hints import Hint, Use
-from sm.operations.kernel_names import RESUME
-from sm.operations.session_operations import INTERRUPT, KILL, SHOW_STATUS
+from sm.operations.session_operations import INTERRUPT, KILL, RESUME, SHOW_STATUS
 from sm.policy.access import Action
 from sm.providers.base import Provider
 from sm.sessions.authorizer import Authorizer

@@ -33,7 +33,7 @@ from sm.equipment.grants import Granter, Grants
 from sm.errors import IllegalState, NotPermitted, SetupRequired, UsageError
 from sm.linux.file_threads import FileThreads
 from sm.operations.hints import Argument, Hint, Use
-from sm.operations.kernel_names import SPAWN
+from sm.operations.session_operations import SPAWN
 from sm.paths import InstancePaths
 from sm.policy.access import Action, is_unrestricted, may_at_all, paired_user
 from sm.policy.modes import ModeChoice, choose_mode, parse_mode

@@ -29,7 +29,7 @@ from sm.core.states import EventType
 from sm.core.timeline import STATUS_EVENTS, StatusEvent
 from sm.core.timestamps import iso, later
 from sm.errors import InternalError, NotFound, SmError, StorageFull
-from sm.operations.kernel_names import SEE_SESSIONS
+from sm.operations.list_operations import SEE_SESSIONS
 from sm.store.backup import write_backup
 from sm.store.batch import Changes
 from sm.store.change_signal import ChangeSignal

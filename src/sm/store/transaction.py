@@ -21,7 +21,7 @@ from sm.core.turns import FinishedTurn
 from sm.core.warnings import Sign, WarningKind
 from sm.core.work_time import track_work
 from sm.errors import IllegalState, InternalError, NotFound
-from sm.operations.kernel_names import SEE_SESSIONS
+from sm.operations.list_operations import SEE_SESSIONS
 from sm.store.history import SELECT, loaded
 from sm.store.idempotency import IdempotencyKey
 from sm.store.measures import MeasureWrites

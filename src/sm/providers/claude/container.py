@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from sm.errors import SetupRequired
 from sm.operations.hints import Hint, Use
-from sm.operations.kernel_names import SPAWN
+from sm.operations.session_operations import SPAWN
 from sm.providers.claude.home import ClaudeHome
 from sm.providers.claude.readiness import (
     API_KEY,

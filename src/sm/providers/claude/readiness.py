@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from sm.errors import BypassNotAccepted, DirectoryNotTrusted, ExternalError, ProgramMissing, SetupRequired
 from sm.operations.hints import Hint, Use
-from sm.operations.kernel_names import SPAWN
+from sm.operations.session_operations import SPAWN
 from sm.providers.claude.home import ClaudeHome, read_object, trusted_by
 from sm.providers.claude.permissions import bypasses
 from sm.providers.claude.program_version import asks_per_repository

@@ -20,8 +20,7 @@ class DigestPeriod:
 SHOW = Operation(
     "digest",
     "Show what happened since a time, worst first.",
-    "GET",
-    "/v1/digest",
+    "GET /v1/digest",
     DigestView,
     DigestPeriod,
     command="digest",

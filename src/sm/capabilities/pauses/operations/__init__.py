@@ -37,8 +37,7 @@ class ResumeRequest:
 PAUSE = Operation(
     "pause",
     "Pause a session: all its work is stopped, and its messages are held until it is resumed.",
-    "POST",
-    "/v1/sessions/{ref}/pause",
+    "POST /v1/sessions/{ref}/pause",
     SessionsResult,
     PauseRequest,
     command="pause SESSION",
@@ -49,8 +48,7 @@ PAUSE = Operation(
 RESUME = Operation(
     "resume",
     "End the pause of a session. An agent whose turn was interrupted is told to go on.",
-    "POST",
-    "/v1/sessions/{ref}/resume",
+    "POST /v1/sessions/{ref}/resume",
     SessionsResult,
     ResumeRequest,
     command="resume SESSION",
