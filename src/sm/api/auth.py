@@ -43,12 +43,12 @@ _CHOSEN = {_VARIABLE, _CGROUP}
 
 @dataclass(frozen=True, slots=True)
 class Containment:
-    """The facts about containers that identify their processes. A workspace of None: sessions without a workspace."""
+    """The facts about containers that identify their processes. Sessions without a workspace are those of None."""
 
     contains: Callable[[int, str | None], bool]
     """Return whether a process (its pid on the host) runs in the container of a workspace, by its cgroup."""
     user: Callable[[str | None], tuple[int, int] | None]
-    """The uid and gid of the agents in the container of a workspace; None: no container is known."""
+    """The uid and gid of the agents in the container of a workspace, or None if no container is known."""
 
 
 NO_CONTAINERS = Containment(lambda pid, workspace: False, lambda workspace: None)

@@ -87,7 +87,9 @@ class PagedQuery(ListQuery):
 
     before: Annotated[
         str | None,
-        doc("The header `SM-Next` of the page before. Null: the first page, with all sessions in memory."),
+        doc(
+            "The header `SM-Next` of the page before, or null for the first page, with all sessions in memory."
+        ),
     ] = None
     limit: (
         Annotated[

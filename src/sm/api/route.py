@@ -22,7 +22,7 @@ class StreamOf:
     data: Any
     """The type of the JSON of each event."""
     id: str | None = None
-    """The meaning of the `id` line; None: events have none."""
+    """The meaning of the `id` line, or None if events have none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class Route:
     method: str
     path: str
     agents: bool
-    """True: agent sockets have the route too. False: only the operator's socket has it."""
+    """True if agent sockets have the route too, False if only the operator's socket has it."""
     audit: str
     """The action of a refusal in the audit log."""
     handler: Handler

@@ -28,7 +28,7 @@ class AskedQuestion:
     question: Annotated[str, NEEDED] = ""
     options: list[Annotated[str, narrowed("string", maxLength=200)]] | None = None
     expires_s: Seconds | None = None
-    """Null: a day."""
+    """A day if null."""
 
 
 @dataclass(frozen=True, slots=True)

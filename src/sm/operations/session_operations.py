@@ -51,7 +51,7 @@ class NewParent:
     """The new parent of a session."""
 
     parent: str | None = None
-    """A session, named as in a path; null: the operator."""
+    """A session, named as in a path, or null for the operator."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +122,7 @@ INTERRUPT = Operation(
 )
 REPARENT = Operation(
     "reparent",
-    "Move a session under another parent; null: the operator.",
+    "Move a session under another parent, or under the operator if null.",
     "POST",
     "/v1/sessions/{ref}/reparent",
     SessionView,

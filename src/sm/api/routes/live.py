@@ -38,7 +38,7 @@ class LiveQuery(ListQuery):
 
 
 class TimelineQuery(Query):
-    since: Annotated[Moment | None, doc("Null: an hour ago.")] = None
+    since: Annotated[Moment | None, doc("An hour ago if null.")] = None
     session: Annotated[SessionName | None, doc("Only this session.")] = None
     tree: Annotated[Present, doc("Present: with all descendants of `session`.")] = False
     workspace: WorkspaceName | None = None

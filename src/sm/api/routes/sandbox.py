@@ -56,7 +56,7 @@ class EnterBody(Body):
     login: Annotated[
         str | None,
         doc(
-            f"{' or '.join(f'`{name}`' for name in login_commands())}: the login of this agent. Null: a shell."
+            f"{' or '.join(f'`{name}`' for name in login_commands())}: the login of this agent. A shell if null."
         ),
     ] = None
 

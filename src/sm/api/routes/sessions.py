@@ -57,7 +57,7 @@ from sm.wire_types.session_answers import (
 from sm.wire_types.sparse import LEFT_OUT
 
 WaitS = Annotated[Seconds | None, doc(f"How long to wait for news, in seconds, at most {WAIT_MAX_S:.0f}.")]
-Trust = Annotated[str | None, doc("`direct` or `sandboxed`; null: the level of the configuration.")]
+Trust = Annotated[str | None, doc("`direct` or `sandboxed`, or null for the level of the configuration.")]
 _TASK_MAX = 300
 """Characters of a session's task."""
 _WORDS_MAX = 50
@@ -85,9 +85,10 @@ class SpawnBody(Body):
     model: str | None = None
     preset: str | None = None
     args: Annotated[list[str] | None, doc("More arguments for the agent; only from the operator.")] = None
-    parent: Annotated[str | None, doc("A session, named as in a path; null: the caller.")] = None
+    parent: Annotated[str | None, doc("A session, named as in a path, or null for the caller.")] = None
     workspace: Annotated[
-        str | None, doc("A slug; `-`: none; null: the parent's, else the one of the working directory.")
+        str | None,
+        doc("A slug, `-` for none, or null for the parent's, else the one of the working directory."),
     ] = None
     working_dir: Annotated[str | None, doc("An absolute path.")] = None
     cwd: Annotated[str | None, doc("The caller's directory, used without a `working_dir`.")] = None
@@ -98,10 +99,12 @@ class SpawnBody(Body):
     trust: Trust = None
     lifecycle: Annotated[
         str | None,
-        doc("`auto`, `manual` or `supervised`; null: of the agent type, the workspace or the configuration."),
+        doc(
+            "`auto`, `manual` or `supervised`, or null for that of the agent type, workspace or configuration."
+        ),
     ] = None
     restart: Annotated[
-        str | None, doc("After a crash: `never` or `on-failure`; null: as for the agent type.")
+        str | None, doc("After a crash: `never` or `on-failure`, or null for that of the agent type.")
     ] = None
     env: Annotated[
         dict[str, str] | None, doc("Variables for the agent and its children; only from the operator.")
@@ -113,8 +116,8 @@ class SpawnBody(Body):
     process_limits: Annotated[
         dict[str, int] | None,
         doc(
-            "The `umask` and the soft limits of the caller's shell, by the names of setrlimit(2) in lower case; -1: "
-            "unlimited. Ignored for the child of a session, which has its parent's. null: the caller has no shell, and "
+            "The `umask` and the soft limits of the caller's shell, by the names of setrlimit(2) in lower case, -1 for "
+            "unlimited. Ignored for the child of a session, which has its parent's. Null if the caller has no shell: "
             "the agent gets those of the last spawn from a shell."
         ),
     ] = None
@@ -152,7 +155,7 @@ class AdoptBody(Body):
 
 
 class SeenBody(Body):
-    sessions: Annotated[NeededTexts | None, doc("Sessions, named as in a path; null: all.")] = None
+    sessions: Annotated[NeededTexts | None, doc("Sessions, named as in a path, or null for all.")] = None
 
 
 class WaitBody(Body):

@@ -19,7 +19,7 @@ routes = RouteTable()
 
 
 class TelegramTestBody(Body):
-    user: Annotated[str | None, doc("An owner or a paired user; null: all owners.")] = None
+    user: Annotated[str | None, doc("An owner or a paired user, or null for all owners.")] = None
 
 
 @routes.route("GET", "/v1/telegram", agents=False)

@@ -54,11 +54,14 @@ class SettingsBody(Body):
 
     working_dir: Directory = ""
     trust: Annotated[
-        SkipValidation[str | None], doc("`direct` or `sandboxed`; null: the level of the configuration.")
+        SkipValidation[str | None],
+        doc("`direct` or `sandboxed`, or null for the level of the configuration."),
     ] = None
     lifecycle: Annotated[
         SkipValidation[str | None],
-        doc("`auto`, `manual` or `supervised`, for sessions that start later; null: as configured."),
+        doc(
+            "`auto`, `manual` or `supervised`, for sessions that start later, or null for the configured one."
+        ),
     ] = None
     capabilities: SkipValidation[CapabilitiesBody] = Field(default_factory=CapabilitiesBody)
     strict_mcps: Annotated[
