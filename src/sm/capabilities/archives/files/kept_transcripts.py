@@ -30,7 +30,7 @@ _SHARE_OF_FREE_SPACE = 4
 _CUT_MAX_BYTES = 4 * 2**20
 
 OpenFile: TypeAlias = Callable[[], AbstractContextManager[int | None]]
-"""Opens a file for reading, as a descriptor; None: it is gone."""
+"""Opens a file for reading, as a descriptor, or returns None if it is gone."""
 
 
 @dataclass(eq=False)

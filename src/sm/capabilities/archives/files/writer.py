@@ -47,8 +47,8 @@ def write_archive(
 ) -> int:
     """Write `directory/SESSION_ID/` in place of an earlier one, and keep what only the earlier one has.
 
-    `lines`: the output of the process that began at `since_s` (seconds since the epoch); None: its terminal is gone.
-    The outputs of earlier processes stay. For transcripts see `write_transcripts`.
+    `lines`: the output of the process that began at `since_s` (seconds since the epoch), or None if its terminal is
+    gone. The outputs of earlier processes stay. For transcripts see `write_transcripts`.
 
     Returns the bytes of transcripts that were left out because there was too little free space. Raises OSError: the
     earlier archive is unchanged.
@@ -214,7 +214,7 @@ def _names_in(directory: str) -> list[str]:
 
 
 def _saved_at(path: str) -> float | None:
-    """The time of the last change of a regular file; None: there is none."""
+    """The time of the last change of a regular file, or None if there is none."""
     try:
         state = os.lstat(path)
     except OSError:

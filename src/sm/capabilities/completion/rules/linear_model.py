@@ -31,12 +31,13 @@ class Model:
 
     rows: Mapping[str, int]
     columns: Sequence[Sequence[float | None]]
-    """By MESSAGE, SENTENCE, QUESTION and FAILURE: the weight of each row. None: the feature is unknown to this part."""
+    """By MESSAGE, SENTENCE, QUESTION and FAILURE: the weight of each row, or None for a feature unknown to this
+    part."""
 
 
 @dataclass(frozen=True, slots=True)
 class Support:
-    """The probability of `done`, and the sentence that speaks most against it (None: a message without sentences)."""
+    """The probability of `done`, and the sentence that speaks most against it, or None without sentences."""
 
     probability: float
     weakest: Weighed | None = None
