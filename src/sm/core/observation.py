@@ -44,17 +44,17 @@ class Observation:
     doubtful: bool = False
     """Idle, from a source (a title) that cannot tell idle from blocked."""
     who: str = ""
-    """Id of the sub-agent; empty: the agent itself."""
+    """Id of the sub-agent, or empty for the agent itself."""
     use: str | None = None
-    """Id of the tool use; None: none, or unknown."""
+    """Id of the tool use, or None if it has none or it is unknown."""
     answer: str | None = field(default=None, repr=False)
-    """Idle: the agent's last words in the turn that has ended; empty: unknown; None: no turn has ended."""
+    """The agent's last words in the turn that has ended, if idle: empty if unknown, None if no turn has ended."""
     finished: bool = False
     """Idle: the agent finished the turn, which neither failed nor was interrupted. `answer` is its final message."""
     background: int = 0
     """Idle: background tasks and shells of the agent that still run."""
     fault: Fault | None = None
-    """Idle: why the turn that has ended failed; None: it did not, or no turn has ended."""
+    """Why the turn that has ended failed, if idle. None if it did not fail, or no turn has ended."""
     cleared: bool = False
     """Idle: the agent has begun a new conversation. What was said of the one before is over."""
     patience_s: float = 0.0
