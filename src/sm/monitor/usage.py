@@ -273,7 +273,7 @@ class UsageMeter:
         self._facts[session_id] = facts
 
     async def _has_unread(self, session_id: str, used: Sequence[Usage]) -> bool:
-        """Whether the tokens of a message cannot be read, and no other line has them."""
+        """True if the tokens of a message cannot be read, and no other line has them."""
         unread = {one.message_id for one in used if one.is_unread}
         if not unread:
             return False
@@ -349,7 +349,7 @@ class UsageMeter:
         said: Sequence[SaidText],
         calls: Sequence[CallStep],
     ) -> None:
-        """`before`: the stored usage of the messages in `usage`; None: it was not read."""
+        """`before`: the stored usage of the messages in `usage`, or None if it was not read."""
         async with self._store.transaction() as tx:
             # Removed since the transcript was read: its texts must not come back.
             if tx.find(session_id) is None:
