@@ -32,7 +32,7 @@ class SessionFilter:
     status: str = "all"
     search: str = ""
     workspace: str | None = None
-    """A slug; `-`: sessions without a workspace; None: all."""
+    """A slug, `-` for sessions without a workspace, or None for all."""
     archived: bool = False
     """Include archived sessions."""
 
@@ -42,7 +42,7 @@ class ListPage:
     """The part of a list that a caller asks for."""
 
     before: str | None = None
-    """`Listed.next` of the page before; None: the first page, which has all sessions in memory."""
+    """`Listed.next` of the page before, or None for the first page, which has all sessions in memory."""
     limit: int | None = None
     """The number of sessions to which those in memory are filled up; of a further page its most sessions."""
 
@@ -61,7 +61,7 @@ class Listed:
     sessions: list[Session]
     """Oldest first."""
     next: str | None = None
-    """Where the next page begins, which has sessions that ended earlier; None: there is none."""
+    """Where the next page begins, which has sessions that ended earlier, or None if there is none."""
     left: int = 0
     """The number of sessions on later pages."""
 
@@ -168,7 +168,7 @@ class Sessions:
         return listed, list(above.values())
 
     def _parent(self, caller: Caller, reference: str) -> str | None:
-        """The session whose children a caller asks for; None: those without a parent."""
+        """The session whose children a caller asks for, or None for those without a parent."""
         if reference != "-":
             return self.find(caller, reference).id
         principal = self.principal(caller)

@@ -240,7 +240,7 @@ class Manager:
 
     @property
     def prices_as_of(self) -> str | None:
-        """The date of the oldest list prices; None: no provider has prices."""
+        """The date of the oldest list prices, or None if no provider has prices."""
         return min((p.prices_as_of for p in self._providers.values() if p.prices_as_of), default=None)
 
     # Reports of the outbox

@@ -25,7 +25,7 @@ _SAME_FAULT_S = 10.0
 class Faults:
     """Records each failed turn once, although its hook and the transcript both report it.
 
-    `compaction`: the command that sm sends to a session whose context is full; None: it sends none.
+    `compaction`: the command that sm sends to a session whose context is full, or None if it sends none.
     """
 
     def __init__(
@@ -42,9 +42,9 @@ class Faults:
     async def record(
         self, tx: Transaction, session_id: str, fault: Fault, at: float, turn: str | None, source: Source
     ) -> bool:
-        """Record that a turn failed at `at` (seconds since the epoch), and what follows. False: it is known.
+        """Record that a turn failed at `at` (seconds since the epoch), and what follows. Returns False if it is known.
 
-        `turn`: the agent CLI's id of the turn; None: unknown.
+        `turn`: the agent CLI's id of the turn, or None if unknown.
         """
         session = tx.find(session_id)
         if session is None or session.exit is not None or not is_live(session.status):

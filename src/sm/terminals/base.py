@@ -82,8 +82,9 @@ class Lifecycle(Protocol):
     ) -> Pane:
         """Make terminal `name` and run `argv` in it; on an error no terminal is left behind.
 
-        `title`: the name that the server shows to people; None: `name`. `search`: look for a terminal that an earlier
-        call made. Pass False only for the first call of a session, which then does not work through all terminals.
+        `title`: the name that the server shows to people, or None for `name`. `search`: look for a terminal that an
+        earlier call made. Pass False only for the first call of a session, which then does not work through all
+        terminals.
 
         Starts the server when none runs. Returns an existing terminal of that name unchanged when it carries this
         session's id. Raises TerminalError (also when the name belongs to another program).
@@ -169,7 +170,7 @@ class Keyboard(Protocol):
     async def type_line(self, name: str, text: str, pane: Pane | None = None) -> Busy | None:
         """Paste one line of text, then press Enter as a separate key. Raises as `paste`.
 
-        `pane`: the terminal that `running` has just found; None: find it first.
+        `pane`: the terminal that `running` has just found, or None to find it first.
         """
 
     async def enter_if_unsent(self, name: str, text: str) -> bool:
