@@ -21,9 +21,9 @@ PAGE_MAX = 200
 
 SessionName = Annotated[str, doc("An id, a name or `me`, as in a path.", minLength=1)]
 WorkspaceName = Annotated[
-    str, doc("Only members of this workspace (a slug); `-`: of no workspace.", minLength=1)
+    str, doc("Only members of this workspace (a slug, or `-` for no workspace).", minLength=1)
 ]
-Recursive = Annotated[Present, doc("Present: include all descendants, not only the children.")]
+Recursive = Annotated[Present, doc("If present, include all descendants, not only the children.")]
 Limit = Annotated[int, count(LISTED_MAX)]
 Wait = Annotated[
     int, count(int(WAIT_MAX_S)), doc(f"How long to wait for news, in seconds, cut to {WAIT_MAX_S:.0f}.")
@@ -64,7 +64,7 @@ class SeenQuery(Query):
 
     seen: Annotated[
         Present,
-        doc("Present: mark the session as seen, because a person reads this. Only the operator can."),
+        doc("If present, mark the session as seen, because a person reads this. Only the operator can."),
     ] = False
 
 
@@ -76,7 +76,7 @@ class ListQuery(Query):
         str, doc("Only sessions whose descriptions contain all of these words, in any case.")
     ] = ""
     workspace: WorkspaceName | None = None
-    archived: Annotated[Present, doc("Present: include archived sessions.")] = False
+    archived: Annotated[Present, doc("If present, include archived sessions.")] = False
 
     def filter(self) -> SessionFilter:
         return SessionFilter(self.status, self.search, self.workspace, self.archived)

@@ -149,7 +149,7 @@ class TelegramButton:
     digest: str
     chat_id: int
     user_id: int
-    """The only user who may press it; `ANYONE`: everybody in the chat who may carry out the action."""
+    """The only user who may press it, or `ANYONE` for everybody in the chat who may carry out the action."""
     action: str
     """The command that a press carries out, such as `approve r57`."""
     about: str

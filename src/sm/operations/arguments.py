@@ -58,4 +58,4 @@ class SeenByPerson:
     """Shows one session."""
 
     seen: bool = False
-    """Present: mark the session as seen, because a person reads this. Only the operator can."""
+    """If present, mark the session as seen, because a person reads this. Only the operator can."""

@@ -44,7 +44,7 @@ class MessageWait(NewsWait):
     """The event to wait for, and how long."""
 
     settled: bool = False
-    """Present: `wait_s` also waits until the message is `settled`."""
+    """If present, `wait_s` also waits until the message is `settled`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ class RequestFilter:
     session: str | None = None
     """An id, a name or `me`, as in a path."""
     all: bool = False
-    """Present: include closed requests."""
+    """If present, include closed requests."""
     limit: Limit = LISTED
 
 

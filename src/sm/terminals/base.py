@@ -183,7 +183,7 @@ class Keyboard(Protocol):
         """Press one key, by its name in tmux(1), send-keys. Raises as `paste`."""
 
     async def key_pause_s(self, name: str) -> float:
-        """The least time since a person pressed a key in terminal `name`; infinite: nobody is attached to its pane.
+        """The least time since a person pressed a key in terminal `name`, infinite if nobody is attached to its pane.
 
         At most a second shorter than the real time. Raises NoTerminal, TerminalUnreachable.
         """

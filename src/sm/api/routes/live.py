@@ -40,7 +40,7 @@ class LiveQuery(ListQuery):
 class TimelineQuery(Query):
     since: Annotated[Moment | None, doc("An hour ago if null.")] = None
     session: Annotated[SessionName | None, doc("Only this session.")] = None
-    tree: Annotated[Present, doc("Present: with all descendants of `session`.")] = False
+    tree: Annotated[Present, doc("If present, include all descendants of `session`.")] = False
     workspace: WorkspaceName | None = None
     limit: Annotated[int, count(LISTED_MAX), doc("Only spans that began with the newest events.")] = (
         LISTED_MAX

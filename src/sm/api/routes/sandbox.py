@@ -68,8 +68,8 @@ class PathsBody(Body):
 
 
 class UnusedQuery(Query):
-    homes: Annotated[Present, doc("Present: include homes of deleted workspaces.")] = False
-    images: Annotated[Present, doc("Present: include images that no container uses.")] = False
+    homes: Annotated[Present, doc("If present, include homes of deleted workspaces.")] = False
+    images: Annotated[Present, doc("If present, include images that no container uses.")] = False
 
 
 class PruneBody(Body):

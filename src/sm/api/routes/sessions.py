@@ -66,7 +66,9 @@ routes = OperationTable()
 
 
 class SessionsQuery(PagedQuery):
-    sums: Annotated[Present, doc("Present: with what each session and its descendants have used.")] = False
+    sums: Annotated[Present, doc("If present, include what each session and its descendants have used.")] = (
+        False
+    )
 
 
 class ChildrenQuery(PagedQuery):
@@ -74,7 +76,7 @@ class ChildrenQuery(PagedQuery):
 
 
 class OverviewQuery(PagedQuery):
-    ended: Annotated[Present, doc("Present: include ended sessions.")] = False
+    ended: Annotated[Present, doc("If present, include ended sessions.")] = False
 
 
 class SpawnBody(Body):

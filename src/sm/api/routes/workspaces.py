@@ -26,7 +26,7 @@ routes = RouteTable()
 
 
 class WorkspacesQuery(Query):
-    deleted: Annotated[Present, doc("Present: include deleted workspaces.")] = False
+    deleted: Annotated[Present, doc("If present, include deleted workspaces.")] = False
 
 
 @with_config(ConfigDict(extra="forbid"))

@@ -43,7 +43,7 @@ _DIGEST_STATES = {
 
 @dataclass(frozen=True, slots=True)
 class SpawnBudget(SpawnAddition):
-    """The budget of a new session. Without limits: none."""
+    """The budget of a new session, if it has limits."""
 
     reads: BudgetReads
     limits: Amounts = NO_LIMITS

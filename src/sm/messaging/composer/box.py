@@ -133,7 +133,7 @@ class InputBox:
             return None
 
     def paste_next(self, message: TypedMessage) -> Steps[Busy | None]:
-        """Paste the next group of the message. Busy: it is not pasted yet. The box is held and was looked at."""
+        """Paste the message's next group. Returns Busy if it is not pasted yet. The box is held and was looked at."""
         group, *rest = message.rest
         try:
             if (busy := (yield from do(to.PASTE, group))) is not None:

@@ -14,7 +14,7 @@ class DigestPeriod:
     since: Time | None = None
     """12 hours ago if null."""
     workspace: str | None = None
-    """Only members of this workspace (a slug); `-`: of no workspace."""
+    """Only members of this workspace (a slug, or `-` for no workspace)."""
 
 
 SHOW = Operation(
