@@ -47,8 +47,7 @@ class OperationCall:
     """An instance of `Operation.arguments`."""
     key: RequestKey | None
     wait_until: Callable[[Callable[[], bool], float], Awaitable[bool]] = _do_not_wait
-    """Waits until the condition holds, checked after every commit, for at most so many seconds. Returns False after
-    that.
+    """Waits until the condition holds, checked after every commit, for at most so many seconds. False after that.
 
     Ends with an error when the caller has gone.
     """

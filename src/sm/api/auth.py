@@ -43,7 +43,7 @@ _CHOSEN = {_VARIABLE, _CGROUP}
 
 @dataclass(frozen=True, slots=True)
 class Containment:
-    """The facts about containers that identify their processes. Sessions without a workspace are those of None."""
+    """The facts about containers that identify their processes. Sessions without a workspace have workspace None."""
 
     contains: Callable[[int, str | None], bool]
     """Return whether a process (its pid on the host) runs in the container of a workspace, by its cgroup."""

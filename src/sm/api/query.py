@@ -87,9 +87,7 @@ class PagedQuery(ListQuery):
 
     before: Annotated[
         str | None,
-        doc(
-            "The header `SM-Next` of the page before, or null for the first page, with all sessions in memory."
-        ),
+        doc("`SM-Next` of the page before, or null for the first page, with all sessions in memory."),
     ] = None
     limit: (
         Annotated[

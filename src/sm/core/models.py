@@ -66,8 +66,7 @@ class BridgeUser:
     """The network and the user's number in it: `telegram:4711`."""
     level: BridgeLevel
     workspace: str | None = None
-    """A paired user sees and starts the sessions of this workspace only. With None, only their own without a
-    workspace."""
+    """The only workspace whose sessions a paired user sees and starts. None for their own without a workspace."""
 
     @property
     def is_owner(self) -> bool:

@@ -67,7 +67,7 @@ class ProgressCard:
     shown: str = ""
     """The newest text that was queued."""
     is_live: bool = True
-    """The text follows the session. False if the message shows the end of the session."""
+    """True if the text follows the session, False if the message shows the end of the session."""
 
 
 def progress_subject(session_id: str) -> str:

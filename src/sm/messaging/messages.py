@@ -135,8 +135,7 @@ class Messages:
     def _command(
         self, caller: Caller, reference: str, target: Session, text: str, mode: MessageMode
     ) -> str | None:
-        """Read a text that is a command of the agent CLI, which needs a permission of its own. Returns None for another
-        text."""
+        """Read a text that is a command of the agent CLI, which needs a permission of its own. None for other texts."""
         command = self._manager.provider(target).input_command(text)
         if command is None:
             return None

@@ -246,8 +246,7 @@ class Agent:
     def is_stuck_at_start(self, words: str, now: float) -> bool:
         """True if the same `words` are on the screen again, and the agent should have started long ago.
 
-        `words`: the visible text of an agent that has reported nothing and shows no input box, or empty if nothing is
-        visible.
+        `words`: the visible text of an agent that has reported nothing and shows no input box, or empty without any.
         """
         unchanged, self.start_words = words == self.start_words, words
         late = now - self.started_s >= _STUCK_AFTER_S

@@ -293,8 +293,7 @@ class Ledger:
         return bool(looks) and all(e.observation.activity is Activity.IDLE and e.seen > since for e in looks)
 
     def next_look(self, now: float) -> float | None:
-        """Seconds until time alone, or a read without a change, may change the verdict. None if only new evidence
-        can."""
+        """Seconds until time, or a read without a change, may change the verdict. None if only new evidence can."""
         believed = self.verdict(now)
         if believed is None:
             return None

@@ -37,8 +37,7 @@ REOPENED_S = 15.0
 
 
 def outdated_s(session: Session, observation: Observation, now: float) -> float:
-    """Seconds for which to ignore an idle agent's report from before a message reopened its session, 0 to believe
-    it."""
+    """Seconds for which to ignore an idle agent's report from before a message reopened its session. 0 for none."""
     by_message = session.status is Status.RUNNING and session.status_source in (TERMINAL, INBOX)
     if (
         not by_message
@@ -62,8 +61,7 @@ class TurnRule:
     """Decides what follows the end of a turn that neither failed nor was interrupted. The method does nothing here."""
 
     async def follow_up(self, session: Session, observation: Observation, work: TurnWork) -> FollowUp | None:
-        """Decide by the final message. `work`: in this turn, as far as its hooks told it. Returns None for no
-        consequence."""
+        """Decide by the final message. `work`: in this turn, as far as its hooks told it. None to do nothing."""
         return None
 
 

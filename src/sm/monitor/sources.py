@@ -122,8 +122,7 @@ class Sources:
         await self._recorder.record_start(agent.session_id, source, reason)
 
     async def read_state_file(self, agent: Agent) -> Observation | None:
-        """The state file's observation at this moment, not recorded. None without a file, or with a source that is
-        off."""
+        """The state file's observation at this moment, not recorded. None without a file, or if the source is off."""
         file = None if Source.STATE_FILE in self._off else agent.state_file
         reader = agent.readers.state
         if reader is None or file is None or agent.published is None:

@@ -118,8 +118,7 @@ class HookEvent:
     answers: tuple[str, ...] = field(default=(), repr=False)
     """As `ToolEnd.answers`."""
     tool_failed: bool | None = None
-    """True if a tool use of the agent itself has failed or was denied, False if it succeeded, None if none has
-    ended."""
+    """True if a tool use of the agent itself failed or was denied, False if it succeeded, None if none has ended."""
     task: str | None = field(default=None, repr=False)
     """The task that the prompt of this event gives (`core.task_text`)."""
     sub_agents: int | None = None

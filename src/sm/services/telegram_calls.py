@@ -145,8 +145,7 @@ class CallQueue:
             tx.telegram.threads.lose_unfinished_topics()
 
     async def begin_topic(self, call: Outgoing, begin: Callable[[Topic], Topic | None]) -> bool:
-        """Record that a call makes the topic that `call` needs. Returns False if `begin` returns None or `call` is
-        gone."""
+        """Record that a call makes the topic that `call` needs. False if `begin` returns None or `call` was removed."""
         async with self._store.transaction() as tx:
             topic = begin(await tx.telegram.threads.topic(*topic_of(call)))
             if topic is None or call.id not in tx.mail.open.outgoing:

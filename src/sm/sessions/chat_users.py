@@ -46,8 +46,7 @@ class Admission:
         return {}
 
     async def ask(self, user: str, label: str, key: RequestKey | None) -> AdmissionReply | None:
-        """Ask for access. `label`: the name that the user chose in the network. Returns None if the user gets no
-        reply."""
+        """Ask for access. `label`: the name that the user chose in the network. Returns None to send no reply."""
         return None
 
 

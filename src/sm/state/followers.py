@@ -58,5 +58,5 @@ class FaultFollower:
     async def follow_fault(
         self, tx: Transaction, session: Session, fault: Fault, at: float
     ) -> MetLimit | None:
-        """Follow a turn that failed at `at` (seconds since the epoch), or None if the session waits for no limit."""
+        """Follow a turn that failed at `at` (seconds since the epoch). None if the session waits for no limit."""
         return None

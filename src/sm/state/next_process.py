@@ -32,8 +32,7 @@ class EndRule:
         return None
 
     def after_order(self, tx: Transaction, session: Session, exit: Exit) -> OrderedEnd | None:
-        """Decide what follows an end of the process that this rule itself has ordered. Returns None if it has ordered
-        none."""
+        """Decide what follows an end of the process that this rule itself has ordered. Returns None for others."""
         return None
 
     async def follow_plan(self, tx: Transaction, session: Session, restart: Restart) -> None:

@@ -123,8 +123,7 @@ class MailWrites(MailLookup):
         return rows[0][0] if rows else None
 
     async def sent_to_operator_at(self, sender: str, nth: int, newest: int) -> str | None:
-        """Time of the sender's `nth` newest message to the operator, among its `newest` messages. None if there are
-        fewer."""
+        """Time of the sender's `nth` newest message to the operator, among its `newest` ones. None if fewer."""
         rows = await self._tx.read(
             "SELECT created_at FROM (SELECT id, session_id, created_at FROM messages WHERE sender = ?"
             " ORDER BY id DESC LIMIT ?) WHERE session_id IS NULL ORDER BY id DESC LIMIT 1 OFFSET ?",

@@ -24,8 +24,7 @@ class UsageReads:
     ) -> list[tuple[str, Usage]]:
         """(session, sums by model) of these sessions (None for all, also removed ones). `slots`: by slot, in `at`.
 
-        `since`: only later usage, of removed sessions only that of later slots, or empty for all, also that without a
-        time.
+        `since`: only later usage, of removed sessions only that of later slots, or empty for all, also without a time.
         """
         return []
 

@@ -103,8 +103,7 @@ class Topics:
             await self._forum.refuse(outcome.reason)
 
     async def placed(self, call: Outgoing) -> Outgoing | None:
-        """The call with its thread, or as a reply to the first message. None if it changes a topic that is not
-        there."""
+        """The call with its thread, or as a reply to the first message. None if it changes a topic that is gone."""
         session_id, chat_id = topic_of(call)
         parameters = {name: value for name, value in call.parameters.items() if name != TOPIC}
         topic = await self._telegram.threads.topic(session_id, chat_id)

@@ -82,9 +82,8 @@ class Lifecycle(Protocol):
     ) -> Pane:
         """Make terminal `name` and run `argv` in it; on an error no terminal is left behind.
 
-        `title`: the name that the server shows to people, or None for `name`. `search`: look for a terminal that an
-        earlier call made. Pass False only for the first call of a session, which then does not work through all
-        terminals.
+        `title`: the name that the server shows people, None for `name`. `search`: look for a terminal that an earlier
+        call made. Pass False only for the first call of a session, which then does not work through all terminals.
 
         Starts the server when none runs. Returns an existing terminal of that name unchanged when it carries this
         session's id. Raises TerminalError (also when the name belongs to another program).

@@ -66,9 +66,7 @@ routes = OperationTable()
 
 
 class SessionsQuery(PagedQuery):
-    sums: Annotated[Present, doc("If present, include what each session and its descendants have used.")] = (
-        False
-    )
+    sums: Annotated[Present, doc("If present, include what each session and its tree have used.")] = False
 
 
 class ChildrenQuery(PagedQuery):
@@ -89,8 +87,7 @@ class SpawnBody(Body):
     args: Annotated[list[str] | None, doc("More arguments for the agent; only from the operator.")] = None
     parent: Annotated[str | None, doc("A session, named as in a path, or null for the caller.")] = None
     workspace: Annotated[
-        str | None,
-        doc("A slug, `-` for none, or null for the parent's, else the one of the working directory."),
+        str | None, doc("A slug, `-` for none, or null for the parent's, else that of the directory.")
     ] = None
     working_dir: Annotated[str | None, doc("An absolute path.")] = None
     cwd: Annotated[str | None, doc("The caller's directory, used without a `working_dir`.")] = None
@@ -101,9 +98,7 @@ class SpawnBody(Body):
     trust: Trust = None
     lifecycle: Annotated[
         str | None,
-        doc(
-            "`auto`, `manual` or `supervised`, or null for that of the agent type, workspace or configuration."
-        ),
+        doc("`auto`, `manual` or `supervised`, or null for that of the type, workspace or configuration."),
     ] = None
     restart: Annotated[
         str | None, doc("After a crash: `never` or `on-failure`, or null for that of the agent type.")

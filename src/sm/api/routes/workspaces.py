@@ -54,14 +54,11 @@ class SettingsBody(Body):
 
     working_dir: Directory = ""
     trust: Annotated[
-        SkipValidation[str | None],
-        doc("`direct` or `sandboxed`, or null for the level of the configuration."),
+        SkipValidation[str | None], doc("`direct` or `sandboxed`, or null for the configured level.")
     ] = None
     lifecycle: Annotated[
         SkipValidation[str | None],
-        doc(
-            "`auto`, `manual` or `supervised`, for sessions that start later, or null for the configured one."
-        ),
+        doc("`auto`, `manual` or `supervised`, for later sessions, or null for the configured one."),
     ] = None
     capabilities: SkipValidation[CapabilitiesBody] = Field(default_factory=CapabilitiesBody)
     strict_mcps: Annotated[

@@ -46,7 +46,7 @@ class SessionWarning:
     closed_at: str | None = None
     """None if the cause lasts."""
     told: bool = True
-    """The parent and the operator were told, False if only the agent itself was."""
+    """True if the parent and the operator were told, False if only the agent itself was."""
     nudge: int | None = None
     """The message that tells the agent itself."""
     subject: str = ""

@@ -53,8 +53,7 @@ def compare_all(
     compare: Callable[[JsonObject], JsonObject | None],
     clock: Callable[[], float] = time.monotonic,
 ) -> WorktreeChanges:
-    """Call `compare` for the entry of each session. It returns None for no change. An SmError is the reason of a
-    failure."""
+    """Call `compare` for the entry of each session. None means no change, an SmError is the reason of a failure."""
     found, began = WorktreeChanges(), clock()
     for entry in entries:
         reason = None

@@ -76,8 +76,7 @@ class ComposerDelivery(Protocol):
         """
 
     async def refuse(self, refusal: PromptRefusal | None) -> None:
-        """Record that a hook of the user refused the message. With None it may have, and the queue lacks the
-        message."""
+        """Record that a hook of the user refused the message, or with None, that it may have and the queue lacks it."""
 
     async def is_in_queue(self) -> bool:
         """True if the message waits in the agent's own queue for the end of the turn in which it was entered.

@@ -32,8 +32,7 @@ def mounts_of(
 ) -> tuple[Mount, ...]:
     """The mounts of a workspace's container, outer before inner ones, or of the default container if None.
 
-    `host`: the user of the daemon, or None for that of this process. Raises SandboxUnavailable for a path that is
-    missing or refused.
+    `host`: the user of the daemon, None for this process. Raises SandboxUnavailable for a missing or refused path.
     """
     host = host or Host.current(os.environ, settings.engine)
     own = paths.sandbox(None if workspace is None else workspace.slug)

@@ -31,8 +31,7 @@ class Model:
 
     rows: Mapping[str, int]
     columns: Sequence[Sequence[float | None]]
-    """By MESSAGE, SENTENCE, QUESTION and FAILURE: the weight of each row, or None for a feature unknown to this
-    part."""
+    """By MESSAGE, SENTENCE, QUESTION and FAILURE: the weight of each row, or None if that part lacks the feature."""
 
 
 @dataclass(frozen=True, slots=True)

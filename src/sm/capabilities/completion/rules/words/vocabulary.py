@@ -39,7 +39,7 @@ class Words:
     """Begin of a task whose result is a text: an explanation, a plan, a review."""
 
     whole_words: bool = True
-    """Phrases match whole words. False without spaces, or with vowel signs that are no letters for `re`."""
+    """True if phrases match whole words. False without spaces, or with vowel signs that are no letters for `re`."""
     negates_behind: bool = False
     """Words of `unless` also count behind the claim."""
 
