@@ -106,6 +106,21 @@ def test_tree_of_a_live_session_has_its_old_descendants(stage: Stage) -> None:
     assert listed[top]["children_done"] == 2
 
 
+def test_list_follows_a_change_of_unseen_days(stage: Stage, old: list[str]) -> None:
+    stage.kill_daemon()
+    with closing(sqlite3.connect(stage.world.paths.database)) as db:
+        db.execute("UPDATE sessions SET seen_at = NULL")
+        db.commit()
+    stage.start_daemon()
+    assert len(stage.json("all")) == 20
+    with stage.config.open("a", encoding="utf-8") as file:
+        file.write("unseen_days: 30\n")
+    until(
+        lambda: len(stage.json("all")) == COUNT,
+        "sessions that the operator has not seen for 9 days are listed",
+    )
+
+
 def test_all_old_sessions_are_marked_as_seen(stage: Stage, old: list[str]) -> None:
     stage.kill_daemon()
     with closing(sqlite3.connect(stage.world.paths.database)) as db:

@@ -18,12 +18,14 @@ from collections.abc import (
     Sequence,
 )
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
 from typing import TypeVar, cast
 from urllib.parse import quote
 
 from sm.core.attention import FAILURES, attention
 from sm.core.attention import UNSEEN as UNSEEN_GROUPS
 from sm.core.models import BridgeUser, Session
+from sm.core.session_index import KnownSessions, oldest_first
 from sm.core.states import TrustLevel
 from sm.core.statuses import ENDED, Status
 from sm.errors import UsageError
@@ -43,6 +45,9 @@ _OTHERS = (
     "SELECT 1 FROM sessions AS o WHERE o.friendly_name = s.friendly_name AND o.id <> s.id AND o.removed = 0"
 )
 _COLUMNS = f"{SESSIONS.columns}, EXISTS ({_OTHERS}) AS shares_name"
+_HAS_SHORT_NAME = "friendly_name IS NOT NULL AND substr(friendly_name, length(agent_type) + 2) = ?"
+_HAS_SHORT_NAME += " AND substr(friendly_name, 1, length(agent_type) + 1) = lower(agent_type) || '-'"
+"""As `short_name`."""
 SELECT = f"SELECT {_COLUMNS} FROM sessions AS s"  # noqa: S608 - constant names
 """The columns of sessions, with `shares_name`. The table's name is `s`."""
 
@@ -68,6 +73,8 @@ UNSEEN = (
     f" AND {_CONCERNS_OPERATOR})"
 )
 """As `attention` says FAILED, DONE or OLDER of a session that has ended."""
+READ_OF_KEPT = attrgetter("friendly_name", "parent_id", "workspace", "paired_user", "effective_mode")
+"""The fields of sessions in memory that change what reads of the history return: names, trees and who sees them."""
 
 
 def loaded(row: sqlite3.Row) -> Session:
@@ -160,11 +167,11 @@ def connect_reader(path: str) -> sqlite3.Connection:
 
 
 class History:
-    """`kept`: the sessions in memory, which no read of this class returns unless it finds them by name."""
+    """`sessions`: those in memory, which no read of this class returns unless it finds them by name."""
 
-    def __init__(self, path: str, read: Read, kept: Collection[str]) -> None:
+    def __init__(self, path: str, read: Read, sessions: KnownSessions) -> None:
         self._read = read
-        self._kept = kept
+        self._sessions = sessions
         self._db = connect_reader(path)
         self._found: OrderedDict[str, Session] = OrderedDict()
         self._answers: OrderedDict[Hashable, object] = OrderedDict()
@@ -202,10 +209,20 @@ class History:
         return known
 
     def named(self, word: str) -> list[Session]:
-        """The sessions with this name, or with this friendly name with or without its agent type, oldest first."""
-        short = "substr(friendly_name, length(agent_type) + 2)"
-        found = self._rows(f"(id = ? OR friendly_name = ? OR {short} = ?)", word[-8:], word, word)
-        return sorted(found, key=lambda s: (s.created_at, s.id))
+        """The sessions with this name, or with this friendly name with or without its agent type, oldest first.
+
+        Of many with one friendly name some: the newest, and the newest of those that a caller may see (`seen_by`).
+        """
+        found = self._rows("id = ?", word[-8:])
+        for name in ("friendly_name = ?", _HAS_SHORT_NAME):
+            named = f"FROM sessions WHERE {name} AND removed = 0"
+            newest = self._rows(f"id IN (SELECT id {named} ORDER BY created_at DESC LIMIT {CHUNK})", word)
+            if len(newest) == CHUNK:
+                kinds = "friendly_name, workspace, paired_user, effective_mode"
+                each = f"SELECT id FROM (SELECT id, max(created_at) {named} GROUP BY {kinds})"  # noqa: S608 - constant texts
+                newest += self._rows(f"id IN ({each})", word)
+            found += newest
+        return sorted({s.id: s for s in found}.values(), key=oldest_first)
 
     def with_prefix(self, prefix: str) -> list[Session]:
         """Some sessions whose id begins with `prefix`, by id. An id has only characters below the last one."""
@@ -221,7 +238,9 @@ class History:
         query = (
             "SELECT id, name, friendly_name FROM sessions WHERE removed = 0 ORDER BY status_at DESC LIMIT ?"
         )
-        return [tuple(row) for row in self._db.execute(query, (count,)) if row["id"] not in self._kept]
+        return [
+            tuple(row) for row in self._db.execute(query, (count,)) if not self._sessions.is_kept(row["id"])
+        ]
 
     def _rows(self, where: str, *values: str) -> list[Session]:
         query = f"{SELECT} WHERE {where} AND removed = 0 LIMIT {CHUNK}"
@@ -316,4 +335,4 @@ class History:
     async def _select(self, columns: str, chosen: Chosen, rest: str = "") -> list[sqlite3.Row]:
         where = f"removed = 0 AND {_IS_ENDED} AND NOT {among('id')} AND {chosen.where}"
         query = f"SELECT {columns} FROM sessions AS s WHERE {where} {rest}"  # noqa: S608 - constant texts
-        return await self._read(query, (texts(self._kept), *chosen.values))
+        return await self._read(query, (texts(self._sessions), *chosen.values))

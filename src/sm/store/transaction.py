@@ -114,6 +114,10 @@ class Transaction(StoreWriter):
     replayed: str | None = None
     """The result that an earlier transaction remembered for the same request, or None to carry out the request."""
     _key = IdempotencyKey(None, None)
+    removed: set[str]
+    """The sessions that this transaction, or an earlier one of its commit, has removed."""
+    left_names: set[str]
+    """The friendly names that a session had before."""
 
     def __init__(
         self,
@@ -142,7 +146,7 @@ class Transaction(StoreWriter):
         self.events: list[Event] = []
         self.effects: list[Effect] = []
         self.removed = set(removed)
-        """The sessions that this transaction, or an earlier one of its commit, has removed."""
+        self.left_names = set[str]()
         self.mail = MailWrites(self, numbers)
         self.measures = MeasureWrites(self)
         self.sums = SumWrites(self)
@@ -286,6 +290,7 @@ class Transaction(StoreWriter):
         for part in self.parts:
             part.forget(session.id)
         self.removed.add(session.id)
+        self._leave_name(session)
 
     async def apply(self, session: Session, decision: Decision, **changes: Any) -> Session:
         """Change the status as decided. Raises IllegalState if the stored status differs from that of `session`."""
@@ -323,11 +328,17 @@ class Transaction(StoreWriter):
         if before.working_since is not None and after.worked_s > before.worked_s:
             self.sums.add_work(after.id, before.working_since, after.worked_s - before.worked_s)
         self.sessions[after.id] = after
+        if after.friendly_name != before.friendly_name:
+            self._leave_name(before)
         self._work.follow(before, after)
         self._runs.follow(before, after)
         for part in self.parts:
             part.follow(before, after)
         return after
+
+    def _leave_name(self, session: Session) -> None:
+        if session.friendly_name is not None:
+            self.left_names.add(session.friendly_name)
 
     def elapsed_s(self, session: Session) -> float:
         """Seconds of the session's work that is under way."""

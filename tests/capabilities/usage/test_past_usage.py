@@ -22,7 +22,7 @@ from sm.equipment.project_items import ProjectItems
 from sm.kernel import OperationCall
 from sm.monitor.usage import UsageMeter
 from sm.providers import make_providers
-from sm.sessions.manager import Manager
+from sm.sessions.authorizer import Authorizer
 from sm.sessions.spawn import Spawner
 from sm.sessions.workspaces import Workspaces
 from sm.store import Store, Transaction, history
@@ -96,10 +96,10 @@ async def store(tmp_path: Path) -> AsyncIterator[Store]:
 @pytest.fixture
 def reporting(store: Store) -> Reporting:
     config = Config()
-    manager = Manager(config, store, make_providers(config), lambda *_: None, lambda: NOW)
-    sums = TreeSums(config, store, UsageMeter(store, config, lambda: NOW), manager)
-    workspaces = Workspaces(store, manager, cast(Spawner, None), cast(ProjectItems, None))
-    return Reporting(store, manager, workspaces, sums)
+    authorizer, providers = Authorizer(store, lambda *_: None), make_providers(config)
+    sums = TreeSums(config, store, UsageMeter(store, config, lambda: NOW), authorizer, providers)
+    workspaces = Workspaces(store, authorizer, cast(Spawner, None), cast(ProjectItems, None))
+    return Reporting(store, authorizer, providers, workspaces, sums)
 
 
 def scopes() -> Iterator[ReportScope]:

@@ -13,7 +13,8 @@ from sm.core.time_slots import rest_of_slot
 from sm.core.tree_totals import Totals
 from sm.core.usage import main_model
 from sm.policy.access import Action, Principal, may, relation
-from sm.sessions.manager import Manager
+from sm.providers.base import Provider
+from sm.providers.prices import price_of
 from sm.store import Store
 from sm.store.history import EVERY, Chosen, among, descendants_of, texts
 from sm.wire_types.usage_answers import Grouping
@@ -72,9 +73,9 @@ class ReportedSessions:
 
 
 class PastUsage:
-    def __init__(self, store: Store, manager: Manager, records: RecordReader) -> None:
+    def __init__(self, store: Store, providers: Mapping[str, Provider], records: RecordReader) -> None:
         self._store = store
-        self._manager = manager
+        self._providers = providers
         self._records = records
         self._lock = asyncio.Lock()
         self._remembered: OrderedDict[Hashable, tuple[ReportedSessions, UsageGroups]] = OrderedDict()
@@ -153,7 +154,7 @@ class PastUsage:
             sessions = []
             for session in part.values():
                 usages = used.get(session.id, ())
-                own = Totals.of(usages, self._manager.price(session))
+                own = Totals.of(usages, price_of(self._providers, session.provider))
                 model = main_model(usages) or session.model
                 sessions.append(used_session(session, own, model, root(session.id)))
             groups.add(sessions, records)

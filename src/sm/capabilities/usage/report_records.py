@@ -12,16 +12,17 @@ from sm.core.timestamps import epoch_s, later
 from sm.core.tree_totals import Totals
 from sm.core.usage import TokenCounts
 from sm.core.work_time import elapsed_s
-from sm.sessions.manager import Manager
+from sm.providers.base import Provider
+from sm.providers.prices import price_of
 from sm.store import Store
 from sm.store.sums import RemovedSums
 from sm.wire_types.usage_answers import Grouping
 
 
 class RecordReader:
-    def __init__(self, store: Store, manager: Manager) -> None:
+    def __init__(self, store: Store, providers: Mapping[str, Provider]) -> None:
         self._store = store
-        self._manager = manager
+        self._providers = providers
 
     async def read(
         self, sessions: Mapping[str, Session | RemovedSums], by: Grouping, since: str, *, tokens: bool
@@ -40,7 +41,7 @@ class RecordReader:
                 used.at,
                 used.model,
                 TokenCounts.of([used]),
-                self._manager.price(sessions[session_id])([used]),
+                price_of(self._providers, sessions[session_id].provider)([used]),
                 used.is_unread,
             )
             for session_id, used in usage
@@ -50,7 +51,7 @@ class RecordReader:
     def _work_under_way(
         self, sessions: Mapping[str, Session | RemovedSums], since: str
     ) -> Iterator[tuple[str, str, float]]:
-        now = self._manager.now()
+        now = self._store.now()
         for session in sessions.values():
             if isinstance(session, Session) and session.working_since is not None:
                 elapsed_s = self._store.work.elapsed_s(session, now)

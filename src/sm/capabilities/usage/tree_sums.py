@@ -14,7 +14,9 @@ from sm.core.usage import Usage, main_model
 from sm.core.work_time import elapsed_s
 from sm.monitor import UsageMeter
 from sm.policy.access import AccessTarget, is_unrestricted, visible
-from sm.sessions.manager import Manager
+from sm.providers.base import Provider
+from sm.providers.prices import price_of
+from sm.sessions.authorizer import Authorizer
 from sm.sessions.session_sums import SessionSums, SumsOf
 from sm.store import Store
 from sm.store.history import Chosen, below
@@ -35,9 +37,11 @@ class TreeSums(SessionSums):
         config: Config,
         store: Store,
         usage: UsageMeter,
-        manager: Manager,
+        authorizer: Authorizer,
+        providers: Mapping[str, Provider],
     ) -> None:
-        self._manager = manager
+        self._authorizer = authorizer
+        self._providers = providers
         self._progress = config.child_agents.progress
         self._store = store
         self._measured = usage.follow_changes()
@@ -87,7 +91,7 @@ class TreeSums(SessionSums):
         await self.refresh(shown)
         if is_unrestricted(caller):
             return self._totals.__getitem__
-        principal, totals = self._manager.principal(caller), TreeTotals()
+        principal, totals = self._authorizer.principal(caller), TreeTotals()
         known: Mapping[str, AccessTarget] = {**self._seen, **self._past, **(self._removed or {})}
         totals.update(
             {
@@ -216,7 +220,7 @@ class TreeSums(SessionSums):
         if usages is None:
             known = self.own(session.id)
         else:
-            known = Totals.of(usages, self._manager.price(session))
+            known = Totals.of(usages, price_of(self._providers, session.provider))
             self._models[session.id] = main_model(usages) or session.model
         since_ms = None if session.working_since is None else self._working_since_ms(session)
         own = Totals(
@@ -235,11 +239,11 @@ class TreeSums(SessionSums):
 
     def _working_since_ms(self, session: Session) -> int:
         """The start of the work that is under way, by the system clock as it is set now."""
-        now = self._manager.now()
+        now = self._store.now()
         return int((epoch_s(now) - self._store.work.elapsed_s(session, now)) * 1000)
 
     def _removed_part(self, session: RemovedSums, usages: Sequence[Usage]) -> TreePart:
-        known = Totals.of(usages if self.counts_tokens else (), self._manager.price(session))
+        known = Totals.of(usages if self.counts_tokens else (), price_of(self._providers, session.provider))
         self._models[session.id] = main_model(usages) or session.model
         own = Totals(
             0,

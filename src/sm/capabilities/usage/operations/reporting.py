@@ -17,7 +17,9 @@ from sm.core.tree_totals import Price
 from sm.core.usage import Usage
 from sm.kernel import OperationCall
 from sm.policy.access import Action, Principal, may, relation
-from sm.sessions.manager import Manager
+from sm.providers.base import Provider
+from sm.providers.prices import price_of, prices_as_of
+from sm.sessions.authorizer import Authorizer
 from sm.sessions.workspaces import Workspaces
 from sm.store import Store
 from sm.store.sums import RemovedSums
@@ -53,13 +55,21 @@ class _Roots:
 class Reporting:
     """Use cases of usage."""
 
-    def __init__(self, store: Store, manager: Manager, workspaces: Workspaces, sums: TreeSums) -> None:
+    def __init__(
+        self,
+        store: Store,
+        authorizer: Authorizer,
+        providers: Mapping[str, Provider],
+        workspaces: Workspaces,
+        sums: TreeSums,
+    ) -> None:
         self._store = store
-        self._manager = manager
+        self._authorizer = authorizer
+        self._providers = providers
         self._workspaces = workspaces
         self._sums = sums
-        self._records = RecordReader(store, manager)
-        self._past = PastUsage(store, manager, self._records)
+        self._records = RecordReader(store, providers)
+        self._past = PastUsage(store, providers, self._records)
 
     async def report(self, call: OperationCall) -> UsageReportView:
         """The usage of the sessions that the caller may read. Raises NotFound for an unknown workspace.
@@ -67,9 +77,9 @@ class Reporting:
         With `since`, work and the usage of removed sessions count from quarters of an hour on: of the quarter in which
         `since` lies, work counts at most for the rest of the quarter, and removed sessions do not.
         """
-        caller, scope, now = call.caller, call.arguments, self._manager.now()
+        caller, scope, now = call.caller, call.arguments, self._store.now()
         asked = ReportedSessions(
-            self._manager.principal(caller),
+            self._authorizer.principal(caller),
             scope.by,
             scope.since or _SINCE_EVER,
             None if scope.workspace is None else self._workspaces.slug(caller, scope.workspace),
@@ -100,7 +110,9 @@ class Reporting:
                 return key
             return roots.labels.get(key) or label_of(key, known.get(key))
 
-        return UsageReportView(asked.by, scope.since, now, self._manager.prices_as_of, *groups.views(label))
+        return UsageReportView(
+            asked.by, scope.since, now, prices_as_of(self._providers), *groups.views(label)
+        )
 
     async def reconfigure(self) -> None:
         """Follow a change of the configuration, which may have other prices."""
@@ -109,7 +121,7 @@ class Reporting:
     async def series(self, call: OperationCall) -> UsageSeriesView:
         """The usage over time, by the times of messages. Raises NotFound for an unknown session or workspace."""
         asked: SeriesScope = call.arguments
-        sessions = await self._manager.subtree(call.caller, asked.session, descendants=asked.tree)
+        sessions = await self._authorizer.subtree(call.caller, asked.session, descendants=asked.tree)
         if asked.workspace is not None:
             slug = self._workspaces.slug(call.caller, asked.workspace)
             sessions = [s for s in sessions if s.workspace == slug]
@@ -117,7 +129,7 @@ class Reporting:
         shown = found[-asked.limit :] if asked.limit else []
         since = asked.since or _EVER
         if len(shown) < len(found):
-            since = shown[0].at if shown else self._manager.now()
+            since = shown[0].at if shown else self._store.now()
         return UsageSeriesView(asked.by, since, self._sums.counts_tokens, shown)
 
     async def _buckets(
@@ -129,9 +141,9 @@ class Reporting:
         for session in sessions:
             by_provider.setdefault(session.provider, []).append(session)
         # An agent can write any time into its transcript.
-        until, sums = later(self._manager.now(), _AHEAD_S), list[tuple[Usage, Price]]()
+        until, sums = later(self._store.now(), _AHEAD_S), list[tuple[Usage, Price]]()
         for members in by_provider.values():
-            price, ids = self._manager.price(members[0]), [s.id for s in members]
+            price, ids = price_of(self._providers, members[0].provider), [s.id for s in members]
             read = self._store.part(PART).by_time(ids, PERIOD_DIGITS[period], since, until)
             sums += [(used, price) for used in await read]
         return buckets(sums, period)
