@@ -43,7 +43,7 @@ class ChangeSource(Protocol):
     """Checks a condition after each of its changes."""
 
     async def wait_until(self, condition: Callable[[], bool], within_s: float | None = None) -> bool:
-        """False: timed out."""
+        """False if the wait timed out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +119,7 @@ class ApiRequest:
     ) -> bool:
         """As `long_poll`, but the wait does not count as a held request.
 
-        `source`: checks the condition after each change; None: after every commit.
+        `source`: checks the condition after each change, or after every commit if None.
         """
         loop, source, context = asyncio.get_running_loop(), source or self.store, self.context
         deadline = loop.time() + wait_s

@@ -90,7 +90,7 @@ class LiveUpdates:
         """As `LivePast.sums`, with the number of its changes then."""
 
     def start(self, revision: str | None) -> int | None:
-        """The revision to go on from; None: with a snapshot."""
+        """The revision to go on from, or None to begin with a snapshot."""
         # What the caller was told before is not known, so what to remove is not known either.
         return self._live.number_of(revision) if self._sees_all else None
 

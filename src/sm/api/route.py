@@ -20,7 +20,7 @@ class Route:
     method: str
     path: str
     agents: bool
-    """True: agent sockets have the route too. False: only the operator's socket has it."""
+    """True if agent sockets have the route too, False if only the operator's socket has it."""
     audit: str
     """The action of a refusal in the audit log."""
     handler: Handler

@@ -244,7 +244,7 @@ class AgentTypes:
                 yield AgentType(name, provider.name, CONFIGURED, provider.agent_config(name) or AgentConfig())
 
     def _offered_names(self, workspace: Workspace | None) -> tuple[str, ...] | None:
-        """The names of the types that sessions there may use; None: all."""
+        """The names of the types that sessions there may use, or None for all."""
         if workspace is not None:
             return workspace.capabilities.agents
         agents = self._config.default_capabilities.agents

@@ -117,7 +117,7 @@ class Monitor:
             return []
 
     async def last_words(self, session: Session) -> str | None:
-        """The last line that the session printed; None: there is none."""
+        """The last line that the session printed, or None if there is none."""
         lines = await self.last_output(session)
         return next((line.strip() for line in reversed(lines) if line.strip()), None)
 

@@ -44,11 +44,11 @@ class Measurements:
     current_activity: str | None = None
     """The agent's current activity by its hooks, in one line."""
     todo: Sequence[tuple[str, str]] | None = None
-    """(status, text) of each entry of the task list; None: there is no list."""
+    """(status, text) of each entry of the task list, or None if there is no list."""
     estimate: int | None = None
     """The median of the tokens that finished sessions of this agent type used."""
     model: str | None = None
-    """The model that the session uses; None: unknown, or the provider has none."""
+    """The model that the session uses, or None if unknown or the provider has none."""
     prices_as_of: str | None = None
     """The date of the list prices behind `cost_usd`."""
 
@@ -154,7 +154,7 @@ def _reported_tasks(checkpoints: Sequence[Checkpoint]) -> tuple[int, int] | None
 
 
 def known_tasks(checkpoints: Sequence[Checkpoint], measured: Measurements) -> tuple[int, int] | None:
-    """(done, total) of the newest checkpoint that reports tasks, else of the task list; None: neither is known."""
+    """(done, total) of the newest checkpoint that reports tasks, else of the task list, or None if neither is known."""
     tasks = _reported_tasks(checkpoints)
     if tasks is None and measured.todo:
         return sum(status == DONE for status, _ in measured.todo), len(measured.todo)

@@ -63,7 +63,7 @@ class ProgressParts:
     checkpoints: CheckpointLimit = LISTED
     """Only the newest checkpoints."""
     tree: bool = False
-    """Present: with the sums of the session and its descendants."""
+    """If present, include the sums of the session and its descendants."""
 
 
 LIST_AGENT_TYPES = Operation(

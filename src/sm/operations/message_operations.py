@@ -18,14 +18,14 @@ class TextToSend:
     """A session, named as in a path."""
     text: Annotated[str, NEEDED] = ""
     mode: Annotated[str, OneOf("mode", SENT_MODES)] | None = None
-    """Null: auto."""
+    """`auto` if null."""
     ttl_s: Seconds | None = None
-    """How long the message may wait, in seconds; null: a day."""
+    """How long the message may wait, in seconds, or null for a day."""
     wait_s: Seconds | None = None
     """How long to wait for news, in seconds, at most 25."""
     answer: Annotated[str, OneOf("answer", tuple(TextUse))] | None = None
     """For a session with one open question. `message`: leave the question open; `answer`: answer it, or be refused;
-    `ask`: be refused with `answers_question`; null: answer it."""
+    `ask`: be refused with `answers_question`. Null answers it."""
     request_id: str | None = None
     """With `answer`: only this question, such as `r57`."""
 
@@ -44,7 +44,7 @@ class MessageWait(NewsWait):
     """The event to wait for, and how long."""
 
     settled: bool = False
-    """Present: `wait_s` also waits until the message is `settled`."""
+    """If present, `wait_s` also waits until the message is `settled`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,7 +33,7 @@ class ActivityNote:
     """The current activity."""
 
     text: str | None = None
-    """One line of 200 characters is kept. Empty or null: remove the note."""
+    """One line of 200 characters is kept. Empty or null removes the note."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class WorkResult:
     message: str | None = None
     """Cut to 50,000 characters."""
     status: Annotated[str, words(["completed", "error", "abandoned"])] | None = None
-    """Null: completed."""
+    """`completed` if null."""
 
 
 LIST_CHECKPOINTS = Operation(

@@ -17,7 +17,7 @@ class RequestFilter:
     session: str | None = None
     """An id, a name or `me`, as in a path."""
     all: bool = False
-    """Present: include closed requests."""
+    """If present, include closed requests."""
     limit: Limit = LISTED
 
 
@@ -28,7 +28,7 @@ class AskedQuestion:
     question: Annotated[str, NEEDED] = ""
     options: list[Annotated[str, narrowed("string", maxLength=200)]] | None = None
     expires_s: Seconds | None = None
-    """Null: a day."""
+    """A day if null."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -140,7 +140,7 @@ class NewParent:
     """The new parent of a session."""
 
     parent: str | None = None
-    """A session, named as in a path; null: the operator."""
+    """A session, named as in a path, or null for the operator."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -112,7 +112,7 @@ class Live:
         return f"{self._run}-{number}"
 
     def number_of(self, revision: str | None) -> int | None:
-        """The number of a revision after which all changes are known; None: the reader needs a snapshot."""
+        """The number of a revision after which all changes are known, or None if the reader needs a snapshot."""
         run, _, number = (revision or "").partition("-")
         if run != self._run or not number.isdecimal() or len(number) > 18:
             return None
@@ -126,7 +126,7 @@ class Live:
         return LiveNews(self.number, rows, tuple(_newer(self._removed, since)), snapshot=False)
 
     async def wait_until(self, condition: Callable[[], bool], within_s: float | None = None) -> bool:
-        """Wait until `condition` holds, checked after every revision. False: timed out."""
+        """Wait until `condition` holds, checked after every revision. Returns False if that timed out."""
         return await self._signal.wait_until(condition, within_s)
 
     # Tracking

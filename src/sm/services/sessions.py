@@ -40,7 +40,7 @@ class Listed:
     sessions: list[Session]
     """Oldest first."""
     next: str | None = None
-    """Where the next page begins, which has sessions that ended earlier; None: there is none."""
+    """Where the next page begins, which has sessions that ended earlier, or None if there is none."""
     left: int = 0
     """The number of sessions on later pages."""
 
@@ -143,7 +143,7 @@ class Sessions:
         return listed, list(above.values())
 
     def _parent(self, caller: Caller, reference: str) -> str | None:
-        """The session whose children a caller asks for; None: those without a parent."""
+        """The session whose children a caller asks for, or None for those without a parent."""
         if reference != "-":
             return self._authorizer.find(caller, reference).id
         principal = self._authorizer.principal(caller)

@@ -44,7 +44,7 @@ _NOT_ARRIVED = frozenset({MessageState.FAILED, MessageState.EXPIRED, MessageStat
 
 @dataclass(frozen=True, slots=True)
 class WaitResult:
-    """The result of a wait for sessions. `reached` None: not yet; False: no longer possible."""
+    """The result of a wait for sessions. `reached` is None for not yet, False for no longer possible."""
 
     reached: bool | None
     sessions: list[Session]
@@ -141,8 +141,8 @@ class Waits:
     ) -> TeamWaitResult:
         """Wait as `sessions`, but return early when the caller should act: for a message, or for a request.
 
-        A request of which the caller was told before ends no wait. `references` None: the live children of the caller.
-        `report` is called every 20 s with a text for people. The notices of the waited sessions' endings and of
+        A request of which the caller was told before ends no wait. `references` of None means the live children of the
+        caller. `report` is called every 20 s with a text for people. The notices of the waited sessions' endings and of
         requests are held meanwhile: `acknowledge` closes those that the result tells.
         """
         if references is None:

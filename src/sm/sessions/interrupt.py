@@ -38,7 +38,7 @@ _STOPPED_WITHIN_S = 5.0
 class InterruptResult:
     session: Session
     stopped: bool | None
-    """The agent stopped its work; None: unknown, because the agent has no turns."""
+    """True if the agent stopped its work, None if that is unknown because the agent has no turns."""
     continued: bool = False
     """The agent was suspended, and was continued in place of an interrupt."""
 

@@ -153,7 +153,7 @@ Those with the oldest session come first.
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Sessions, those that ended last first. `next`: where the next page begins; None: there is none."""
+    """Sessions, those that ended last first. `next`: where the next page begins, or None if there is none."""
 
     sessions: Sequence[Session] = ()
     next: str | None = None
@@ -251,7 +251,7 @@ class History:
     # Lists
 
     async def page(self, chosen: Chosen, before: str | None, limit: int) -> Page:
-        """The page of at most `limit` sessions that begins at `before`; None: the first one. Raises UsageError."""
+        """The page of at most `limit` sessions that begins at `before`, or the first one if None. Raises UsageError."""
         if before is not None:
             at, separator, session_id = before.partition("_")
             if not separator:

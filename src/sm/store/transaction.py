@@ -112,7 +112,7 @@ class Transaction(StoreWriter):
     """The operations of the body of `Store.transaction`. Valid until the body ends."""
 
     replayed: str | None = None
-    """The result that an earlier transaction remembered for the same request; None: carry out the request."""
+    """The result that an earlier transaction remembered for the same request, or None to carry out the request."""
     _key = IdempotencyKey(None, None)
     removed: set[str]
     """The sessions that this transaction, or an earlier one of its commit, has removed."""

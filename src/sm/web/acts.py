@@ -95,7 +95,7 @@ class Acts:
         return outcome(message, must_arrive=False)
 
     async def settled_words(self, key: str) -> str | None:
-        """Say who answered a request; None: it is still open."""
+        """Say who answered a request. Returns None while it is open."""
         path = f"/v1/requests/{percent_encode(key)}"
         request = await self._link.get(path, login=self._tab.login, timeout_s=TIMEOUT_S)
         is_open = request["state"] == "open" and request["answer"] is None

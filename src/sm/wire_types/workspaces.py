@@ -26,9 +26,9 @@ class WorkspaceView:
     slug: str
     working_dir: str
     trust_level: TrustLevel | None
-    """Null: the level of the configuration."""
+    """Null for the level of the configuration."""
     lifecycle: Mode | None
-    """The mode of its sessions; null: as configured."""
+    """The mode of its sessions, or null for the configured one."""
     capabilities: CapabilitiesView
     strict_mcps: bool
     """Sessions of the workspace get only the MCP servers that sm gives them."""

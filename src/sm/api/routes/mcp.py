@@ -67,7 +67,7 @@ class HttpExchange:
         await self._stream.write(b"event: message\ndata: %b\n\n" % message)
 
     async def finish(self, answer: bytes | None) -> web.StreamResponse:
-        """The complete HTTP answer; `answer` None: the message has none."""
+        """The complete HTTP answer; `answer` is None if the message has none."""
         if self._stream is not None:
             if answer is not None:
                 await self.send(answer)

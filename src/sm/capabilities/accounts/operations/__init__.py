@@ -15,7 +15,7 @@ class AccountPause:
     soft: bool | None = None
     """Pause no session: what is under way goes on."""
     wait_s: float | None = None
-    """How long to wait until nothing spends any more, at most 3600; null: 10."""
+    """How long to wait until nothing spends any more, at most 3600; 10 if null."""
 
 
 LIST = Operation(

@@ -17,9 +17,9 @@ class UserApproval:
     """The authority of the user."""
 
     trust: str | None = None
-    """`sandboxed` or `direct`; null: sandboxed."""
+    """`sandboxed` or `direct`, or null for sandboxed."""
     workspace: str | None = None
-    """The user sees and controls the sessions of this workspace; null: the user's own sessions."""
+    """The user sees and controls the sessions of this workspace, or only the user's own sessions if null."""
 
 
 LIST = Operation(

@@ -17,13 +17,13 @@ class PauseRequest:
     soft: bool | None = None
     """Let the turn that is under way end."""
     for_s: float | None = None
-    """The duration in seconds; null: until it is resumed."""
+    """The duration in seconds, or null to pause until it is resumed."""
     until: str | None = None
     """The end, in place of a duration: ISO 8601 with a time zone."""
     reason: str | None = None
     """One line for lists."""
     wait_s: float | None = None
-    """How long to wait until nothing spends any more, at most 3600; null: 10."""
+    """How long to wait until nothing spends any more, at most 3600; 10 if null."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ class ReportScope:
     since: Time | None = None
     """Only what came later."""
     workspace: str | None = None
-    """Only members of this workspace (a slug); `-`: of no workspace."""
+    """Only members of this workspace (a slug, or `-` for no workspace)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +29,9 @@ class SeriesScope:
     session: str | None = None
     """Only this session. An id, a name or `me`, as in a path."""
     tree: bool = False
-    """Present: with all descendants of `session`."""
+    """If present, include all descendants of `session`."""
     workspace: str | None = None
-    """Only members of this workspace (a slug); `-`: of no workspace."""
+    """Only members of this workspace (a slug, or `-` for no workspace)."""
     since: Time | None = None
     """Only later usage."""
     limit: Annotated[int, Most(10_000)] = 1000
