@@ -240,7 +240,7 @@ def test_state_directory_of_another_user_is_refused_and_not_changed(instance: In
 
 @contextmanager
 def path_without_tmux(instance: Instance, fake: str | None) -> Iterator[dict[str, str]]:
-    """A PATH whose only tmux is the shell script `fake` (None: no tmux)."""
+    """A PATH whose only tmux is the shell script `fake` (None for no tmux)."""
     folder = instance.home / "bin"
     folder.mkdir()
     for program in ("sh", "sleep", "env"):

@@ -3,7 +3,6 @@
 import json
 import sqlite3
 from contextlib import closing
-from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -17,27 +16,12 @@ stage = context_fixture("function", Stage, "", BOX)
 COUNT = 25
 
 
-def age(stage: Stage, *session_ids: str) -> None:
-    """Let the sessions have ended days ago: the first one before the others."""
-    stage.kill_daemon()
-    with closing(sqlite3.connect(stage.world.paths.database)) as db:
-        for number, session_id in enumerate(session_ids):
-            at = iso((stage.now() - timedelta(days=9, minutes=-number)).timestamp())
-            db.execute(
-                "UPDATE sessions SET created_at = ?1, started_at = ?1, status_at = ?1, completed_at = ?1, seen_at = ?1"
-                " WHERE id = ?2",
-                (at, session_id),
-            )
-        db.commit()
-    stage.start_daemon()
-
-
 @pytest.fixture
 def old(stage: Stage) -> list[str]:
     ids = [stage.spawn("Sh", "exit 0", "--name", f"task{n}")["session_id"] for n in range(COUNT)]
     for session_id in ids:
         stage.ended(session_id)
-    age(stage, *ids)
+    stage.age(*ids)
     return ids
 
 
@@ -95,7 +79,7 @@ def test_tree_of_a_live_session_has_its_old_descendants(stage: Stage) -> None:
         stage.ended(session_id)
     stage.sm("kill", "--force", below)
     before = stage.json("children", "--recursive")
-    age(stage, first, second, inner, below)
+    stage.age(first, second, inner, below)
     (shown,) = stage.json("children", "--recursive")
     assert {*ids_of(shown["children"])} == {first, second, below}
     assert shown["sums"]["tree"]["sessions"] == before[0]["sums"]["tree"]["sessions"] == 5
@@ -104,6 +88,40 @@ def test_tree_of_a_live_session_has_its_old_descendants(stage: Stage) -> None:
     assert stage.json("status", top)["children_by_status"] == {"completed": 2, "killed": 1}
     listed = {s["session_id"]: s for s in stage.json("ls")}
     assert listed[top]["children_done"] == 2
+
+
+def test_old_parents_show_how_many_children_have_ended(stage: Stage) -> None:
+    parent = stage.spawn("Sh", "sleep 99999")["session_id"]
+    child = stage.spawn("Sh", "exit 0", "--parent", parent)["session_id"]
+    failed, archived = (stage.spawn("Sh", "exit 3", "--parent", parent)["session_id"] for _ in range(2))
+    for session_id in (child, failed, archived):
+        stage.ended(session_id)
+    stage.sm("kill", "--force", parent)
+    stage.sm("archive", archived)
+
+    def counts() -> tuple[int, int]:
+        rows = {row["session_id"]: row for row in stage.get("/v1/overview?ended=1")}
+        return rows[parent]["children_done"], rows[parent]["children_failed"]
+
+    assert counts() == (1, 1)
+    stage.age(parent, child, failed, archived)
+    assert counts() == (1, 1)
+
+
+def test_status_has_statuses_in_the_order_of_their_oldest_sessions(stage: Stage) -> None:
+    first, failed, last = (stage.spawn("Sh", f"exit {code}")["session_id"] for code in (0, 3, 0))
+    for session_id in (first, failed, last):
+        stage.ended(session_id)
+    live = stage.spawn("Sh", "sleep 99999")["session_id"]
+    for code in (0, 3):
+        stage.ended(stage.spawn("Sh", f"exit {code}", "--parent", live)["session_id"])
+    for _ in range(2):
+        assert list(stage.json("status")["sessions"].items()) == [
+            ("completed", 3),
+            ("error", 2),
+            ("running", 1),
+        ]
+        stage.age(first, failed, last)
 
 
 def test_list_follows_a_change_of_unseen_days(stage: Stage, old: list[str]) -> None:

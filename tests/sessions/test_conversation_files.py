@@ -17,9 +17,11 @@ from sm.paths import INSIDE_HOME
 from sm.providers.claude.plan import ClaudeProvider
 from sm.sandboxes.home import ContainerHome
 from sm.sessions.conversation_files import ConversationFiles
+from sm.store import Store
 from tests import golden
 from tests.archived import Archived
 from tests.samples import LAUNCH
+from tests.store.test_history import NOW, ended, insert
 
 TALK = "5e55aaaa-0000-4000-8000-000000000001"
 ENTRY = json.dumps({"type": "user", "uuid": "u1", "parentUuid": None}) + "\n"
@@ -31,6 +33,7 @@ class Bench:
         self.root = root
         self.session = replace(golden.COMPLETED, conversation=TALK, working_dir="/srv/shop", transcript=None)
         self.others: list[Session] = []
+        self.store: Store | None = None
         self.home: ContainerHome | None = None
         self.user: tuple[int, int] | None = None
 
@@ -44,11 +47,12 @@ class Bench:
     def files(self) -> ConversationFiles:
         sessions = {session.id: session for session in (self.session, *self.others)}
 
-        async def none(chosen: object) -> list[str]:
+        async def none(chosen: object) -> list[Session]:
             return []
 
+        store = SimpleNamespace(sessions=sessions, history=SimpleNamespace(all=none))
         return ConversationFiles(
-            cast(Any, SimpleNamespace(sessions=sessions, history=SimpleNamespace(ids=none))),
+            cast(Any, self.store or store),
             lambda session: self.home,
             Archives(str(self.root / "archives"), cast(Any, None)),
             lambda workspace: self.user,
@@ -108,6 +112,18 @@ async def test_archive_of_the_original_serves_a_fork_that_has_not_begun(bench: B
     bench.session = replace(bench.session, conversation="another")
     bench.archive("0badcafe")
     assert len(await bench.give_back({"HOME": str(bench.root / "me")})) == 1
+
+
+async def test_archives_of_the_newest_forks_serve_another_one(bench: Bench) -> None:
+    """Also if they ended so long ago that they are not in memory."""
+    forks = [ended(f"{99 - n:08x}", 60 - n, conversation=TALK) for n in range(50)]
+    async with await Store.open(str(bench.root / "sm.db"), lambda: NOW) as bench.store:
+        await insert(bench.store, *forks)
+        bench.store.forget_old()
+        bench.archive(forks[-20].id)
+        assert len(await bench.give_back({"HOME": str(bench.root / "me")})) == 1
+        await insert(bench.store, ended("recent01", 0.5, conversation=TALK))
+        assert await bench.files.is_archived(bench.session) is False
 
 
 async def test_transcript_of_a_sandboxed_session_comes_back_inside_of_its_home(bench: Bench) -> None:

@@ -18,7 +18,7 @@ from sm.core.timestamps import later
 from sm.errors import NotFound, UsageError
 from sm.policy.access import Principal, visible
 from sm.store import Store, Transaction
-from sm.store.history import EVERY, UNSEEN, Chosen, below, descendants_of, roots_for, seen_by
+from sm.store.history import EVERY, UNSEEN, Chosen, below, children_of, descendants_of, roots_for, seen_by
 from tests.samples import AT, LAUNCH, commit, session
 
 DAY = 86_400.0
@@ -106,7 +106,29 @@ async def test_session_that_unfinished_work_names_is_in_memory(store: Store, pat
         assert again.forget_old() == [OLD[0]]
 
 
-async def test_old_session_is_found_by_id_prefix_name_and_token(store: Store) -> None:
+async def test_newest_session_is_the_one_that_was_made_last(store: Store) -> None:
+    async with store.transaction() as tx:
+        await tx.insert(replace(ended("new00001", 1.5), status_at=later(NOW, -2 * DAY)), LAUNCH, None)
+        await tx.insert(replace(ended("newest01", 1.1), status_at=later(NOW, -3 * DAY)), LAUNCH, None)
+        await tx.remove(tx.session("live0001"))
+    store.forget_old()
+    async with store.transaction() as tx:
+        newest = await tx.newest_session()
+    assert newest is not None
+    assert newest.id == "newest01"
+
+
+async def test_token_of_an_old_session_is_unknown(path: str) -> None:
+    async with await Store.open(path, lambda: NOW) as store:
+        await insert(store, ended(OLD[0], 2, token_hash=digest("token")))
+        found = store.session_of_token(digest("token"))
+        assert found is not None
+        assert found.id == OLD[0]
+        store.forget_old()
+        assert store.session_of_token(digest("token")) is None
+
+
+async def test_old_session_is_found_by_id_prefix_and_name(store: Store) -> None:
     found = store.sessions[OLD[1]]
     assert found.friendly_name == "engineer-task1"
     assert OLD[1] in store.sessions
@@ -115,7 +137,6 @@ async def test_old_session_is_found_by_id_prefix_name_and_token(store: Store) ->
     assert [s.id for s in store.index.with_prefix("old0000")] == [*OLD]
     for word in ("engineer-task1", "task1", "engineer-old00002"):
         assert [s.id for s in store.index.named(word)] == [OLD[1]]
-    assert store.session_of_token(digest("unknown")) is None
 
 
 async def test_newest_of_many_old_sessions_with_one_name_is_found(path: str) -> None:
@@ -277,7 +298,9 @@ async def test_descendants_of_a_session_are_found_below_old_ones(store: Store) -
     await insert(store, ended("child001", 5, "live0001"), ended("child002", 4, "child001"))
     store.forget_old()
     assert {s.id for s in await store.history.all(below(["live0001"]))} == {"child001", "child002"}
-    assert await store.history.ended_children(["live0001"]) == [("live0001", Status.COMPLETED, 1)]
+    assert await store.history.ended_children(children_of("live0001", None)) == [
+        ("live0001", Status.COMPLETED, 1)
+    ]
     async with store.transaction() as tx:
         assert [s.id for s in await tx.descendants("live0001")] == ["child001", "child002"]
         assert [s.id for s in await tx.children("live0001")] == ["child001"]

@@ -10,20 +10,18 @@ from pathlib import Path
 import aiohttp
 from aiohttp import web
 
-from sm.web.app import SERVICES, web_app
+from sm.web.app import HUB, web_app
 from sm.web.connections import STRANGERS_MAX, WebSite
 from sm.web.hosts import HostRules
+from sm.web.hub import Hub
 from sm.web.login_store import LoginStore
 from sm.web.logins import WebScope
-from sm.web.services import WebServices
 
 
 class ServedApp:
-    def __init__(
-        self, origin: str, services: WebServices, store: LoginStore, http: aiohttp.ClientSession
-    ) -> None:
+    def __init__(self, origin: str, hub: Hub, store: LoginStore, http: aiohttp.ClientSession) -> None:
         self.origin = origin
-        self.services = services
+        self.hub = hub
         self.store = store
         self.http = http
 
@@ -55,6 +53,6 @@ async def served_app(
             await site.start()
             try:
                 async with aiohttp.ClientSession() as http:
-                    yield ServedApp(f"{scheme}://127.0.0.1:{port}", app[SERVICES], store, http)
+                    yield ServedApp(f"{scheme}://127.0.0.1:{port}", app[HUB], store, http)
             finally:
                 await runner.cleanup()

@@ -24,7 +24,7 @@ from tests.web_server import Browser, browser, merge
 @pytest.fixture
 async def app(tmp_path: Path) -> AsyncIterator[ServedApp]:
     async with served_app(tmp_path) as app:
-        board_of(app.services.hub, [row_data("a")])
+        board_of(app.hub, [row_data("a")])
         yield app
 
 
@@ -132,7 +132,7 @@ async def test_login_that_ends_closes_its_tabs_and_no_other_ones(app: ServedApp)
         while (message := await one.socket.receive()).type is aiohttp.WSMsgType.TEXT:
             pass
         assert (message.type, one.socket.close_code) == (aiohttp.WSMsgType.CLOSE, 4401)
-        tell(app.services.hub, update([row_data("b")]))
+        tell(app.hub, update([row_data("b")]))
         await two.until(lambda: "b" in two.rows)
 
 
@@ -188,7 +188,7 @@ async def test_socket_that_sends_nothing_is_closed(app: ServedApp) -> None:
 
 
 async def test_stalled_reader_gets_the_newest_state(app: ServedApp) -> None:
-    hub, words = app.services.hub, "宽" * 290
+    hub, words = app.hub, "宽" * 290
     board_of(hub, [row_data(f"s{number}", name=words, note=words) for number in range(2500)])
     with socket.socket() as client:
         client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 32 * 1024)
@@ -226,9 +226,9 @@ async def test_200_tabs_get_each_change(app: ServedApp) -> None:
                 await tab.send(t="auth", token=token)
             await asyncio.gather(*(shows(tab, "a") for tab in new))
             tabs += new
-        tell(app.services.hub, update([row_data("b")]))
+        tell(app.hub, update([row_data("b")]))
         await asyncio.gather(*(shows(tab, "b") for tab in tabs))
-        assert len(app.services.hub.tabs) == 200
+        assert len(app.hub.tabs) == 200
         await asyncio.gather(*(tab.socket.close() for tab in tabs))
 
 
@@ -236,9 +236,9 @@ async def test_tab_that_closes_is_forgotten(app: ServedApp) -> None:
     async with browser(app.http, app.origin, app.token()) as tab:
         await tab.send(t="view", archived=True)
         await tab.frame("board", snapshot=True)
-        assert len(app.services.hub.tabs) == 1
+        assert len(app.hub.tabs) == 1
 
     async def are_closed() -> bool:
-        return not app.services.hub.tabs
+        return not app.hub.tabs
 
     await until_async(are_closed, "the tab is forgotten")

@@ -28,7 +28,7 @@ HALF_HEAD = b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Slow: "
 @pytest.fixture
 async def app(tmp_path: Path) -> AsyncIterator[ServedApp]:
     async with served_app(tmp_path, strangers_max=MAX) as app:
-        board_of(app.services.hub, [row_data("a")])
+        board_of(app.hub, [row_data("a")])
         yield app
 
 

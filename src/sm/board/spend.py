@@ -29,7 +29,7 @@ class SpendBar:
 
 
 def spend_by_tree(rows: Mapping[str, BoardRow], workspace: str | None = None) -> list[SpendBar]:
-    """The cost of each session with its descendants, nested, the most expensive first. Without usage: left out."""
+    """The cost of each session with usage, with its descendants, nested, the most expensive first."""
     used = [row for row in rows.values() if _tree_cost(row) > 0 or row.data["tree"]["tokens"] is not None]
     chosen = [row for row in used if workspace in (None, row.workspace)]
     chosen.sort(key=lambda row: -_tree_cost(row))

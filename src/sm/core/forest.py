@@ -6,7 +6,7 @@ from typing import Generic, NamedTuple, TypeVar
 T = TypeVar("T")
 
 _BRANCHES = {False: ("├─ ", "│  "), True: ("└─ ", "   ")}
-"""The line to an item of a tree, and the indentation of its children. True: the last child."""
+"""The line to an item of a tree, and the indentation of its children. True for the last child."""
 
 _LEVELS_MAX = 20
 """Deeper levels are drawn like this one."""
@@ -29,8 +29,8 @@ class TreeLine(NamedTuple, Generic[T]):
 class Forest(Generic[T]):
     """Some items, each below the nearest of them above it. Parents may form a cycle: its first member is then a root.
 
-    `id_of` and `parent_of` give the ids of an item and of its parent (None: it has none). `known`: all items by id, if
-    parents of the items may be among others.
+    `id_of` and `parent_of` give the ids of an item and of its parent (None if it has none). `known`: all items by id,
+    if parents of the items may be among others.
     """
 
     def __init__(

@@ -93,7 +93,7 @@ class KnownSessions(Mapping[str, Session]):
         return session_id in self._kept
 
     def put(self, session: Session) -> bool:
-        """Keep the session in memory. True: one that is not the newest was added.
+        """Keep the session in memory. Returns True if one that is not the newest was added.
 
         Readers in threads see all sessions at every moment: another order is made in another dict.
         """

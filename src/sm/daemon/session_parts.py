@@ -24,23 +24,11 @@ from sm.sessions.workspaces import Workspaces
 
 class SessionParts:
     def __init__(self, base: Foundation) -> None:
-        store, authorizer, terminals, paths = base.store, base.authorizer, base.terminals, base.paths
+        store, authorizer, terminals = base.store, base.authorizer, base.terminals
         notices, endings, quota, providers = base.notices, base.endings, base.quota, base.providers
         cleanup = base.config.child_agents.cleanup
-        agreements = Agreements(paths.agreements)
-        self.planner = SpawnPlanner(
-            base.config,
-            paths,
-            providers,
-            store,
-            agreements,
-            base.sandbox,
-            base.now,
-            ConversationFiles(store, base.home_of, base.keepers, base.containment.user),
-            base.sandboxing.has_program,
-            base.program_checks.agent_planned,
-            base.sandboxing.image_version,
-        )
+        agreements = Agreements(base.paths.agreements)
+        self.planner = _planner(base, agreements)
         self.starts = AgentStarts(store, notices, endings, providers)
         self.spawner = Spawner(store, authorizer, quota, self.planner, base.sandbox, self.starts)
         self.leftovers = Leftovers(store, authorizer, base.sandboxing.session_processes)
@@ -69,3 +57,20 @@ class SessionParts:
             store, notices, providers, base.home_of, settings=cleanup, clock=base.wall
         )
         self.cleanup = TerminalCleanup(cleanup, store, terminals, base.keepers)
+
+
+def _planner(base: Foundation, agreements: Agreements) -> SpawnPlanner:
+    store = base.store
+    return SpawnPlanner(
+        base.config,
+        base.paths,
+        base.providers,
+        store,
+        agreements,
+        base.sandbox,
+        base.now,
+        ConversationFiles(store, base.home_of, base.keepers, base.containment.user),
+        base.sandboxing.has_program,
+        base.program_checks.agent_planned,
+        base.sandboxing.image_version,
+    )

@@ -33,7 +33,7 @@ class NewLines(NamedTuple):
     lines: list[bytes]
     """Whole lines without newlines; empty lines are omitted."""
     position: FilePosition | None
-    """The position at which the next read starts. None: the file never existed."""
+    """The position at which the next read starts, or None if the file never existed."""
     more: bool
     """There may be more lines to read now."""
     again: bool
@@ -43,7 +43,7 @@ class NewLines(NamedTuple):
 def read_new(
     path: str, position: FilePosition | None, limit_bytes: int, *, below: Root | None = None
 ) -> NewLines:
-    """The whole lines after `position` (None: from the beginning), at most about `limit_bytes`.
+    """The whole lines after `position` (or from the beginning if None), at most about `limit_bytes`.
 
     At least one line is read whole, up to LINE_MAX_BYTES, which also bounds `limit_bytes`. An unfinished last line is
     left for the next read. Another inode, or a file that became shorter, is read from the beginning.

@@ -349,7 +349,7 @@ class UsageMeter:
         said: Sequence[SaidText],
         calls: Sequence[CallStep],
     ) -> None:
-        """`before`: the stored usage of the messages in `usage`; None: it was not read."""
+        """`before`: the stored usage of the messages in `usage`, or None if it was not read."""
         async with self._store.transaction() as tx:
             # Removed since the transcript was read: its texts must not come back.
             if tx.find(session_id) is None:

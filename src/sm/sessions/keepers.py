@@ -31,7 +31,7 @@ class RemovedSession:
     session_id: str
     effective_mode: str = ""
     worktree: str = ""
-    """Empty: none."""
+    """Empty for none."""
     branch: str = ""
     label: str = ""
     """Empty in the results of older versions."""
@@ -65,7 +65,7 @@ class SessionKeeper:
         return True
 
     async def read(self, session_id: str, lines: int, since_s: float) -> list[str] | None:
-        """The last `lines` lines that were kept after `since_s`; None: there are none. Raises ExternalError."""
+        """The last `lines` lines that were kept after `since_s`, or None if there are none. Raises ExternalError."""
         return None
 
     async def erase(self, session_id: str) -> str | None:
@@ -77,7 +77,7 @@ class SessionKeeper:
         return iter(())
 
     async def use_of(self, removed: RemovedSession) -> PlaceUse | None:
-        """The use of the place that was made for a removed session. None: it had no place of its own."""
+        """The use of the place that was made for a removed session, or None if it had no place of its own."""
         return None
 
 

@@ -32,7 +32,7 @@ class Recovery:
 
     place: PlacedFile | None = None
     pieces: Callable[[], Iterable[bytes]] | None = None
-    """The new content; None: the file stays."""
+    """The new content, or None if the file stays."""
     replaced: os.stat_result | None = None
     aside: str | None = None
     """A new name for a replaced file that has lines which nobody can read."""
@@ -60,7 +60,7 @@ class _Copy:
     open: OpenPart
     begins_at: int = 0
     data: bytes | None = field(default=None, repr=False)
-    """None: it is too large to compare."""
+    """None if it is too large to compare."""
 
     def lines(self) -> Iterator[bytes]:
         """The copy in pieces, from the beginning of its first whole line, with a line end at its end."""

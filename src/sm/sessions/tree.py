@@ -9,7 +9,7 @@ from sm.core.reference import session_word
 from sm.core.session_index import PREFIX_MIN, SessionIndex, short_name
 from sm.core.text import folded
 from sm.errors import NotFound
-from sm.operations.kernel_names import SEE_SESSIONS
+from sm.operations.list_operations import SEE_SESSIONS
 from sm.policy.access import Principal, Relation, relation, visible
 
 _WORD_MAX = 200

@@ -68,6 +68,11 @@ class Workspaces:
         principal = self._authorizer.principal(caller)
         return [s for s in self._store.sessions.values() if s.workspace == slug and visible(principal, s)]
 
+    async def count_past(self, caller: Caller, slug: str) -> int:
+        """Count the sessions of the workspace that the caller sees and that are no longer in memory."""
+        past = seen_by(self._authorizer.principal(caller)).also("workspace IS ?", slug)
+        return sum((await self._store.history.counts(past)).values())
+
     async def create(
         self, caller: Caller, slug: str, given: Mapping[str, Any], key: RequestKey | None
     ) -> tuple[Workspace, tuple[str, ...]]:
@@ -108,8 +113,8 @@ class Workspaces:
     async def change(
         self, caller: Caller, slug: str, given: Mapping[str, Any], key: RequestKey | None
     ) -> Workspace:
-        """Change the settings in `given`: working_dir, trust (None: default), lifecycle (None: as configured),
-        capabilities, strict_mcps, sandbox.
+        """Change the settings in `given`: working_dir, trust (None for the default), lifecycle (None for the configured
+        one), capabilities, strict_mcps, sandbox.
 
         Applies to sessions that start later. Raises the errors of `create`, and IllegalState for a deleted workspace.
         """

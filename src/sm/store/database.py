@@ -29,7 +29,7 @@ from sm.core.states import EventType
 from sm.core.timeline import STATUS_EVENTS, StatusEvent
 from sm.core.timestamps import iso, later
 from sm.errors import InternalError, NotFound, SmError, StorageFull
-from sm.operations.kernel_names import SEE_SESSIONS
+from sm.operations.list_operations import SEE_SESSIONS
 from sm.store.backup import write_backup
 from sm.store.batch import Changes
 from sm.store.change_signal import ChangeSignal
@@ -195,9 +195,9 @@ class Store(_KernelReads):
     ) -> "Store":
         """Open, check and migrate the database. `now` gives the time of transactions; `steady`: as in WorkClock.
 
-        `schemas`: the tables of capabilities; None: of all. `unseen_s`: for how long sessions that the operator has not
-        seen stay in memory. Raises StorageFull, and DatabaseRefused for a database that
-        is damaged or of another version (neither is changed).
+        `schemas`: the tables of capabilities, or None for all. `unseen_s`: for how long sessions that the operator has
+        not seen stay in memory. Raises StorageFull, and DatabaseRefused for a database that is damaged or of another
+        version (neither is changed).
         """
         schemas = known_schemas() if schemas is None else schemas
         await inspect(path, schemas)
@@ -410,7 +410,7 @@ class Store(_KernelReads):
             self._show_change()
 
     async def _execute(self, turn: WriteTurn, changes: Changes, *, shared: bool) -> bool:
-        """Run the turn's body; True: commit its transaction. Raises aiosqlite.Error when the batch is lost."""
+        """Run the turn's body. Returns True to commit. Raises aiosqlite.Error when the batch is lost."""
         tx = Transaction(
             self._writer,
             SHARED if shared else ALONE,
@@ -501,7 +501,7 @@ class Store(_KernelReads):
         return self.work.elapsed_s(session, self.now())
 
     def session_of_token(self, token_hash: str) -> Session | None:
-        """The session, live or ended, that owns the token with this hash, as committed."""
+        """The session in memory, live or ended, that owns the token with this hash, as committed."""
         return self.index.sessions.get(self._by_token.get(token_hash, ""))
 
     @property
@@ -515,7 +515,7 @@ class Store(_KernelReads):
         return self._workspaces
 
     async def wait_until(self, condition: Callable[[], bool], within_s: float | None = None) -> bool:
-        """Wait until `condition` holds, checked after every commit with changes. False: timed out."""
+        """Wait until `condition` holds, checked after every commit with changes. Returns False if that timed out."""
         return await self._committed.wait_until(condition, within_s)
 
     async def events(
@@ -554,7 +554,7 @@ class Store(_KernelReads):
     async def status_events(
         self, session_ids: Collection[str], since: str, limit: int
     ) -> tuple[list[StatusEvent], bool]:
-        """The events of moves after that time, with the last one of each session before; True: `limit` cut them.
+        """The events of moves after that time, with the last one of each session before, and True if `limit` cut them.
 
         In order. Events are recorded up to a minute after their time.
         """
@@ -617,6 +617,14 @@ class Store(_KernelReads):
             raise NotFound(f"no such session: {session_id}", SEE_SESSIONS)
         return launch_from_json(rows[0][0])
 
+    async def newest_launch(self, created_by: str) -> Launch | None:
+        """The launch of the newest session that this caller has started."""
+        rows = await self.read(
+            "SELECT launch FROM sessions WHERE created_by = ? AND removed = 0 ORDER BY created_at DESC LIMIT 1",
+            (created_by,),
+        )
+        return launch_from_json(rows[0][0]) if rows else None
+
     async def shell_limits(self) -> dict[str, int]:
         """The umask and the soft limits of the shell of the last spawn; empty before the first one."""
         rows = await self.read("SELECT value FROM meta WHERE name = ?", (SHELL_LIMITS,))
@@ -654,7 +662,7 @@ class Store(_KernelReads):
         return None
 
     async def dead_letters(self, sessions: Collection[str] | None = None) -> int:
-        """Count the failed effects and the undelivered messages of these sessions (None: of all)."""
+        """Count the failed effects and the undelivered messages of these sessions (None for all)."""
         ids = None if sessions is None else encode_json(list(sessions))
         rows = await self.read(
             "SELECT count(*) FROM outbox WHERE state = 'dead'"

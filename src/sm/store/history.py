@@ -11,7 +11,6 @@ from collections.abc import (
     AsyncIterator,
     Awaitable,
     Callable,
-    Collection,
     Hashable,
     Iterable,
     Mapping,
@@ -146,12 +145,15 @@ def below(parents: Iterable[str]) -> Chosen:
 
 
 PastCounts = Mapping[tuple[Status, bool], int]
-"""The number of sessions by their status, and by whether the operator has not seen their end (`UNSEEN`)."""
+"""The number of sessions by their status, and by whether the operator has not seen their end (`UNSEEN`).
+
+Those with the oldest session come first.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Sessions, those that ended last first. `next`: where the next page begins; None: there is none."""
+    """Sessions, those that ended last first. `next`: where the next page begins, or None if there is none."""
 
     sessions: Sequence[Session] = ()
     next: str | None = None
@@ -249,7 +251,7 @@ class History:
     # Lists
 
     async def page(self, chosen: Chosen, before: str | None, limit: int) -> Page:
-        """The page of at most `limit` sessions that begins at `before`; None: the first one. Raises UsageError."""
+        """The page of at most `limit` sessions that begins at `before`, or the first one if None. Raises UsageError."""
         if before is not None:
             at, separator, session_id = before.partition("_")
             if not separator:
@@ -313,17 +315,18 @@ class History:
     async def _counts(self, chosen: Chosen) -> PastCounts:
         if chosen.keep is None:
             rows = await self._select(
-                f"status, {UNSEEN} AS unseen, count(*)", chosen, "GROUP BY status, unseen"
+                f"status, {UNSEEN} AS unseen, count(*)",
+                chosen,
+                "GROUP BY status, unseen ORDER BY min(created_at)",
             )
             return {(Status(row[0]), bool(row[1])): row[2] for row in rows}
         found = Counter[tuple[Status, bool]]()
-        for session in await self.all(chosen):
+        for session in sorted(await self.all(chosen), key=oldest_first):
             found[session.status, attention(session, (), session.status_at) in UNSEEN_GROUPS] += 1
         return found
 
-    async def ended_children(self, parents: Collection[str]) -> list[tuple[str, Status, int]]:
-        """(parent, status, number) of the children that are not archived."""
-        chosen = Chosen("archived = 0").also(among("parent_id"), texts(parents))
+    async def ended_children(self, chosen: Chosen) -> list[tuple[str, Status, int]]:
+        """Count the sessions: (parent, status, number)."""
         columns, by = "parent_id, status, count(*)", "GROUP BY parent_id, status"
         rows = await self._remembered(("children", chosen), lambda: self._select(columns, chosen, by))
         return [(row[0], Status(row[1]), row[2]) for row in rows]

@@ -21,7 +21,7 @@ from sm.core.turns import FinishedTurn
 from sm.core.warnings import Sign, WarningKind
 from sm.core.work_time import track_work
 from sm.errors import IllegalState, InternalError, NotFound
-from sm.operations.kernel_names import SEE_SESSIONS
+from sm.operations.list_operations import SEE_SESSIONS
 from sm.store.history import SELECT, loaded
 from sm.store.idempotency import IdempotencyKey
 from sm.store.measures import MeasureWrites
@@ -112,7 +112,7 @@ class Transaction(StoreWriter):
     """The operations of the body of `Store.transaction`. Valid until the body ends."""
 
     replayed: str | None = None
-    """The result that an earlier transaction remembered for the same request; None: carry out the request."""
+    """The result that an earlier transaction remembered for the same request, or None to carry out the request."""
     _key = IdempotencyKey(None, None)
     removed: set[str]
     """The sessions that this transaction, or an earlier one of its commit, has removed."""
@@ -229,8 +229,9 @@ class Transaction(StoreWriter):
         return [loaded(row) for row in rows]
 
     async def newest_session(self) -> Session | None:
-        """The session whose status changed last."""
-        rows = await self.read(f"{SELECT} WHERE removed = 0 ORDER BY status_at DESC LIMIT 1", ())
+        """The session that was made last."""
+        newest = "SELECT id FROM sessions WHERE removed = 0 ORDER BY created_at DESC, id DESC LIMIT 1"
+        rows = await self.read(f"{SELECT} WHERE id = ({newest})", ())
         return loaded(rows[0]) if rows else None
 
     def unfinished_sessions(self) -> list[Session]:

@@ -32,14 +32,13 @@ from sm.web.login_guard import LoginGuard
 from sm.web.login_store import LoginStore
 from sm.web.logins import WebLogin
 from sm.web.page_files import TERMINAL_PAGE, PageFiles
-from sm.web.services import WebServices
 from sm.web.sockets import SocketLogins
 from sm.web.terminal_socket import TerminalSockets
 
 log = logging.getLogger(__name__)
 
 LOGIN = web.RequestKey("login", WebLogin)
-SERVICES = web.AppKey("services", WebServices)
+HUB = web.AppKey("hub", Hub)
 _FILES = web.AppKey("files", PageFiles)
 
 
@@ -78,10 +77,9 @@ async def web_app(socket_path: str, store: LoginStore, hosts: HostRules) -> Asyn
     link = DaemonLink(socket_path)
     hub = Hub(link)
     guard = LoginGuard(store)
-    services = WebServices(hub, link, Channels(link), guard, hosts, secrets.token_hex(8))
     running = [asyncio.create_task(part.run()) for part in (guard, hub)]
     try:
-        yield _application(services)
+        yield _application(hub, link, guard, hosts)
     finally:
         for task in running:
             task.cancel()
@@ -89,19 +87,19 @@ async def web_app(socket_path: str, store: LoginStore, hosts: HostRules) -> Asyn
         await link.close()
 
 
-def _application(services: WebServices) -> web.Application:
+def _application(hub: Hub, link: DaemonLink, guard: LoginGuard, hosts: HostRules) -> web.Application:
     app = web.Application(
-        middlewares=[web.middleware(partial(_answer, services))], client_max_size=FRAME_MAX_BYTES
+        middlewares=[web.middleware(partial(_answer, hosts, guard))], client_max_size=FRAME_MAX_BYTES
     )
-    app[SERVICES] = services
+    app[HUB] = hub
     app.on_response_prepare.append(_add_headers)
     app[_FILES] = PageFiles()
     app[_FILES].add_routes(app)
-    app.router.add_post("/login", _login_handler(services))
-    logins = SocketLogins(services.logins)
-    app.router.add_get("/ws", BrowserSockets(services, logins).serve, allow_head=False)
-    app.router.add_get("/attach/ws", TerminalSockets(services, logins).serve, allow_head=False)
-    relay.add_routes(app, services.link, LOGIN)
+    app.router.add_post("/login", _login_handler(guard))
+    logins = SocketLogins(guard)
+    app.router.add_get("/ws", BrowserSockets(hub, link, Channels(link), logins).serve, allow_head=False)
+    app.router.add_get("/attach/ws", TerminalSockets(hub, link, logins).serve, allow_head=False)
+    relay.add_routes(app, link, LOGIN)
     return app
 
 
@@ -114,11 +112,13 @@ async def _add_headers(request: web.Request, response: web.StreamResponse) -> No
     response.headers["Cache-Control"] = cache_control
 
 
-async def _answer(services: WebServices, request: web.Request, handler: Handler) -> web.StreamResponse:
+async def _answer(
+    hosts: HostRules, guard: LoginGuard, request: web.Request, handler: Handler
+) -> web.StreamResponse:
     try:
-        _check_page(services.hosts, request)
+        _check_page(hosts, request)
         if request.path.startswith("/api/"):
-            request[LOGIN] = _authenticate(services.logins, request)
+            request[LOGIN] = _authenticate(guard, request)
             note_login(request)
         return await handler(request)
     except SmError as error:
@@ -164,7 +164,7 @@ def _authenticate(logins: LoginGuard, request: web.Request) -> WebLogin:
     return logins.authenticate(token if scheme == "Bearer" else "")
 
 
-def _login_handler(services: WebServices) -> Handler:
+def _login_handler(guard: LoginGuard) -> Handler:
     async def login(request: web.Request) -> web.StreamResponse:
         if request.content_type != "application/json":
             raise UsageError("the content must be application/json")
@@ -173,7 +173,7 @@ def _login_handler(services: WebServices) -> Handler:
                 content = await request.read()
         except TimeoutError:
             raise web.HTTPRequestTimeout from None
-        traded = await services.logins.redeem(_code(content))
+        traded = await guard.redeem(_code(content))
         if traded is None:
             raise Unauthenticated("the code is wrong, used or too old", "for a new link: sm web link")
         note_login(request)

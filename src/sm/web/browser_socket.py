@@ -1,6 +1,7 @@
 """The WebSocket of one tab: sends it frames, and takes its frames."""
 
 import asyncio
+import secrets
 import time
 from contextlib import AsyncExitStack, suppress
 from typing import assert_never
@@ -12,7 +13,7 @@ from sm import __version__
 from sm.errors import LimitReached, SmError
 from sm.web.acts import Acts, error_fields
 from sm.web.channel_view import ChannelView
-from sm.web.channels import Kind
+from sm.web.channels import Channels, Kind
 from sm.web.client_frames import (
     ActFrame,
     InvalidFrame,
@@ -24,8 +25,9 @@ from sm.web.client_frames import (
     ViewFrame,
     client_frame,
 )
+from sm.web.daemon_link import DaemonLink
 from sm.web.frames import hello_fields
-from sm.web.services import WebServices
+from sm.web.hub import Hub
 from sm.web.sockets import FRAME_INVALID, FULL, LoginSocket, SocketClosed, SocketLogins, first_closed
 from sm.web.tab import Tab
 
@@ -39,38 +41,57 @@ _CHANNELS_MAX = 8
 class BrowserSockets:
     """The sockets of all tabs."""
 
-    def __init__(self, services: WebServices, logins: SocketLogins) -> None:
-        self._services = services
+    def __init__(self, hub: Hub, link: DaemonLink, channels: Channels, logins: SocketLogins) -> None:
+        self._hub = hub
+        self._link = link
+        self._channels = channels
         self._logins = logins
+        self._instance = secrets.token_hex(8)
+        """Changes with each start of the server."""
 
     async def serve(self, request: web.Request) -> web.StreamResponse:
         """The handler of the route. Host and Origin have been checked."""
         response, socket = await self._logins.open(request)
         if socket is not None:
             try:
-                if len(self._services.hub.tabs) >= _TABS_MAX:
+                if len(self._hub.tabs) >= _TABS_MAX:
                     raise SocketClosed(FULL, "too many tabs are open")
-                await _Connection(self._services, self._logins, socket).run()
+                tab = Tab(self._hub, socket.login)
+                acts = Acts(self._hub, self._link, tab)
+                await _Connection(
+                    self._hub, self._channels, self._instance, self._logins, socket, tab, acts
+                ).run()
             except SocketClosed as closed:
                 await socket.close(closed)
         return response
 
 
 class _Connection:
-    def __init__(self, services: WebServices, logins: SocketLogins, socket: LoginSocket) -> None:
-        self._services = services
+    def __init__(
+        self,
+        hub: Hub,
+        channels: Channels,
+        instance: str,
+        logins: SocketLogins,
+        socket: LoginSocket,
+        tab: Tab,
+        acts: Acts,
+    ) -> None:
+        self._hub = hub
+        self._channels = channels
+        self._instance = instance
         self._logins = logins
         self._socket = socket
         self._login = socket.login
-        self._tab = Tab(services.hub, socket.login)
-        self._acts = Acts(services.hub, services.link, self._tab)
+        self._tab = tab
+        self._acts = acts
         self._running = 0
         self._views: dict[tuple[Kind, str], tuple[AsyncExitStack, ChannelView]] = {}
         """The open channels."""
 
     async def run(self) -> None:
         """Serve the tab until its socket ends. Raises SocketClosed."""
-        hub = self._services.hub
+        hub = self._hub
         await self._socket.send(self._hello())
         hub.add(self._tab)
         closed: SocketClosed | None = None
@@ -100,7 +121,7 @@ class _Connection:
                 "scope": self._login.scope.value,
                 "login": self._login.name,
                 "version": __version__,
-                "instance": self._services.instance,
+                "instance": self._instance,
                 **hello_fields(),
             }
         )
@@ -158,7 +179,7 @@ class _Connection:
             raise SocketClosed(FRAME_INVALID, "too many channels are open")
         stack = AsyncExitStack()
         try:
-            looking = self._services.channels.looking(*key, self._tab.wake)
+            looking = self._channels.looking(*key, self._tab.wake)
             channel = await stack.enter_async_context(looking)
         except LimitReached as error:
             refused = {"t": frame.channel, "session": frame.session, "over": True, "trouble": error.message}

@@ -27,8 +27,9 @@ from sm.web.client_frames import (
     attach_frame,
     terminal_frame,
 )
+from sm.web.daemon_link import DaemonLink
+from sm.web.hub import Hub
 from sm.web.logins import scope_of
-from sm.web.services import WebServices
 from sm.web.sockets import (
     FIRST_FRAME_WITHIN_S,
     FRAME_INVALID,
@@ -58,8 +59,9 @@ _SESSION_ENDED = "The session has ended."
 class TerminalSockets:
     """The sockets of all terminal pages."""
 
-    def __init__(self, services: WebServices, logins: SocketLogins) -> None:
-        self._services = services
+    def __init__(self, hub: Hub, link: DaemonLink, logins: SocketLogins) -> None:
+        self._hub = hub
+        self._link = link
         self._logins = logins
         self._count = 0
 
@@ -89,9 +91,7 @@ class TerminalSockets:
                 raise LimitReached("too many terminals are open in browsers", "close some of them")
             path = session_path(frame.session, "/attach")
             # The daemon decides, and writes the login into its audit log.
-            answer = await self._services.link.get(
-                path, {"seen": "1"}, login=socket.login, timeout_s=TIMEOUT_S
-            )
+            answer = await self._link.get(path, {"seen": "1"}, login=socket.login, timeout_s=TIMEOUT_S)
         except SmError as error:
             await _tell(socket, "refused", words=error.message, hint=error.hint)
             raise SocketClosed(NOT_POSSIBLE, error.message) from None
@@ -109,19 +109,21 @@ class TerminalSockets:
                 await _tell(socket, "refused", words=reason, hint="sm doctor")
                 raise SocketClosed(NOT_POSSIBLE, reason) from None
             log.info("%s attached to session %s", socket.login.name, frame.session)
-            await _Terminal(self._services, self._logins, socket, frame.session, terminal).run()
+            await _Terminal(self._hub, self._link, self._logins, socket, frame.session, terminal).run()
 
 
 class _Terminal:
     def __init__(
         self,
-        services: WebServices,
+        hub: Hub,
+        link: DaemonLink,
         logins: SocketLogins,
         socket: LoginSocket,
         session_id: str,
         terminal: PtyProcess,
     ) -> None:
-        self._services = services
+        self._hub = hub
+        self._link = link
         self._logins = logins
         self._socket = socket
         self._session_id = session_id
@@ -134,7 +136,7 @@ class _Terminal:
 
     async def run(self) -> None:
         """Pass input and output on until one of both sides ends. Raises SocketClosed."""
-        row = self._services.hub.situation.table.unarchived.get(self._session_id)
+        row = self._hub.situation.table.unarchived.get(self._session_id)
         label = self._session_id if row is None else row.label
         await _tell(self._socket, "attached", session=self._session_id, label=label)
         closed = SocketClosed(OVER)
@@ -179,13 +181,13 @@ class _Terminal:
 
     def _held(self) -> str:
         """Why the agent of a paused session reads no keys; empty: it may read them."""
-        row = self._services.hub.situation.table.unarchived.get(self._session_id)
+        row = self._hub.situation.table.unarchived.get(self._session_id)
         pause = None if row is None else row.data["paused"]
         held = held_words(str(pause.get("held"))) if pause else ""
         return f"The session is paused: {held}." if held else ""
 
     def _has_ended(self) -> bool:
-        row = self._services.hub.situation.table.unarchived.get(self._session_id)
+        row = self._hub.situation.table.unarchived.get(self._session_id)
         return row is not None and not row.has_process
 
     async def _end(self, words: str) -> NoReturn:
@@ -196,7 +198,7 @@ class _Terminal:
         """Say whether the terminal is closed, or only the tmux client has ended."""
         path = session_path(self._session_id, "/output")
         try:
-            shown = await self._services.link.get(path, {"lines": "1"}, login=None, timeout_s=TIMEOUT_S)
+            shown = await self._link.get(path, {"lines": "1"}, login=None, timeout_s=TIMEOUT_S)
             is_over = shown["archived"] or self._has_ended()
             words = _SESSION_ENDED if is_over else "Detached. The agent keeps running."
         except SmError as error:

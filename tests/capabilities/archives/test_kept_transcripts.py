@@ -44,7 +44,7 @@ class Bench:
     def write(
         self, *, lines: list[str] | None = None, names: tuple[str, ...] | None = None, **texts: str | None
     ) -> int:
-        """Write an archive of these transcripts. None: the transcript is gone, but its place is known."""
+        """Write an archive of these transcripts. If None, the transcript is gone, but its place is known."""
         for stem, text in texts.items():
             path = self.live / f"{stem}.jsonl"
             path.unlink(missing_ok=True)

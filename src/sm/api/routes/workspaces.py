@@ -1,172 +1,93 @@
 """The routes of workspaces."""
 
-from dataclasses import asdict
-from typing import Annotated, Any
+from dataclasses import asdict, replace
+from typing import Any
 
-from pydantic import ConfigDict, Field, SkipValidation, with_config
-from typing_extensions import TypedDict  # pydantic supports `typing.TypedDict` only from Python 3.12 on
-
-from sm.api.body import Body, EmptyBody
 from sm.api.context import ApiRequest
-from sm.api.fields import REQUIRED, NeededText, NeededTexts, Present, doc
-from sm.api.query import Query
-from sm.api.route import RouteTable
+from sm.api.fields import REQUIRED
+from sm.api.operation_routes import OperationTable
 from sm.api.views import build_view
 from sm.config import SandboxOptions
 from sm.core.lifecycle import is_live
 from sm.core.models import Caller, RequestKey, Workspace
-from sm.services import SessionFilter, Sessions, Workspaces
-from sm.wire_types.fields import narrowed
+from sm.operations import workspace_operations as operations
+from sm.operations.workspace_operations import AgreedItems, NewWorkspace, WorkspaceSettings, WorkspacesScope
+from sm.services import Workspaces
 from sm.wire_types.workspaces import (
     CapabilitiesView,
     ChangedWorkspaceView,
-    Names,
     ProjectItemView,
     ShownWorkspaceView,
     WorkspaceView,
 )
 
-routes = RouteTable()
+routes = OperationTable()
+_OF_SETTINGS = {
+    "sandbox": {"properties": {name: {"type": "string"} for name in SandboxOptions.model_fields}},
+}
+_OF_NEW = {**operations.CREATE_WORKSPACE.fields, **_OF_SETTINGS, "working_dir": {REQUIRED: True}}
 
 
-class WorkspacesQuery(Query):
-    deleted: Annotated[Present, doc("Present: include deleted workspaces.")] = False
-
-
-@with_config(ConfigDict(extra="forbid"))
-class CapabilitiesBody(TypedDict, total=False):
-    """The capabilities of sessions in a workspace: everything (`all`), or only the named things."""
-
-    mcps: Names
-    skills: Names
-    agents: Names
-
-
-SandboxSettings = Annotated[
-    Any,
-    narrowed(
-        "object",
-        properties={name: {"type": "string"} for name in SandboxOptions.model_fields},
-        additionalProperties=False,
-    ),
-]
-Directory = Annotated[SkipValidation[str], doc("An absolute path. Sessions below it are in the workspace.")]
-
-
-class SettingsBody(Body):
-    """The settings of a workspace. The use case checks the values, and keeps settings that are missing."""
-
-    working_dir: Directory = ""
-    trust: Annotated[
-        SkipValidation[str | None], doc("`direct` or `sandboxed`; null: the level of the configuration.")
-    ] = None
-    lifecycle: Annotated[
-        SkipValidation[str | None],
-        doc("`auto`, `manual` or `supervised`, for sessions that start later; null: as configured."),
-    ] = None
-    capabilities: SkipValidation[CapabilitiesBody] = Field(default_factory=CapabilitiesBody)
-    strict_mcps: Annotated[
-        SkipValidation[bool], doc("Sessions of the workspace get only the MCP servers that sm gives them.")
-    ] = False
-    sandbox: Annotated[SandboxSettings, doc("Each value as YAML; an empty text removes a key.")] = None
-
-    def changes(self) -> dict[str, Any]:
-        """The settings that the body contains, including null."""
-        return {
-            name: getattr(self, name) for name in SettingsBody.model_fields if name in self.model_fields_set
-        }
-
-
-class CreateBody(SettingsBody):
-    slug: Annotated[
-        NeededText, doc("", pattern="^[a-z0-9][a-z0-9-]*[a-z0-9]$", minLength=2, maxLength=64)
-    ] = ""
-    working_dir: Annotated[Directory, doc("", **{REQUIRED: True})] = ""
-
-
-class AgreeBody(Body):
-    items: Annotated[
-        NeededTexts,
-        doc("The ids of the items, as `GET /v1/workspaces/{slug}` shows them.", minItems=1, maxItems=200),
-    ] = Field(default_factory=list)
-
-
-@routes.route("GET", "/v1/workspaces", agents=True, audit="list")
+@routes.carries_out(operations.LIST_WORKSPACES)
 async def workspaces(
-    request: ApiRequest, query: WorkspacesQuery, *, workspaces: Workspaces, sessions: Sessions
+    request: ApiRequest, query: WorkspacesScope, *, workspaces: Workspaces
 ) -> list[WorkspaceView]:
-    """List the workspaces; for a session its own."""
     listed = workspaces.list_workspaces(request.caller, deleted=query.deleted)
-    return [await _view(request.caller, workspace, workspaces, sessions) for workspace in listed]
+    return [await _view(request.caller, workspace, workspaces) for workspace in listed]
 
 
-@routes.route("GET", "/v1/workspaces/{slug}", agents=True, audit="show")
-async def workspace(request: ApiRequest, *, workspaces: Workspaces, sessions: Sessions) -> ShownWorkspaceView:
-    """Show a workspace."""
-    return await _shown(request, workspaces.find(request.caller, request.name), workspaces, sessions)
+@routes.carries_out(operations.SHOW_WORKSPACE)
+async def workspace(request: ApiRequest, *, workspaces: Workspaces) -> ShownWorkspaceView:
+    return await _shown(request, workspaces.find(request.caller, request.name), workspaces)
 
 
-@routes.route("POST", "/v1/workspaces", agents=False, audit="create")
+@routes.carries_out(replace(operations.CREATE_WORKSPACE, fields=_OF_NEW))
 async def create_workspace(
     request: ApiRequest,
-    body: CreateBody,
+    body: NewWorkspace,
     key: RequestKey | None,
     *,
     workspaces: Workspaces,
-    sessions: Sessions,
 ) -> ChangedWorkspaceView:
-    """Create a workspace."""
     made, warnings = await workspaces.create(request.caller, body.slug, body.changes(), key)
-    return await _changed(request, made, warnings, body.changes(), workspaces, sessions)
+    return await _changed(request, made, warnings, body.changes(), workspaces)
 
 
-@routes.route("POST", "/v1/workspaces/{slug}", agents=False, audit="set")
+@routes.carries_out(replace(operations.SET_WORKSPACE, fields=_OF_SETTINGS))
 async def set_workspace(
     request: ApiRequest,
-    body: SettingsBody,
+    body: WorkspaceSettings,
     key: RequestKey | None,
     *,
     workspaces: Workspaces,
-    sessions: Sessions,
 ) -> ChangedWorkspaceView:
-    """Change a workspace; sessions that run keep the old settings."""
     changed = await workspaces.change(request.caller, request.name, body.changes(), key)
-    return await _changed(request, changed, (), body.changes(), workspaces, sessions)
+    return await _changed(request, changed, (), body.changes(), workspaces)
 
 
-@routes.route("POST", "/v1/workspaces/{slug}/agree", agents=False, audit="agree")
+@routes.carries_out(operations.AGREE)
 async def agree_to_items(
-    request: ApiRequest, body: AgreeBody, *, workspaces: Workspaces, sessions: Sessions
+    request: ApiRequest, body: AgreedItems, *, workspaces: Workspaces
 ) -> ShownWorkspaceView:
-    """Agree to items of the workspace's files, so that its sessions get them.
-
-    An item counts as it is now. After a change it is left out until the operator agrees again. `illegal_state`: an id
-    belongs to no present item, so its file has changed meanwhile.
-    """
     agreed = await workspaces.agree(request.caller, request.name, body.items)
-    return await _shown(request, agreed, workspaces, sessions)
+    return await _shown(request, agreed, workspaces)
 
 
-@routes.route("POST", "/v1/workspaces/{slug}/delete", agents=False, audit="delete")
+@routes.carries_out(operations.DELETE_WORKSPACE)
 async def delete_workspace(
     request: ApiRequest,
-    body: EmptyBody,
     key: RequestKey | None,
     *,
     workspaces: Workspaces,
-    sessions: Sessions,
 ) -> WorkspaceView:
-    """Delete a workspace; its sessions stay readable, and no session starts in it."""
     deleted = await workspaces.delete(request.caller, request.name, key)
-    return await _view(request.caller, deleted, workspaces, sessions)
+    return await _view(request.caller, deleted, workspaces)
 
 
-async def _shown(
-    request: ApiRequest, workspace: Workspace, workspaces: Workspaces, sessions: Sessions
-) -> ShownWorkspaceView:
+async def _shown(request: ApiRequest, workspace: Workspace, workspaces: Workspaces) -> ShownWorkspaceView:
     listing = await workspaces.project_items(workspace)
     items = [build_view(ProjectItemView, item, state=state) for item, state in listing.items]
-    shown = await _view(request.caller, workspace, workspaces, sessions)
+    shown = await _view(request.caller, workspace, workspaces)
     return build_view(ShownWorkspaceView, shown, items=items, warnings=list(listing.warnings))
 
 
@@ -176,7 +97,6 @@ async def _changed(
     warnings: tuple[str, ...],
     given: dict[str, Any],
     workspaces: Workspaces,
-    sessions: Sessions,
 ) -> ChangedWorkspaceView:
     capabilities = given.get("capabilities")
     if isinstance(capabilities, dict) and "agents" in capabilities:
@@ -185,16 +105,12 @@ async def _changed(
             *await workspaces.unknown_agent_type_warnings(request.caller, workspace),
         )
     warnings = (*warnings, *await workspaces.agreement_warnings(workspace))
-    shown = await _view(request.caller, workspace, workspaces, sessions)
+    shown = await _view(request.caller, workspace, workspaces)
     return build_view(ChangedWorkspaceView, shown, warnings=list(warnings))
 
 
-async def _view(
-    caller: Caller, workspace: Workspace, workspaces: Workspaces, sessions: Sessions
-) -> WorkspaceView:
+async def _view(caller: Caller, workspace: Workspace, workspaces: Workspaces) -> WorkspaceView:
     members = workspaces.sessions(caller, workspace.slug)
-    past = SessionFilter(workspace=workspace.slug, archived=True)
-    ended = (await sessions.past_counts(caller, past)).values()
     given = asdict(workspace.capabilities)
     return build_view(
         WorkspaceView,
@@ -203,6 +119,6 @@ async def _view(
         capabilities=CapabilitiesView(
             **{kind: "all" if names is None else names for kind, names in given.items()}
         ),
-        sessions=len(members) + sum(ended),
+        sessions=len(members) + await workspaces.count_past(caller, workspace.slug),
         live=sum(is_live(s.status) for s in members),
     )

@@ -49,7 +49,7 @@ class SessionRecords(Protocol):
     """The records of a session in the store."""
 
     async def collect(self, session_id: str) -> ArchiveContents | None:
-        """None: the session was removed."""
+        """None if the session was removed."""
 
     async def add_terminal(self, session_id: str, lines: Sequence[str], since_s: float) -> None:
         """Make the output of the process findable that began at `since_s`. Idempotent."""
@@ -147,7 +147,7 @@ class Archives(SessionKeeper):
         )
 
     def lack_of_space(self, session_id: str) -> StorageFull | None:
-        """The error of the last attempt to write the archive, which waits for disk space; None: it does not wait."""
+        """The error of the last attempt to write the archive, which waits for disk space, or None if none waits."""
         return self._full(session_id) if session_id in self._without_space else None
 
     async def is_kept(self, session_id: str, since_s: float) -> bool:

@@ -52,7 +52,7 @@ class TreeSums(SessionSums):
         self._refreshing = asyncio.Lock()
         self._seen: dict[str, Session] = {}
         self._removed: dict[str, RemovedSums] | None = None
-        """None: not read yet."""
+        """None until it is read."""
         self._past: dict[str, RemovedSums] = {}
         """Sessions that are not in memory."""
         self._parts: dict[str, TreePart] = {}
@@ -242,7 +242,7 @@ class TreeSums(SessionSums):
         return {s.id: self._removed_part(s, used.get(s.id, ())) for s in found}
 
     def _part(self, session: Session, usages: Sequence[Usage] | None) -> TreePart:
-        """`usages`: the sums by model; None: they are as before."""
+        """`usages`: the sums by model, or None if they are as before."""
         if usages is None:
             known = self.own(session.id)
         else:

@@ -33,7 +33,7 @@ _SHARE_OF_FREE_SPACE = 4
 _CUT_MAX_BYTES = 4 * 2**20
 
 OpenFile: TypeAlias = Callable[[], AbstractContextManager[int | None]]
-"""Opens a file for reading, as a descriptor; None: it is gone."""
+"""Opens a file for reading, as a descriptor, or returns None if it is gone."""
 
 
 @dataclass(eq=False)
@@ -247,6 +247,6 @@ def _is_transcript(name: str) -> bool:
 
 
 def _number(name: str) -> int:
-    """The number of the generation of a transcript; 0: of the newest archive."""
+    """The number of the generation of a transcript, or 0 for that of the newest archive."""
     found = _GENERATION.fullmatch(name.partition("/")[0])
     return 0 if found is None else int(found[1])

@@ -34,7 +34,7 @@ def is_output_saved(path: str, since_s: float) -> bool:
 
 
 def read_output(path: str, lines: int, since_s: float) -> list[str] | None:
-    """The last lines of the output that was saved after that time; None: there is none. Raises OSError."""
+    """The last lines of the output that was saved after that time, or None if there is none. Raises OSError."""
     with stored_files(path) as files:
         output = files.get(TERMINAL)
         if output is None or output.at_s < since_s:

@@ -45,8 +45,8 @@ def write_archive(
 ) -> int:
     """Write `directory/SESSION_ID.tar` in place of an earlier one, and keep what only the earlier one has.
 
-    `lines`: the output of the process that began at `since_s` (seconds since the epoch); None: its terminal is gone.
-    The outputs of earlier processes stay. For transcripts see `write_transcripts`.
+    `lines`: the output of the process that began at `since_s` (seconds since the epoch), or None if its terminal is
+    gone. The outputs of earlier processes stay. For transcripts see `write_transcripts`.
 
     Returns the bytes of transcripts that were left out because there was too little free space. Raises OSError: the
     earlier archive is unchanged.
