@@ -150,6 +150,15 @@ def test_all_old_sessions_are_marked_as_seen(stage: Stage, old: list[str]) -> No
     assert stage.get("/v1/overview/rest")["older"] == 0
 
 
+def test_completion_offers_old_sessions(stage: Stage, old: list[str]) -> None:
+    offered = stage.run(
+        env={"_SM_COMPLETE": "bash_complete", "COMP_WORDS": "sm restore sh-", "COMP_CWORD": "2"}
+    )
+    assert {line.partition(",")[2] for line in offered.stdout.splitlines()} == {
+        f"sh-task{n}" for n in range(COUNT)
+    }
+
+
 def test_digest_has_the_warnings_and_the_usage_of_sessions_that_ended_before(
     stage: Stage, old: list[str]
 ) -> None:

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 COMPLETION_S = 1.0
+_OFFERED_MAX = 200
+"""Sessions, with all that live. One page of a list has no more."""
 _DESCRIPTION_MAX = 80
 _SAFE = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._")
 
@@ -68,7 +70,9 @@ def _sessions(
     from sm.core.session_lines import last_words, status_of
 
     at = now()
-    sessions = [s for s in _fetch("/v1/sessions", {"archived": archived}) if applies(s)]
+    sessions = [
+        s for s in _fetch("/v1/sessions", {"archived": archived, "limit": _OFFERED_MAX}) if applies(s)
+    ]
     short = Counter(map(_short_name, sessions))
     for session in sessions:
         words = [session["friendly_name"] or session["name"], session["session_id"]]
