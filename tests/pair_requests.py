@@ -2,11 +2,10 @@
 
 from sm.capabilities.pairing.operations.pairings import Pairings
 from sm.capabilities.pairing.tables import PART
-from sm.config import Config
 from sm.daemon.main import make_directories
 from sm.paths import instance_paths
+from sm.sessions.authorizer import Authorizer
 from sm.sessions.chat_users import ChatUsers
-from sm.sessions.manager import Manager
 from sm.store import Store
 from sm.store.audit import Audit
 from tests.instance import Instance
@@ -20,8 +19,9 @@ async def ask_to_pair(instance: Instance, *users: tuple[str, str]) -> list[str]:
         async with store.transaction() as tx:
             at = tx.now
         audit = Audit(paths.audit, lambda: at)
-        manager = Manager(Config(), store, {}, audit.record, lambda: at)
-        pairings = Pairings(store, manager, ChatUsers(store, manager, audit.record, ()), audit.record)
+        pairings = Pairings(
+            store, Authorizer(store, audit.record), ChatUsers(store, audit.record, ()), audit.record
+        )
         for user, label in users:
             await pairings.ask(user, label, None)
         names = [request.name for request in store.part(PART).rows.requests.values()]

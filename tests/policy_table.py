@@ -1,12 +1,23 @@
-"""Writes the permission table in docs/security.md from `sm.policy`: `python -m tests.policy_table`."""
+"""Writes the tables of docs/security.md: `python -m tests.policy_table`.
 
+That of permissions is from `sm.policy`, that of doors from the routes and the declared operations.
+"""
+
+import importlib
+import pkgutil
+import re
+from collections.abc import Iterator
 from pathlib import Path
 
+from sm import operations
+from sm.api.routes import ROUTES
+from sm.core.capability_parts import capability_operations
 from sm.core.states import CallerKind, TrustLevel
 from sm.policy.access import Action, Position, Relation, may
+from sm.web.relay import GET_ROUTES
 
 DOCUMENT = Path("docs/security.md")
-BEGIN, END = "<!-- begin: python -m tests.policy_table -->", "<!-- end -->"
+END = "<!-- end -->"
 COLUMNS = {
     Position.SELF: "a session to itself",
     Position.DESCENDANT: "to its descendants",
@@ -31,7 +42,7 @@ def cell(action: Action, position: Position, kind: CallerKind = CallerKind.SESSI
     return words[frozenset(allowed)]
 
 
-def table() -> str:
+def permission_table() -> str:
     heads = ["action", "the operator", *COLUMNS.values(), "an owner in a chat", *PAIRED_COLUMNS.values()]
     rows = [heads, ["---"] * len(heads)]
     for action in Action:
@@ -42,15 +53,59 @@ def table() -> str:
         if action is Action.SEE_WORKSPACE:  # no session is the target, so no column has that position
             paired[0] = cell(action, Position.SELF, CallerKind.BRIDGE)
         rows.append([action.value, operator, *sessions, owner, *paired])
+    return _text(rows)
+
+
+def declared_operations() -> Iterator[operations.Operation]:
+    """Yield the operations of capabilities and of the kernel."""
+    yield from capability_operations()
+    for module in pkgutil.iter_modules(operations.__path__, f"{operations.__name__}."):
+        names = vars(importlib.import_module(module.name)).values()
+        yield from (value for value in names if isinstance(value, operations.Operation))
+
+
+def door_table() -> str:
+    declared = {(each.method, each.path): each for each in declared_operations()}
+    pages = {_shape(path) for path in GET_ROUTES}
+    heads = ["route", "operation", "sandboxed agents", "`sm web`", "`sm`", "MCP tool", "in chats"]
+    rows = [heads, ["---"] * len(heads)]
+    for route in (route for routes in ROUTES.values() for route in routes):
+        names = declared.pop((route.method, route.path), operations.DoorNames())
+        relayed = YES if route.method == "GET" and _shape(route.path) in pages else NO
+        tool = f"{names.tool} {names.tool_action}".strip()
+        doors = [
+            f"`{name}`" if name else "" for name in (names.command, tool, names.chat and f"/{names.chat}")
+        ]
+        rows.append(
+            [f"{route.method} {route.path}", route.name, YES if route.agents else NO, relayed, *doors]
+        )
+    assert not declared, f"operations without a route: {declared}"
+    return _text(rows)
+
+
+def _shape(path: str) -> str:
+    """The path without the name of its target."""
+    return re.sub(r"{\w+}", "{}", path)
+
+
+def _text(rows: list[list[str]]) -> str:
     return "".join(f"| {' | '.join(row)} |\n" for row in rows)
 
 
+TABLES = {
+    "<!-- begin: permissions, python -m tests.policy_table -->": permission_table,
+    "<!-- begin: doors, python -m tests.policy_table -->": door_table,
+}
+
+
 def written(document: str) -> str:
-    """The document with the current table."""
-    before, begin, rest = document.partition(f"{BEGIN}\n")
-    _, end, after = rest.partition(END)
-    assert begin and end, f"{DOCUMENT} has no lines {BEGIN} and {END}"
-    return f"{before}{begin}{table()}{end}{after}"
+    """The document with the current tables."""
+    for begin, table in TABLES.items():
+        before, found, rest = document.partition(f"{begin}\n")
+        _, end, after = rest.partition(END)
+        assert found and end, f"{DOCUMENT} has no lines {begin} and {END}"
+        document = f"{before}{found}{table()}{end}{after}"
+    return document
 
 
 if __name__ == "__main__":

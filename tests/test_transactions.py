@@ -21,7 +21,7 @@ OUTSIDE = {
 }
 """The file system, processes, terminals and the audit log, by the names that rooms use for them."""
 AUDITED = {"find", "require", "record_allowed"}
-"""Methods of the manager that write to the audit log."""
+"""Methods of the authorizer that write to the audit log."""
 
 
 def bodies(tree: ast.AST) -> Iterator[ast.stmt]:
@@ -35,8 +35,8 @@ def outside(statement: ast.stmt) -> Iterator[str]:
     for node in ast.walk(statement):
         if isinstance(node, ast.Call):
             words = ast.unparse(node.func).split(".")
-            by_manager = words[-2:-1] == ["_manager"] and words[-1] in AUDITED
-            if by_manager or words[0] == "open" or OUTSIDE & set(words[:-1]) or words[-1] == "_audit":
+            by_authorizer = words[-2:-1] == ["_authorizer"] and words[-1] in AUDITED
+            if by_authorizer or words[0] == "open" or OUTSIDE & set(words[:-1]) or words[-1] == "_audit":
                 yield f"line {node.lineno}: {'.'.join(words)}"
 
 
@@ -50,7 +50,7 @@ def test_transaction_bodies_use_no_files_processes_or_terminals() -> None:
     assert found == {}
 
 
-def test_outside_finds_a_call_to_the_session_manager() -> None:
-    body = "async with self._store.transaction(caller, key) as tx:\n    self._manager.find(caller, name)"
+def test_outside_finds_a_call_to_the_session_authorizer() -> None:
+    body = "async with self._store.transaction(caller, key) as tx:\n    self._authorizer.find(caller, name)"
     (statement,) = bodies(ast.parse(f"async def kill():\n    {body}".replace("\n    self", "\n        self")))
-    assert list(outside(statement)) == ["line 3: self._manager.find"]
+    assert list(outside(statement)) == ["line 3: self._authorizer.find"]

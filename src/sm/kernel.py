@@ -13,20 +13,24 @@ from sm.core.timers import Timer
 from sm.linux.file_threads import FileThreads
 from sm.linux.session_cgroups import SessionCgroup
 from sm.monitor import Monitor, Observer, UsageMeter, Watcher
+from sm.monitor.recorder import TurnRule
 from sm.monitor.terminal_use import UseOfTerminal
 from sm.operations import Operation
 from sm.paths import InstancePaths
 from sm.providers.base import Provider
 from sm.requests import Requests
+from sm.sessions.authorizer import Authorizer
 from sm.sessions.chat_users import ChatUsers
 from sm.sessions.keepers import Keepers
-from sm.sessions.manager import Manager
 from sm.sessions.plan import SpawnPlanner
 from sm.sessions.reports import Reports
-from sm.sessions.session_fields import SessionField, StatusField
+from sm.sessions.session_fields import SessionFields, StatusFields
 from sm.sessions.session_sums import SessionSums
 from sm.sessions.workspaces import Workspaces
 from sm.sessions.writable_paths import WritablePaths
+from sm.state.endings import Endings
+from sm.state.faults import Faults
+from sm.state.notices import Notices
 from sm.store import Store
 from sm.store.audit import Record
 from sm.terminals.base import Screen
@@ -55,6 +59,12 @@ class OperationCall:
 
 UseCase: TypeAlias = Callable[[OperationCall], Awaitable[Any]]
 """Carries out an operation. Returns its result, or raises SmError."""
+
+
+class UseCases(dict[Operation, UseCase]):
+    """The use cases of the operations of capabilities."""
+
+
 EffectHandler: TypeAlias = Callable[[Effect], Awaitable[str | None]]
 """Carries out an effect, after a crash of the daemon again. Returns the reason for giving up, None when done."""
 TimerHandler: TypeAlias = Callable[[Timer], Awaitable[float | None]]
@@ -67,11 +77,15 @@ class Kernel:
 
     config: Config
     store: Store
-    manager: Manager
+    authorizer: Authorizer
+    notices: Notices
+    endings: Endings
+    faults: Faults
     providers: Mapping[str, Provider]
     planner: SpawnPlanner
     usage: UsageMeter
     observer: Observer
+    turn_rules: list[TurnRule]
     watcher: Watcher
     reports: Reports
     requests: Requests
@@ -97,10 +111,9 @@ class Kernel:
     """The first one answers every door."""
     steady: Callable[[], float]
     """A clock that nobody sets."""
-    fields: list[SessionField] = field(default_factory=list)
-    status_fields: list[StatusField] = field(default_factory=list)
-    use_cases: dict[Operation, UseCase] = field(default_factory=dict)
-    """Of the operations of capabilities."""
+    fields: SessionFields = field(default_factory=SessionFields)
+    status_fields: StatusFields = field(default_factory=StatusFields)
+    use_cases: UseCases = field(default_factory=UseCases)
     effects: dict[str, EffectHandler] = field(default_factory=dict)
     """By the kind of the effect."""
     tasks: dict[str, Callable[[], Coroutine[Any, Any, object]]] = field(default_factory=dict)

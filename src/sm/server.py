@@ -12,20 +12,21 @@ from sm.api.route import Route
 from sm.api.routes import ROUTES
 from sm.api.routes.mcp import MESSAGES, MessageServer
 from sm.api.views import SessionTexts, SumsTexts, Views
-from sm.services import Services
+from sm.services.parts import DoorParts
 from sm.store.audit import Record
 
 
 class ApiServer:
     """Makes the applications from the route table. `record` writes refusals to the audit log."""
 
-    def __init__(self, services: Services, record: Record, mcp: MessageServer) -> None:
-        self._services = services
+    def __init__(self, parts: DoorParts, record: Record, mcp: MessageServer, left: set[str]) -> None:
+        """`left` gets the ids of sessions that leave memory."""
+        self._parts = parts
         self._mcp = mcp
         self._record = record
         self._texts: SessionTexts = {}
         self._sums_texts: SumsTexts = {}
-        self._left = services.store.follow_leaving()
+        self._left = left
         self._routes = [route for routes in ROUTES.values() for route in routes]
 
     def app(self) -> web.Application:
@@ -46,13 +47,14 @@ class ApiServer:
         return app
 
     def _handler(self, route: Route) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
-        services, texts, sums_texts = self._services, self._texts, self._sums_texts
+        texts, sums_texts, given = self._texts, self._sums_texts, self._parts.given(route.parts)
+        make_views, make_request = self._parts.bound(Views), self._parts.bound(ApiRequest)
 
         async def handle(request: web.Request) -> web.StreamResponse:
-            views = Views(services, request[CONTEXT].caller, texts, sums_texts)
+            views = make_views(request[CONTEXT].caller, texts, sums_texts)
             while self._left:
                 views.forget(self._left.pop())
-            answer = await route.handler(ApiRequest(services, views, request), **await route.inputs(request))
+            answer = await route.handler(make_request(views, request), **await route.inputs(request), **given)
             response = answer if isinstance(answer, web.StreamResponse) else json_answer(answer)
             response.headers.update(request.get(HEADERS, {}))
             return response

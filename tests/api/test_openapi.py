@@ -69,7 +69,7 @@ def routes(app: web.Application) -> set[tuple[str, str]]:
 
 
 class Stub:
-    """Replaces the services, which the server uses only when a request arrives."""
+    """Replaces the use cases, which the server uses only when a request arrives."""
 
     def __getattr__(self, name: str) -> Any:
         return self
@@ -78,7 +78,7 @@ class Stub:
         return self
 
 
-SERVER = ApiServer(cast(Any, Stub()), lambda *args: None, cast(Any, None))
+SERVER = ApiServer(cast(Any, Stub()), lambda *args: None, cast(Any, None), set())
 
 
 @pytest.mark.parametrize(

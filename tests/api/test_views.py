@@ -58,20 +58,26 @@ def test_event_json_has_exactly_the_documented_fields() -> None:
     }
 
 
-def test_filtered_tree_keeps_the_ancestors_of_matching_sessions() -> None:
-    roots = [session("aaaa1111"), session("dddd4444")]
-    child, grandchild = session("bbbb2222", parent="aaaa1111"), session("cccc3333", parent="bbbb2222")
-    children = {"aaaa1111": [child], "bbbb2222": [grandchild]}
+def test_tree_has_each_session_in_the_children_of_its_parent() -> None:
+    root, child = session("aaaa1111"), session("bbbb2222", parent="aaaa1111")
+    grandchild, sibling = session("cccc3333", parent="bbbb2222"), session("eeee5555", parent="aaaa1111")
 
     def view(session: Session) -> SessionWithSums:
         return cast(SessionWithSums, session_json(session))
 
-    tree = nest(roots, children, {"cccc3333", "dddd4444"}, view)
+    tree = nest([root, child, session("dddd4444"), grandchild, sibling], view)
     assert [s.session_id for s in tree] == ["aaaa1111", "dddd4444"]
+    assert [s.session_id for s in tree[0].children] == ["bbbb2222", "eeee5555"]
     assert tree[0].children[0].children[0].session_id == "cccc3333"
-    (parent,) = nest(roots, children, {"bbbb2222"}, view)
+    (parent,) = nest([root, child], view)
     assert [s.session_id for s in parent.children] == ["bbbb2222"]
-    assert parent.children[0].children == []
+    assert not parent.children[0].children
+
+
+def test_tree_has_the_members_of_a_cycle_of_parents() -> None:
+    cycle = [session("aaaa1111", parent="bbbb2222"), session("bbbb2222", parent="aaaa1111")]
+    (first,) = nest(cycle, lambda s: cast(SessionWithSums, session_json(s)))
+    assert [s.session_id for s in (first, *first.children)] == ["aaaa1111", "bbbb2222"]
 
 
 def test_iso_time_is_utc_with_z() -> None:

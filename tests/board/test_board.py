@@ -23,6 +23,12 @@ def test_samples_have_only_fields_that_the_daemon_sends() -> None:
     assert shown["tokens"].keys() == TokensView.__dataclass_fields__.keys()
 
 
+def test_row_has_the_fields_that_an_older_daemon_does_not_send() -> None:
+    later = ("attention", "children_failed", "children_done", "last_words", "lost", "paused", "warnings")
+    shown = board_row({name: value for name, value in row_data("a").items() if name not in later})
+    assert (shown.attention, shown.badges(), shown.task(), shown.data["lost"]) == ("", [], "works", False)
+
+
 def test_board_equals_the_rows_of_snapshot_and_changes() -> None:
     board = board_of(row_data("a"), row_data("b"))
     board.apply(update([row_data("c"), row_data("b", note="half")], "a", revision="r-2"), 1.0)

@@ -88,6 +88,7 @@ def test_lanes_are_nested_and_survive_a_cycle_and_a_missing_parent() -> None:
         ("└─ ", "engineer-b", "engineer-a"),
         ("", "engineer-c", ""),
     ]
+    assert shown[3:] == [("", "engineer-d", "engineer-e"), ("└─ ", "engineer-e", "engineer-d")]
 
 
 def test_choices_are_the_same_after_they_were_kept() -> None:

@@ -11,7 +11,7 @@ import pytest
 from sm.board import ActionInput, Target
 from sm.board.operation_actions import operation_action
 from sm.core.models import OPERATOR
-from sm.kernel import OperationCall
+from sm.kernel import OperationCall, UseCases
 from sm.mcp.tool import ToolCall
 from sm.mcp.tools.operations import operation_tool
 from sm.operations import Most, Operation
@@ -69,9 +69,9 @@ class Painting:
 
     def __init__(self) -> None:
         self.calls: list[OperationCall] = []
-        self.services: Any = SimpleNamespace(
-            use_cases={PAINT: self.paint},
-            sessions=SimpleNamespace(find=lambda caller, reference, action: SimpleNamespace(id=reference)),
+        self.use_cases = UseCases({PAINT: self.paint})
+        self.authorizer: Any = SimpleNamespace(
+            find=lambda caller, reference, action: SimpleNamespace(id=reference)
         )
 
     async def paint(self, call: OperationCall) -> Painted:
@@ -106,8 +106,8 @@ async def test_tool_carries_out_the_use_case_as_its_caller() -> None:
     painting = Painting()
     exchange = SimpleNamespace(caller=OPERATOR, key=lambda action, values: None)
     values = {"session_id": "1a2b3c4d", "why": "it is old", "layers": 2}
-    call = ToolCall("paint_session", painting.services, cast(Any, exchange), values, _report, (), False)
-    answer = await operation_tool(PAINT).handler(call)
+    call = ToolCall("paint_session", cast(Any, exchange), values, _report, (), False)
+    answer = await operation_tool(PAINT).handler(call, use_cases=painting.use_cases)
     assert answer == {"session_id": "1a2b3c4d", "count": 3, "dry": True, "words": ["a"], "parts": {"b": 1}}
     (done,) = painting.calls
     assert (done.caller, done.target, done.arguments) == (OPERATOR, "1a2b3c4d", Paint("it is old", layers=2))
@@ -117,8 +117,8 @@ async def test_tool_carries_out_the_use_case_as_its_caller() -> None:
 async def test_command_of_a_chat_takes_the_target_and_one_text(rest: str) -> None:
     painting, command = Painting(), operation_command(PAINT)
     assert (command.usage, command.help) == ("ID [TEXT]", "paint a session")
-    call = CommandCall(painting.services, OPERATOR, cast(Any, None), cast(Any, None), 1, "paint", rest)
-    assert (await command.run(call)).text == "Painted 1a2b3c4d"
+    call = CommandCall(painting.authorizer, OPERATOR, cast(Any, None), cast(Any, None), 1, "paint", rest)
+    assert (await command.run(call, use_cases=painting.use_cases)).text == "Painted 1a2b3c4d"
     assert painting.calls[0].arguments == Paint("it is old")
 
 

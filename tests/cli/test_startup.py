@@ -89,8 +89,8 @@ def test_list_command_loads_no_heavy_module(run: Sm, peer: Peer, words: list[str
     assert not modules & (HEAVY | FOREIGN)
     commands = {name for name in modules if name.startswith("sm.cli.")}
     plumbing = {"group", "instance", "call", "display", "commands", f"commands.{words[0]}"}
-    plumbing |= {"display.output"}
-    lists = {"session_list", "options", "display.sessions"}
+    plumbing |= {"display.output", "display.text_table"}
+    lists = {"session_list", "options", "pages", "display.sessions"}
     own = {
         "children": lists,
         "all": lists,

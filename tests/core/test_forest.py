@@ -13,7 +13,7 @@ def forest(parents: Mapping[str, str | None], shown: Sequence[str] | None = None
 
 
 def drawn(trees: Forest[str], folded: Sequence[str] = ()) -> list[str]:
-    return [placed.branch + placed.item for placed in trees.lines(folded)]
+    return [placed.branch + placed.row for placed in trees.lines(folded)]
 
 
 def test_children_follow_their_parent_with_the_lines_of_the_tree() -> None:
@@ -38,7 +38,7 @@ def test_siblings_are_ordered_by_the_least_rank_below_them() -> None:
 
 def test_folded_item_counts_what_it_hides() -> None:
     lines = forest(CHAIN).lines(["b"])
-    assert [(placed.item, placed.children, placed.folded) for placed in lines] == [
+    assert [(placed.row, placed.children, placed.folded) for placed in lines] == [
         ("a", 2, 0),
         ("b", 1, 1),
         ("d", 0, 0),

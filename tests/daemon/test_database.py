@@ -182,12 +182,17 @@ async def test_restored_database_repeats_no_message_and_no_effect_with_an_unknow
                 tx.mail.add_message(queued, "a text")
             for kind in (EffectKind.TYPE, EffectKind.KILL, EffectKind.WEBHOOK):
                 await tx.effect(kind, "aaaa1111", {}, AT)
-            await tx.telegram.queue(NewCall(1001, BotMethod.SEND_MESSAGE, {"text": "hello"}))
+            for text in ("hello", "whose answer was lost once"):
+                await tx.telegram.queue(NewCall(1001, BotMethod.SEND_MESSAGE, {"text": text}))
+            tx.telegram.again(list(tx.open.outgoing.values())[-1], lost_answers=1)
         await store.backup("2026-01-27", keep=7)
     restore_backup(paths, None)
     async with await open_database(paths, new=False) as store:
-        # The bot sends it with the mark "(again)".
-        assert [call.state for call in store.mail.open.outgoing.values()] == [EffectState.TAKEN]
+        # The bot sends both with the mark "(again)". It would drop a taken call whose answer was lost before.
+        assert [(call.state, call.lost_answers) for call in store.mail.open.outgoing.values()] == [
+            (EffectState.TAKEN, 0),
+            (EffectState.PENDING, 1),
+        ]
         states = {m.session_id: m.state for m in store.mail.open.messages.values()}
         assert states == {"aaaa1111": MessageState.DELIVERING, None: MessageState.QUEUED}
         assert [e.kind for e in await store.effects_in("pending")] == [EffectKind.KILL]

@@ -110,3 +110,23 @@ async def test_feed_reads_all_rows_again_when_archived_ones_are_wanted_too() -> 
     running.cancel()
     assert source.queries[1] == {"archived": "1"}
     assert not [each for each in news if isinstance(each, Outage)]
+
+
+async def test_feed_goes_on_after_news_that_the_view_cannot_show(caplog: pytest.LogCaptureFixture) -> None:
+    shown: list[str] = []
+
+    def show(news: FeedNews) -> None:
+        if isinstance(news, dict):
+            shown.append(news["rows"][0]["status"])
+
+    unknown = {**row_data("a")}
+    del unknown["status"]
+    source = ScriptedSource([update([unknown], snapshot=True), update([row_data("a")])])
+    running = asyncio.create_task(Feed(source, show).run())
+
+    async def has_shown() -> bool:
+        return len(shown) == 1
+
+    await until_async(has_shown, "the second row")
+    running.cancel()
+    assert "cannot show news of the daemon" in caplog.text

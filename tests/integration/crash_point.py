@@ -16,6 +16,7 @@ from sm.api.agent_sockets import AgentSockets
 from sm.capabilities.archives.collector import ArchiveRecords
 from sm.capabilities.archives.keeper import Archives
 from sm.capabilities.pairing.operations.pairings import Pairings
+from sm.daemon.effect_record import EffectRecord
 from sm.messaging.messages import Messages
 from sm.monitor.retries import Retries
 from sm.sandboxes.docker.containers import Containers
@@ -25,9 +26,10 @@ from sm.sandboxes.docker.maker import ContainerMaker
 from sm.sandboxes.host import HostSandbox
 from sm.services import Telegram
 from sm.sessions.home_files import HomeFiles
-from sm.sessions.manager import Manager
 from sm.sessions.next_process import Restarter
+from sm.sessions.process_ends import ProcessEnds
 from sm.sessions.spawn import Spawner
+from sm.sessions.starts import AgentStarts
 from sm.state.notices import Notices
 from sm.store import Store, Transaction
 from sm.store.telegram_rows import TelegramWrites
@@ -46,7 +48,8 @@ PARTS: dict[str, type] = {
         Engine,
         HomeFiles,
         HostSandbox,
-        Manager,
+        EffectRecord,
+        ProcessEnds,
         Messages,
         Notices,
         Pairings,
@@ -54,6 +57,7 @@ PARTS: dict[str, type] = {
         Restarter,
         Retries,
         Spawner,
+        AgentStarts,
         Store,
         Telegram,
         TelegramWrites,

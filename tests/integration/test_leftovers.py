@@ -85,7 +85,11 @@ def test_next_daemon_finds_what_an_agent_left_behind(instance: Instance) -> None
 
 @pytest.mark.parametrize(
     "point",
-    ["Manager.process_ended after 1", "Manager.mark_finished before 1", "Manager.mark_finished before 2"],
+    [
+        "ProcessEnds.process_ended after 1",
+        "EffectRecord.mark_finished before 1",
+        "EffectRecord.mark_finished before 2",
+    ],
 )
 def test_daemon_that_dies_after_an_end_warns_once_of_what_was_left(point: str) -> None:
     with Instance() as instance:

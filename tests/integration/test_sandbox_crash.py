@@ -39,9 +39,9 @@ POINTS = [
         ("HomeFiles.ready_for", 1),
         ("Tmux.open", 1),
         ("PaneCreator._start_agent", 1),
-        ("Spawner.record_launch", 1),
+        ("AgentStarts.record_launch", 1),
         ("ContainerSandbox.wait_started", 1),
-        ("Spawner.record_start", 1),
+        ("AgentStarts.record_start", 1),
         ("Spawner.spawn", 1),  # after: only the response is lost
     )
     for when in ("before", "after")
@@ -72,7 +72,7 @@ RESTORE_POINTS = [
         "AgentSockets.ready_for",
         "Tmux.open",
         "ContainerSandbox.wait_started",
-        "Spawner.record_start",
+        "AgentStarts.record_start",
     )
     for when in ("before", "after")
 ]

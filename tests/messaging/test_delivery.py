@@ -16,18 +16,17 @@ from sm.core.timestamps import iso
 from sm.messaging.delivery_record import DeliveryRecord, StoredDelivery
 from sm.messaging.receipts import DeliveryReceipts
 from sm.providers.claude.box_reader import ClaudeBoxReader
-from sm.sessions.manager import Manager
 from sm.store import Store
 from tests import samples
-from tests.session_manager import open_manager
+from tests.state_parts import StateParts, open_parts
 
 ID = "1a2b3c4d"
 
 
 @pytest.fixture
-async def opened(tmp_path: Path) -> AsyncIterator[tuple[Store, Manager]]:
-    async with open_manager(tmp_path, lambda: iso(time.time())) as (store, manager):
-        yield store, manager
+async def opened(tmp_path: Path) -> AsyncIterator[tuple[Store, StateParts]]:
+    async with open_parts(tmp_path, lambda: iso(time.time())) as (store, parts):
+        yield store, parts
 
 
 @pytest.mark.parametrize(
@@ -41,9 +40,9 @@ async def opened(tmp_path: Path) -> AsyncIterator[tuple[Store, Manager]]:
     ids=["idle", "running", "already read", "idle for long"],
 )
 async def test_delivery_is_behind_the_agents_queue_only_just_after_a_turn(
-    opened: tuple[Store, Manager], changes: dict[str, Any], evidence: str, idle_s: float, expected: bool
+    opened: tuple[Store, StateParts], changes: dict[str, Any], evidence: str, idle_s: float, expected: bool
 ) -> None:
-    store, manager = opened
+    store, parts = opened
     status_at = iso(time.time() - idle_s)
     session = replace(samples.session(ID, status=Status.IDLE), provider="claude", status_at=status_at)
     queued = Message(
@@ -55,7 +54,8 @@ async def test_delivery_is_behind_the_agents_queue_only_just_after_a_turn(
         tx.mail.add_message(replace(queued, evidence=evidence), "first")
         tx.mail.add_message(waiting, "second")
     delivery = StoredDelivery(
-        store, DeliveryRecord(store, manager), DeliveryReceipts(store, manager), waiting, ID, "t",
+        store, DeliveryRecord(store, parts.notices),
+        DeliveryReceipts(store, parts.notices, parts.providers), waiting, ID, "t",
         cast(Any, ClaudeBoxReader()), "second", None,
     )  # fmt: skip
     assert await delivery.is_behind_queue() is expected
@@ -67,10 +67,10 @@ async def test_delivery_is_behind_the_agents_queue_only_just_after_a_turn(
     ids=["the turn goes on", "the turn has ended", "the turn that reads the queue has begun"],
 )
 async def test_message_is_in_the_agents_queue_until_the_turn_ends_in_which_it_was_entered(
-    opened: tuple[Store, Manager], status: Status, status_s: float, expected: bool
+    opened: tuple[Store, StateParts], status: Status, status_s: float, expected: bool
 ) -> None:
     """An Escape after that turn would interrupt the turn that reads the message."""
-    store, manager = opened
+    store, parts = opened
     entered_s = time.time() - 10
     session = replace(samples.session(ID, status=status), status_at=iso(entered_s + status_s))
     queued = Message(
@@ -81,7 +81,8 @@ async def test_message_is_in_the_agents_queue_until_the_turn_ends_in_which_it_wa
         await tx.insert(session, samples.LAUNCH, None)
         tx.mail.add_message(queued, "now")
     delivery = StoredDelivery(
-        store, DeliveryRecord(store, manager), DeliveryReceipts(store, manager), queued, ID, "t",
+        store, DeliveryRecord(store, parts.notices),
+        DeliveryReceipts(store, parts.notices, parts.providers), queued, ID, "t",
         cast(Any, ClaudeBoxReader()), "now", "Escape",
     )  # fmt: skip
     assert await delivery.is_in_queue() is expected
@@ -96,17 +97,17 @@ async def test_message_is_in_the_agents_queue_until_the_turn_ends_in_which_it_wa
     ],
 )
 async def test_message_that_was_provably_not_typed_has_failed_although_its_session_ended_first(
-    opened: tuple[Store, Manager], outcome: MessageState, expected: MessageState
+    opened: tuple[Store, StateParts], outcome: MessageState, expected: MessageState
 ) -> None:
     """The end of the agent is recorded while tmux still answers the paste."""
-    store, manager = opened
-    record = DeliveryRecord(store, manager)
+    store, parts = opened
+    record = DeliveryRecord(store, parts.notices)
     queued = Message(57, ID, "operator", MessageMode.AUTO, MessageState.QUEUED, samples.AT, samples.AT)
     async with store.transaction() as tx:
         await tx.insert(samples.session(ID, status=Status.IDLE), samples.LAUNCH, None)
         tx.mail.add_message(queued, "run the tests")
     assert await record.take(queued) is not None
-    await manager.process_ended(ID, None, Exit(None, 9))
+    await parts.ends.process_ended(ID, None, Exit(None, 9))
     assert (await store.mail.message(57)).state is MessageState.UNCONFIRMED
     await record.finish(queued, outcome, "the process in terminal t has ended")
     found = await store.mail.message(57)

@@ -15,10 +15,9 @@ from sm.core.states import SignalKind
 from sm.core.statuses import Status
 from sm.messaging import ComposerDriver, LimitDialogs
 from sm.messaging.composer.driver import DialogMonitor
-from sm.sessions.manager import Manager
 from tests import samples
 from tests.samples import AT, commit
-from tests.session_manager import open_manager
+from tests.state_parts import StateParts, open_parts
 from tests.terminals.world import World
 from tests.waits import until_async
 
@@ -60,8 +59,8 @@ class NoDialogs:
 
 
 class Bench:
-    def __init__(self, world: World, manager: Manager, dialogs: LimitDialogs, log: Path) -> None:
-        self.world, self.manager, self.dialogs, self.log = world, manager, dialogs, log
+    def __init__(self, world: World, parts: StateParts, dialogs: LimitDialogs, log: Path) -> None:
+        self.world, self.parts, self.dialogs, self.log = world, parts, dialogs, log
         self.terminals = world.terminals()
 
     async def draw(self, *screens: str, ignored: int = 0) -> None:
@@ -79,7 +78,7 @@ class Bench:
         await until_async(is_drawn)
 
     async def see(self, kind: SignalKind) -> None:
-        await self.manager.observe(
+        await self.parts.observe(
             ID, Signal(kind, Source.STATE_FILE, "of its state file", "2099-01-01T00:00:00.000Z")
         )
 
@@ -95,13 +94,13 @@ class Bench:
 async def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Bench]:
     monkeypatch.setattr("sm.messaging.limit_dialogs._DRAWN_WITHIN_S", 3.0)
     world = World()
-    async with open_manager(tmp_path, lambda: AT) as (store, manager):
+    async with open_parts(tmp_path, lambda: AT) as (store, parts):
         session = replace(samples.session(ID, status=Status.IDLE), provider="claude", terminal=f"claude-{ID}")
         await commit(store, lambda tx: tx.insert(session, samples.LAUNCH, None))
         terminals = world.terminals()
         monitor: DialogMonitor = NoDialogs()
-        dialogs = LimitDialogs(store, manager, terminals, ComposerDriver(terminals, monitor))
-        bench = Bench(world, manager, dialogs, tmp_path / "keys")
+        dialogs = LimitDialogs(store, parts.providers, terminals, ComposerDriver(terminals, monitor))
+        bench = Bench(world, parts, dialogs, tmp_path / "keys")
         async with terminals, bench.terminals:  # asyncio warns later about a connection that nobody closed
             yield bench
     await world.end()

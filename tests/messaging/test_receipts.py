@@ -28,11 +28,10 @@ from sm.messaging.receipts import DeliveryReceipts
 from sm.providers.base import PromptRefusal
 from sm.providers.claude.pasted_text import without_paste_tags
 from sm.providers.readers import AcceptedInput
-from sm.sessions.manager import Manager
 from sm.state.session_steps import move
 from sm.store import Store
 from tests import samples
-from tests.session_manager import open_manager
+from tests.state_parts import StateParts, open_parts
 
 ID, OTHER = "1a2b3c4d", "5e6f7a8b"
 BEGIN_S = datetime.fromisoformat(samples.AT).timestamp()
@@ -44,7 +43,7 @@ class Mail:
     """Two claude sessions, their messages and the daemon's clock."""
 
     store: Store
-    manager: Manager
+    parts: StateParts
     receipts: DeliveryReceipts
     clock: list[int]
 
@@ -88,7 +87,7 @@ class Mail:
 
     async def end_process(self) -> None:
         """Record the end of the agent's process, as the process watcher does."""
-        await self.manager.process_ended(ID, None, Exit(None, 9))
+        await self.parts.ends.process_ended(ID, None, Exit(None, 9))
         self.receipts.process_gone(ID)
 
     async def state(self, number: int) -> MessageState:
@@ -105,12 +104,12 @@ async def mail(tmp_path: Path) -> AsyncIterator[Mail]:
     def now() -> str:
         return f"2026-01-27T15:10:{clock[0]:02}.500Z"
 
-    async with open_manager(tmp_path, now) as (store, manager):
+    async with open_parts(tmp_path, now) as (store, parts):
         async with store.transaction() as tx:
             for session_id in (ID, OTHER):
                 session = replace(samples.session(session_id, status=Status.IDLE), provider="claude")
                 await tx.insert(session, samples.LAUNCH, None)
-        yield Mail(store, manager, DeliveryReceipts(store, manager), clock)
+        yield Mail(store, parts, DeliveryReceipts(store, parts.notices, parts.providers), clock)
 
 
 async def test_prompt_hook_marks_the_message_submitted(mail: Mail) -> None:
@@ -348,7 +347,9 @@ async def test_turn_end_acknowledges_nothing_while_the_queue_of_the_program_cann
     mail: Mail, outcomes: dict[str, bool], state: MessageState
 ) -> None:
     program = ProgramState("claude", "2.1.333", "2026-11-29", outcomes)
-    mail.receipts = DeliveryReceipts(mail.store, mail.manager, lambda session: program)
+    mail.receipts = DeliveryReceipts(
+        mail.store, mail.parts.notices, mail.parts.providers, lambda session: program
+    )
     await mail.report(await mail.add(57), 1)
     await mail.receipts.turn_ended(ID, mail.at(4))
     assert await mail.state(57) is state
@@ -371,7 +372,7 @@ async def set_running(mail: Mail, second: int) -> None:
     since = f"2026-01-27T15:10:{second:02}.000Z"
     mail.clock[0] = second
     async with mail.store.transaction() as tx:
-        await move(tx, mail.manager.notices, ID, Signal(SignalKind.BUSY, "hook", "a turn began", since))
+        await move(tx, mail.parts.notices, ID, Signal(SignalKind.BUSY, "hook", "a turn began", since))
 
 
 async def test_prompt_hook_in_the_middle_of_a_turn_is_no_proof_that_the_message_was_read(mail: Mail) -> None:
@@ -693,7 +694,7 @@ async def test_refusal_without_text_applies_to_the_latest_message(mail: Mail, re
 async def restart(mail: Mail) -> None:
     """Lose what the daemon has in memory."""
     mail.clock[0] += 1
-    mail.receipts = DeliveryReceipts(mail.store, mail.manager)
+    mail.receipts = DeliveryReceipts(mail.store, mail.parts.notices, mail.parts.providers)
 
 
 @pytest.mark.parametrize("acknowledged", [False, True])

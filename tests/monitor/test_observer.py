@@ -22,17 +22,17 @@ from sm.linux import processes
 from sm.monitor.agent import USES_MAX
 from sm.monitor.listeners import AgentListener
 from sm.monitor.observer import Observer
+from sm.monitor.recorder import Recorder
 from sm.monitor.usage import UsageMeter
 from sm.providers.claude.decisions import read_dialog
 from sm.providers.readers import AcceptedInput, ToolEnd
-from sm.sessions.manager import Manager
 from sm.store import Store
 from tests import samples
 from tests.samples import commit
-from tests.session_manager import open_manager, with_completion
 from tests.sim.lives import Life
 from tests.sim.processes import PlayedKernel
 from tests.sim.terminals import PlayedServer
+from tests.state_parts import StateParts, open_parts, with_completion
 from tests.waits import until_async
 
 ID = "1a2b3c4d"
@@ -77,7 +77,7 @@ class Bench:
     observer: Observer
     log: EventLog
     store: Store
-    manager: Manager
+    parts: StateParts
     home: Path
     process: Process
     now_s: float = NOW_S
@@ -103,22 +103,23 @@ async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
     assert process is not None
     kernel = PlayedKernel(loop)
     terminals = PlayedServer(loop, kernel, lambda: NOW_S).client("test", Life("daemon"))
-    async with open_manager(tmp_path, now) as (store, manager):
+    async with open_parts(tmp_path, now) as (store, parts):
         session = replace(samples.session(ID, status=Status.RUNNING), provider="claude", process=process)
         launch = replace(samples.LAUNCH, environment={"CLAUDE_CONFIG_DIR": str(tmp_path)})
         await commit(store, lambda tx: tx.insert(session, launch, None))
         log = EventLog()
+        usage, rules = UsageMeter(store, Config(), now), [with_completion(store, parts)]
         observer = Observer(
             store,
-            manager,
+            Recorder(store, parts.notices, parts.faults, parts.providers, usage, rules),
+            parts.providers,
             terminals,
-            UsageMeter(store, Config(), now),
+            usage,
             transcripts_every_s=lambda: 60.0,
             clock=lambda: made.now_s,
         )
-        observer.turn_rules.append(with_completion(store, manager))
         observer.register(log)
-        made = Bench(observer, log, store, manager, tmp_path, process)
+        made = Bench(observer, log, store, parts, tmp_path, process)
         yield made
         observer.close()
     kernel.close()
@@ -363,7 +364,7 @@ async def complete_and_reopen(bench: Bench) -> None:
     completed = Signal(SignalKind.REPORTED_COMPLETED, "report", "sm complete", iso(NOW_S - 2))
     reopened = Signal(SignalKind.REOPENED, TERMINAL, "the agent got a message", iso(NOW_S - 1))
     for signal in (completed, reopened):
-        await bench.manager.observe(ID, signal)
+        await bench.parts.observe(ID, signal)
 
 
 def status_of(bench: Bench) -> str:

@@ -19,18 +19,18 @@ from sm.daemon.recovery import recover
 from sm.linux import processes
 from sm.monitor.observer import Observer
 from sm.monitor.processes import Watcher
+from sm.monitor.recorder import Recorder
 from sm.monitor.usage import UsageMeter
 from sm.monitor.watched_panes import WatchedPanes
 from sm.paths import InstancePaths
 from sm.sandboxes.host import HostSandbox
-from sm.sessions.manager import Manager
 from sm.state.session_steps import move
 from sm.store import Store
 from sm.terminals.base import Pane
 from sm.terminals.tmux.terminals import Tmux
 from tests import samples
 from tests.sandboxes.terminal import without_cgroups
-from tests.session_manager import open_manager, with_completion
+from tests.state_parts import StateParts, open_parts, with_completion
 from tests.terminals.world import World
 from tests.waits import until_async
 
@@ -52,7 +52,7 @@ class NotingSandbox(HostSandbox):
 @dataclass
 class Services:
     store: Store
-    manager: Manager
+    parts: StateParts
     tmux: Tmux
     watcher: Watcher
     sandbox: "NotingSandbox"
@@ -68,13 +68,14 @@ async def services(tmp_path: Path) -> AsyncIterator[Services]:
         return samples.AT
 
     world = World()
-    async with open_manager(tmp_path, now) as (store, manager), world.terminals() as tmux:
+    async with open_parts(tmp_path, now) as (store, parts), world.terminals() as tmux:
         usage = UsageMeter(store, Config(), now)
-        observer = Observer(store, manager, tmux, usage, transcripts_every_s=lambda: 60.0)
-        observer.turn_rules.append(with_completion(store, manager))
+        rules = [with_completion(store, parts)]
+        recorder = Recorder(store, parts.notices, parts.faults, parts.providers, usage, rules)
+        observer = Observer(store, recorder, parts.providers, tmux, usage, transcripts_every_s=lambda: 60.0)
         sandbox = NotingSandbox(InstancePaths(f"{tmp_path}/config.yaml", str(tmp_path)))
-        watcher = Watcher(store, manager, tmux, observer, sandbox, WatchedPanes(store))
-        yield Services(store, manager, tmux, watcher, sandbox)
+        watcher = Watcher(store, parts.providers, parts.ends, tmux, observer, sandbox, WatchedPanes(store))
+        yield Services(store, parts, tmux, watcher, sandbox)
         sandbox.close()
         observer.close()
     await world.end()
@@ -101,12 +102,12 @@ async def restore(services: Services, old: Process) -> tuple[Session, Pane]:
     async with services.store.transaction() as tx:
         await tx.insert(first, LAUNCH, None)
         await move(
-            tx, services.manager.notices, ID, Signal(SignalKind.KILLED, EffectKind.KILL, "killed", samples.AT)
+            tx, services.parts.notices, ID, Signal(SignalKind.KILLED, EffectKind.KILL, "killed", samples.AT)
         )
         signal = Signal(SignalKind.RESTARTED, "restore", "restored", samples.AT)
-        await move(tx, services.manager.notices, ID, signal, process=process)
+        await move(tx, services.parts.notices, ID, signal, process=process)
         await move(
-            tx, services.manager.notices, ID, Signal(SignalKind.STARTED, "process", "it runs", samples.AT)
+            tx, services.parts.notices, ID, Signal(SignalKind.STARTED, "process", "it runs", samples.AT)
         )
     return first, pane
 
@@ -159,5 +160,5 @@ async def test_late_recovery_keeps_a_session_that_was_restored_meanwhile(
     before, pane = await restore(services, ended)
     if is_terminal_lost:
         await services.tmux.close(pane.name)
-    assert await recover([before], services.manager, services.tmux, services.watcher)
+    assert await recover([before], services.parts.ends, services.tmux, services.watcher)
     assert (services.session.status, services.session.exit) == (Status.RUNNING, None)

@@ -24,7 +24,6 @@ from sm.monitor.retries import Retries
 from sm.monitor.usage import UsageMeter
 from sm.policy.unfinished import TerminalUse
 from sm.providers.readers import AcceptedInput
-from sm.sessions.manager import Manager
 from sm.state.message_steps import send
 from sm.state.request_steps import NewRequest, open_request
 from sm.state.retries import GO_ON
@@ -32,7 +31,7 @@ from sm.state.session_steps import move
 from sm.store import Store
 from tests import samples
 from tests.samples import commit
-from tests.session_manager import open_manager, with_completion
+from tests.state_parts import StateParts, open_parts, with_completion
 
 NOW_S = 1_800_000_000.0
 PARENT, CHILD = "aaaa1111", "aaaa2222"
@@ -50,7 +49,7 @@ NAMES = {
 @dataclass
 class World:
     store: Store
-    manager: Manager
+    parts: StateParts
     recorder: Recorder
     retries: Retries
     use: TerminalUse = field(default_factory=TerminalUse)
@@ -78,13 +77,13 @@ class World:
         """Begin a turn with a prompt."""
         self.now_s += 1
         await self.retries.prompt_accepted(CHILD, AcceptedInput("go on", self.now_s), Source.HOOK)
-        await self.manager.observe(CHILD, Signal(SignalKind.BUSY, "hook", "a turn began", iso(self.now_s)))
+        await self.parts.observe(CHILD, Signal(SignalKind.BUSY, "hook", "a turn began", iso(self.now_s)))
 
     async def succeed(self) -> None:
         self.now_s += 1
         await self.retries.turn_ended(CHILD, self.now_s)
         signal = Signal(SignalKind.WENT_IDLE, "hook", "the turn ended", iso(self.now_s))
-        await self.manager.observe(CHILD, signal)
+        await self.parts.observe(CHILD, signal)
 
     def timer(self, kind: TimerKind = TimerKind.RETRY) -> Timer | None:
         return self.store.mail.open.timers.get((CHILD, kind))
@@ -124,7 +123,7 @@ async def world(tmp_path: Path) -> AsyncIterator[World]:
             raise worlds[0].error
         return worlds[0].use
 
-    async with open_manager(tmp_path, now) as (store, manager):
+    async with open_parts(tmp_path, now) as (store, parts):
         async with store.transaction() as tx:
             tx.part(PART).put(ACCOUNT)
             for session_id, parent in ((PARENT, None), (CHILD, PARENT)):
@@ -136,8 +135,15 @@ async def world(tmp_path: Path) -> AsyncIterator[World]:
                     "Fix the tests",
                 )
         config = Config()
-        recorder = Recorder(store, manager, UsageMeter(store, config, now), [with_completion(store, manager)])
-        worlds.append(World(store, manager, recorder, Retries(store, use)))
+        recorder = Recorder(
+            store,
+            parts.notices,
+            parts.faults,
+            parts.providers,
+            UsageMeter(store, config, now),
+            [with_completion(store, parts)],
+        )
+        worlds.append(World(store, parts, recorder, Retries(store, use)))
         yield worlds[0]
 
 
@@ -268,7 +274,7 @@ async def ask(world: World) -> None:
     asked = NewRequest(RequestKind.QUESTION, (Question("Which one?"),))
     await commit(
         world.store,
-        lambda tx: open_request(tx, world.manager.notices, tx.session(CHILD), asked, tx.now, None),
+        lambda tx: open_request(tx, world.parts.notices, tx.session(CHILD), asked, tx.now, None),
     )
 
 
@@ -298,7 +304,7 @@ async def test_retry_waits_while_something_holds_it(world: World, hold: object) 
 async def test_retry_waits_while_the_status_says_that_the_session_works(world: World) -> None:
     await world.fail()
     signal = Signal(SignalKind.BUSY, "title", "a spinner", iso(world.now_s + 1))
-    await world.manager.observe(CHILD, signal)
+    await world.parts.observe(CHILD, signal)
     assert await world.fire() == 5.0
     assert world.timer() is not None
 
@@ -306,7 +312,7 @@ async def test_retry_waits_while_the_status_says_that_the_session_works(world: W
 async def test_end_of_the_session_removes_its_retry(world: World) -> None:
     await world.fail()
     done = Signal(SignalKind.REPORTED_COMPLETED, "report", "done", iso(world.now_s + 1))
-    await commit(world.store, lambda tx: move(tx, world.manager.notices, CHILD, done))
+    await commit(world.store, lambda tx: move(tx, world.parts.notices, CHILD, done))
     assert world.timer() is None
 
 

@@ -114,7 +114,7 @@ MUTANTS = (
     Mutant(
         "spawn_before_process",
         "sm spawn answers before the agent's process is known",
-        "src/sm/sessions/spawn.py",
+        "src/sm/sessions/starts.py",
         "        return not starts or session.status is Status.KILLED\n",
         "        return True\n",
     ),
@@ -142,9 +142,9 @@ MUTANTS = (
     Mutant(
         "restart_never_given_up",
         "a session that ends while its restart waits stays for ever",
-        "src/sm/daemon/outbox.py",
-        "                await self._spawner.record_no_start(effect)\n",
-        "                await self._manager.mark_finished(effect)\n",
+        "src/sm/daemon/start_effects.py",
+        "                await self._starts.record_no_start(effect)\n",
+        "                await self._effects.mark_finished(effect)\n",
     ),
     # ------------------------------------------------------------------------------------------------ mutations
     Mutant(
@@ -164,8 +164,8 @@ MUTANTS = (
     Mutant(
         "prompt_typed_twice",
         "the first prompt is typed again after a crash of the daemon",
-        "src/sm/daemon/outbox.py",
-        "        await self._manager.mark_taken(effect)  # from here on the effect is never repeated\n",
+        "src/sm/daemon/start_effects.py",
+        "        await self._effects.mark_taken(effect)  # from here on the effect is never repeated\n",
         "",
     ),
     Mutant(

@@ -43,6 +43,7 @@ from sm.core.statuses import Status
 from sm.core.timers import TimerKind
 from sm.core.timestamps import iso, later
 from sm.core.usage import Usage
+from sm.daemon.effect_record import EffectRecord
 from sm.daemon.foundation import HostParts
 from sm.daemon.front_doors import DaemonLife
 from sm.daemon.wiring import DaemonParts
@@ -211,7 +212,7 @@ class Life:
                 SOCKET_LIMITS,
                 HostParts(wall=world.now_s, steady=world.now_s),
             )
-            self.services, self.manager = self.parts.doors.services, self.parts.base.manager
+            self.base, self.requests = self.parts.base, self.parts.messages.requests
             for begin in self.parts.kernel.at_start:
                 await begin()
             digests = asyncio.create_task(self.parts.kernel.tasks["digest"]())
@@ -249,7 +250,7 @@ class Life:
                 if effect.kind == EffectKind.START:
                     await self._start(effect)
                 else:
-                    await self.manager.mark_finished(effect)
+                    await EffectRecord(self.store).mark_finished(effect)
             if self._cut_off:
                 due = {t.kind for t in timers.values() if t.seconds_left(self._world.now_s()) <= 0}
                 self._due = {kind for kind in due if not self._world.was_cut_off(kind)}
@@ -265,7 +266,7 @@ class Life:
             session = tx.session(effect.session_id)
             signal = Signal(SignalKind.STARTED, "process", "the process started", tx.now)
             process = Process(10_000_000 + session.runs, f"night/{session.id}")
-            await move(tx, self.manager.notices, session.id, signal, process=process, started_at=tx.now)
+            await move(tx, self.base.notices, session.id, signal, process=process, started_at=tx.now)
             await tx.finish(effect)
 
     # Acts
@@ -312,23 +313,23 @@ class Life:
 
     async def _crash(self, agent: Session, _key: RequestKey) -> None:
         if agent.process is not None and agent.exit is None:
-            await self.manager.process_ended(agent.id, agent.process, Exit(3))
+            await self.base.ends.process_ended(agent.id, agent.process, Exit(3))
 
     async def _ask(self, agent: Session, key: RequestKey) -> None:
-        await self.services.requests.ask(_caller(agent), "Which colour?", ["red", "blue"], None, key)
+        await self.requests.ask(_caller(agent), "Which colour?", ["red", "blue"], None, key)
         async with self.store.transaction() as tx:
             now = tx.session(agent.id)
             if now.status is Status.RUNNING:
                 asked = Signal(SignalKind.ASKED, "hook", "asks a question", tx.now)
-                await move(tx, self.manager.notices, agent.id, asked)
+                await move(tx, self.base.notices, agent.id, asked)
 
     async def _answer(self, agent: Session, key: RequestKey) -> None:
         request = self._open(agent, RequestKind.QUESTION)
         if request is not None:
-            await self.services.requests.answer(OPERATOR, request.name, RequestReply(True, ("1",)), key)
-        await self.manager.observe(
-            agent.id, Signal(SignalKind.BUSY, "hook", "goes on", iso(self._world.now_s()))
-        )
+            await self.requests.answer(OPERATOR, request.name, RequestReply(True, ("1",)), key)
+        signal = Signal(SignalKind.BUSY, "hook", "goes on", iso(self._world.now_s()))
+        async with self.store.transaction() as tx:
+            await move(tx, self.base.notices, agent.id, signal)
 
     async def _approve(self, agent: Session, key: RequestKey) -> None:
         await self._decide(agent, key, approved=True)
@@ -339,7 +340,7 @@ class Life:
     async def _decide(self, agent: Session, key: RequestKey, *, approved: bool) -> None:
         request = self._open(agent, RequestKind.BUDGET)
         if request is not None:
-            await self.services.requests.answer(OPERATOR, request.name, RequestReply(approved), key)
+            await self.requests.answer(OPERATOR, request.name, RequestReply(approved), key)
 
     def _open(self, agent: Session, kind: RequestKind) -> Request | None:
         return next(iter(open_of(self.store.mail.open.requests, agent.id, [kind])), None)
@@ -348,7 +349,7 @@ class Life:
         fault = Fault(FaultKind.QUOTA, "limit reached", "session limit", RESETS_S)
         async with self.store.transaction() as tx:
             at = self._world.now_s()
-            await self.manager.faults.record(tx, agent.id, fault, at, key.text, Source.HOOK)
+            await self.base.faults.record(tx, agent.id, fault, at, key.text, Source.HOOK)
 
     async def _succeed(self, agent: Session, _key: RequestKey) -> None:
         async with self.store.transaction() as tx:
@@ -361,7 +362,7 @@ class Life:
 
     async def _complete(self, agent: Session, key: RequestKey) -> None:
         if is_live(agent.status) or agent.completed_at == iso(self._world.now_s()):
-            await self.services.reports.complete(_caller(agent), "the task is done", "completed", key)
+            await self.parts.sessions.reports.complete(_caller(agent), "the task is done", "completed", key)
 
     # The morning
 
@@ -372,7 +373,7 @@ class Life:
             found = await self.store._reader.execute_fetchall(sql)
             return [list(row) for row in found]
 
-        digest = await self.services.use_cases[operations.SHOW](
+        digest = await self.parts.kernel.use_cases[operations.SHOW](
             OperationCall(OPERATOR, "", operations.DigestPeriod(later(iso(BEGIN_S), -1)), None)
         )
         plain = asdict(digest)

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -25,9 +26,24 @@ from sm.errors import (
     SandboxUnavailable,
     SmError,
 )
-from sm.kernel import OperationCall
+from sm.kernel import OperationCall, UseCases
+from sm.policy.access import Action
 from sm.requests.answers import RequestReply
-from sm.services import SessionFilter
+from sm.services import (
+    Adoptions,
+    Authorizer,
+    ChatUsers,
+    Forks,
+    Interrupts,
+    Messages,
+    Monitor,
+    Records,
+    Requests,
+    Restorer,
+    SessionFilter,
+    Sessions,
+    Workspaces,
+)
 from tests.sim.stage import INSTANCE_CONFIG
 from tests.sim.world import World, simulation
 
@@ -40,6 +56,23 @@ ABSENT = "0f0f0f0f"
 pytestmark = pytest.mark.simulation
 
 
+_USE_CASES = {
+    "users": ChatUsers,
+    "use_cases": UseCases,
+    "sessions": Sessions,
+    "messages": Messages,
+    "requests": Requests,
+    "interrupts": Interrupts,
+    "monitor": Monitor,
+    "workspaces": Workspaces,
+    "records": Records,
+    "restorer": Restorer,
+    "forks": Forks,
+    "adoptions": Adoptions,
+    "authorizer": Authorizer,
+}
+
+
 @dataclass(frozen=True)
 class Door:
     """A front door of the daemon for people in chats."""
@@ -48,7 +81,7 @@ class Door:
 
     @property
     def services(self) -> Any:
-        return self.world.daemon.parts.doors.services
+        return SimpleNamespace(**self.world.daemon.parts.doors.parts.given(_USE_CASES))
 
     @property
     def sessions(self) -> Mapping[str, Session]:
@@ -138,7 +171,7 @@ async def test_paired_user_starts_an_agent_and_works_with_it() -> None:
 
         assert (await w.services.interrupts.interrupt(ada, below.id, None)).session.id == below.id
         shown = await w.services.monitor.progress(
-            session, 5, may_read=w.services.sessions.may_read(ada, session)
+            session, 5, may_read=w.services.authorizer.may_read(ada, session)
         )
         assert shown["session_id"] == session.id
         scope = await w.services.sessions.event_scope(ada, None, None, recursive=False)
@@ -185,10 +218,10 @@ async def test_hidden_session_and_an_absent_one_get_the_same_answer() -> None:
             lambda c, ref: w.services.records.reparent(c, ref, None, None),
             lambda c, ref: w.services.records.rename(c, ref, "other", None),
             lambda c, ref: w.services.restorer.restore(c, ref, None, tree=False),
-            lambda c, ref: w.services.restorer.fork(c, ref, None, None),
+            lambda c, ref: w.services.forks.fork(c, ref, None, None),
             lambda c, ref: w.services.requests.answer(c, ref, RequestReply(True, ("x",)), None),
             lambda c, ref: w.spawn(c, parent=ref),
-            lambda c, ref: asyncio.to_thread(w.services.sessions.find, c, ref),
+            lambda c, ref: asyncio.to_thread(w.services.authorizer.find, c, ref),
         ]
         for caller in (ada, bob, cy):
             for session in hidden[caller.name]:
@@ -312,7 +345,7 @@ async def test_owner_sees_and_does_what_the_operator_may_but_needs_a_terminal_fo
         ):
             assert isinstance(await refusal(call), NotPermitted)
         with pytest.raises(NotPermitted):
-            w.services.sessions.may_stop_daemon(OWNER)
+            w.services.authorizer.require(OWNER, Action.STOP_DAEMON)
         assert ("telegram:1", "stop_daemon", None, "refused") in w.audit()
         await w.kill(OWNER, operators.id)
 

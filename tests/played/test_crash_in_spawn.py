@@ -20,9 +20,9 @@ POINTS = [
         ("Store.transaction", 1),  # the session, its event and its start effect
         ("Transaction.effect", 1),  # inside that transaction
         ("Tmux.open", 1),
-        ("Spawner.record_launch", 1),
+        ("AgentStarts.record_launch", 1),
         ("HostSandbox.wait_started", 1),
-        ("Spawner.record_start", 1),
+        ("AgentStarts.record_start", 1),
         ("Store.transaction", 3),
         ("Spawner.spawn", 1),  # after: only the response is lost
     )
@@ -63,7 +63,7 @@ async def reads_servers(program: Running) -> None:
 
 
 @pytest.mark.parametrize(
-    "point", ["Store.transaction after 1", "Tmux.open before 1", "Spawner.record_start before 1"]
+    "point", ["Store.transaction after 1", "Tmux.open before 1", "AgentStarts.record_start before 1"]
 )
 def test_mcp_servers_survive_a_crash_during_spawn_and_stay_out_of_the_database(
     instance: Instance, point: str

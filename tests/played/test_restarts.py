@@ -489,8 +489,8 @@ def test_stop_of_everything_ends_a_session_that_waits() -> None:
         "Restarter.restart after 1",
         "Tmux.open before 1",
         "Tmux.open after 1",
-        "Spawner.record_start before 1",
-        "Spawner.record_start after 1",
+        "AgentStarts.record_start before 1",
+        "AgentStarts.record_start after 1",
     ],
 )
 def test_crash_of_the_daemon_during_a_restart_neither_loses_nor_repeats_it(

@@ -287,8 +287,8 @@ POINTS = [
     "Tmux.open before 1",
     "Tmux.open after 1",
     "HostSandbox.wait_started after 1",
-    "Spawner.record_start before 1",
-    "Spawner.record_start after 1",
+    "AgentStarts.record_start before 1",
+    "AgentStarts.record_start after 1",
 ]
 
 
@@ -318,7 +318,7 @@ def test_agent_that_exits_immediately_is_not_started_again_after_a_crash(instanc
     session_id = instance.spawn("Counted", "quick 7")["session_id"]
     instance.ended(session_id)
     instance.kill_daemon()
-    daemon = instance.start_crashing_daemon("Spawner.record_start before 1")
+    daemon = instance.start_crashing_daemon("AgentStarts.record_start before 1")
     instance.sm("restore", session_id)
     daemon.wait()
     assert instance.ended(session_id)["exit_code"] == 7
@@ -327,7 +327,7 @@ def test_agent_that_exits_immediately_is_not_started_again_after_a_crash(instanc
 
 @pytest.mark.parametrize(
     ("point", "times"),
-    [("Tmux.press before 1", 0), ("Tmux.press after 1", 1), ("Manager.mark_taken before 1", 1)],
+    [("Tmux.press before 1", 0), ("Tmux.press after 1", 1), ("EffectRecord.mark_taken before 1", 1)],
 )
 def test_interrupt_is_sent_at_most_once_when_the_daemon_crashes(
     instance: Instance, point: str, times: int
@@ -340,7 +340,7 @@ def test_interrupt_is_sent_at_most_once_when_the_daemon_crashes(
     done = instance.run("interrupt", session_id)
     daemon.wait()
     # An interrupt whose result is unknown is reported as an error and never repeated.
-    assert done.returncode == (0 if point.startswith("Manager") else 9), done
+    assert done.returncode == (0 if point.startswith("EffectRecord") else 9), done
     instance.settle()
     assert out.read_text() == "ready\n" + "caught\n" * times
     instance.sm("kill", session_id, "--force")

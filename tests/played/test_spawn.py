@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from sm.core.statuses import Status
-from sm.sessions.spawn import Spawner
+from sm.sessions.starts import AgentStarts
 from sm.store import Effect
 from tests.fixtures import context_fixture
 from tests.sim.programs import Running
@@ -36,15 +36,15 @@ def environment_of(instance: Instance, session_id: str) -> set[str]:
 def test_spawn_names_the_process_of_an_agent_that_reports_before_it_is_recorded(
     instance: Instance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    record_at_once = Spawner.record_start
+    record_at_once = AgentStarts.record_start
 
-    async def record_late(spawner: Spawner, effect: Effect, *facts: Any, **more: Any) -> None:
-        sessions = spawner._store.sessions
-        await spawner._store.wait_until(lambda: sessions[effect.session_id].status is Status.COMPLETED)
+    async def record_late(starts: AgentStarts, effect: Effect, *facts: Any, **more: Any) -> None:
+        sessions = starts._store.sessions
+        await starts._store.wait_until(lambda: sessions[effect.session_id].status is Status.COMPLETED)
         await asyncio.sleep(1)
-        await record_at_once(spawner, effect, *facts, **more)
+        await record_at_once(starts, effect, *facts, **more)
 
-    monkeypatch.setattr(Spawner, "record_start", record_late)
+    monkeypatch.setattr(AgentStarts, "record_start", record_late)
     session = instance.spawn("Sh", "sm complete done; exec sleep 1000")
     assert session["status"] == "completed"
     assert instance.lives(session["pid"])

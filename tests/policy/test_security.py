@@ -1,4 +1,4 @@
-"""docs/security.md matches the code: its table is generated, and the files and tests it names exist."""
+"""docs/security.md matches the code: its tables are generated, and the files and tests it names exist."""
 
 import re
 
@@ -8,7 +8,7 @@ TEXT = DOCUMENT.read_text(encoding="utf-8")
 NAMED = re.findall(r"`(test_\w+)`(?: in `(tests/[\w/]+\.py)`)?", TEXT)
 
 
-def test_security_document_contains_the_generated_permission_table() -> None:
+def test_security_document_contains_the_generated_tables() -> None:
     assert written(TEXT) == TEXT, "run: python -m tests.policy_table"
 
 

@@ -9,7 +9,7 @@ from sm.core.states import BridgeLevel
 from sm.errors import NotPermitted
 from sm.sessions.chat_users import ChatUsers
 from tests.samples import AT
-from tests.session_manager import open_manager
+from tests.state_parts import open_parts
 
 OWNER, STRANGER = "telegram:1", "telegram:2"
 
@@ -20,8 +20,8 @@ async def test_only_owners_are_identified_when_nothing_admits_other_users(tmp_pa
     def audit(who: str, what: str, target: str | None, decision: str, reason: str | None) -> None:
         lines.append((who, what, target, decision, reason))
 
-    async with open_manager(tmp_path, lambda: AT, audit) as (store, manager):
-        users = ChatUsers(store, manager, audit, [OWNER])
+    async with open_parts(tmp_path, lambda: AT, audit) as (store, _):
+        users = ChatUsers(store, audit, [OWNER])
         assert users.caller(OWNER).user == BridgeUser(OWNER, BridgeLevel.OWNER)
         assert await users.ask(STRANGER, "A stranger") is None
         with pytest.raises(NotPermitted):

@@ -19,6 +19,7 @@ from sm.sandboxes.home import ContainerHome
 from sm.sessions.conversation_files import ConversationFiles
 from sm.store import Store
 from tests import golden
+from tests.archived import Archived
 from tests.samples import LAUNCH
 from tests.store.test_history import NOW, ended, insert
 
@@ -40,6 +41,7 @@ class Bench:
         place = self.root / "archives" / (session_id or self.session.id) / "transcripts"
         place.mkdir(parents=True)
         (place / f"{TALK}.jsonl").write_text(ENTRY)
+        Archived(place.parent).pack()
 
     @property
     def files(self) -> ConversationFiles:
@@ -149,6 +151,13 @@ async def test_conversation_without_any_copy_is_refused(bench: Bench) -> None:
     with pytest.raises(IllegalState, match="is gone, and no archive has it"):
         await bench.give_back({"HOME": str(bench.root / "me")})
     assert list(bench.root.iterdir()) == []
+
+
+async def test_damaged_archive_is_the_reason_why_a_conversation_is_refused(bench: Bench) -> None:
+    bench.archive()
+    Archived(bench.root / "archives" / bench.session.id).path.write_text("no archive")
+    with pytest.raises(IllegalState, match=r"its archive cannot be read \(the archive is damaged\)"):
+        await bench.give_back({"HOME": str(bench.root)})
 
 
 @pytest.mark.parametrize(("number", "error"), [(28, StorageFull), (5, IllegalState)])

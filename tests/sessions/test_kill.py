@@ -10,7 +10,7 @@ from sm.sessions.kill import Kills
 from sm.sessions.leftovers import Leftovers
 from tests.samples import AT, LAUNCH, session
 from tests.sandboxes.terminal import without_cgroups
-from tests.session_manager import open_manager
+from tests.state_parts import open_parts
 
 PARENT, CHILD = "aaaa1111", "bbbb2222"
 
@@ -25,12 +25,12 @@ async def test_kill_of_a_tree_writes_audit_lines_after_the_commit(tmp_path: Path
         if target == CHILD:
             is_written.set()
 
-    async with open_manager(tmp_path, lambda: AT, audit) as (store, manager):
+    async with open_parts(tmp_path, lambda: AT, audit) as (store, parts):
         async with store.transaction() as tx:
             for inserted in (session(PARENT), session(CHILD, parent=PARENT)):
                 await tx.insert(inserted, LAUNCH, None)
-        leftovers = Leftovers(store, manager, without_cgroups())
-        kill = Kills(store, manager, lambda: None, leftovers).kill(
+        leftovers = Leftovers(store, parts.authorizer, without_cgroups())
+        kill = Kills(store, parts.authorizer, lambda: None, leftovers).kill(
             OPERATOR, PARENT, None, force=False, tree=True
         )
         killing = asyncio.create_task(kill)

@@ -16,7 +16,7 @@ from sm.sessions.transcript_watch import TranscriptWatch
 from sm.store import Store
 from tests import golden
 from tests.samples import AT, LAUNCH
-from tests.session_manager import open_manager
+from tests.state_parts import open_parts
 
 DAY = 86_400.0
 
@@ -46,10 +46,12 @@ async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
         working_dir=str(tmp_path),
     )
     assert session.process is not None and session.exit is None
-    async with open_manager(tmp_path, lambda: AT) as (store, manager):
+    async with open_parts(tmp_path, lambda: AT) as (store, parts):
         async with store.transaction() as tx:
             await tx.insert(session, replace(LAUNCH, environment={"HOME": str(tmp_path)}), None)
-        watch = TranscriptWatch(store, manager, on_host, settings=Cleanup(), clock=lambda: epoch_s(AT))
+        watch = TranscriptWatch(
+            store, parts.notices, parts.providers, on_host, settings=Cleanup(), clock=lambda: epoch_s(AT)
+        )
         yield Bench(store, watch, transcript)
 
 

@@ -13,7 +13,7 @@ from sm.sessions import waits as module
 from sm.sessions.waits import WaitingSessions, WaitKind
 from sm.store import Store
 from tests import samples
-from tests.session_manager import open_manager
+from tests.state_parts import open_parts
 from tests.waits import NEVER_S
 
 CALLER, FIRST, SECOND = "aaaa1111", "bbbb2222", "cccc3333"
@@ -24,13 +24,13 @@ async def waits(
     request: pytest.FixtureRequest, tmp_path: Path
 ) -> AsyncIterator[tuple[Store, WaitingSessions]]:
     """A running caller, with turns or without, and two running sessions."""
-    async with open_manager(tmp_path, lambda: samples.AT) as (store, manager):
+    async with open_parts(tmp_path, lambda: samples.AT) as (store, parts):
         async with store.transaction() as tx:
             for session_id in (CALLER, FIRST, SECOND):
                 session = samples.session(session_id, status=Status.RUNNING)
                 provider = request.param if session_id == CALLER else "command"
                 await tx.insert(replace(session, provider=provider), samples.LAUNCH, None)
-        waiting = WaitingSessions(store, manager)
+        waiting = WaitingSessions(store, parts.notices, parts.providers)
         running = asyncio.create_task(waiting.run())
         yield store, waiting
         running.cancel()
@@ -66,11 +66,11 @@ async def test_wait_that_a_daemon_left_behind_is_no_reason_after_a_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "AFTER_A_RESTART_S", 0.01)
-    async with open_manager(tmp_path, lambda: samples.AT) as (store, manager):
+    async with open_parts(tmp_path, lambda: samples.AT) as (store, parts):
         async with store.transaction() as tx:
             session = replace(samples.session(CALLER, status=Status.RUNNING), provider="claude")
             left = replace(session, status_source="wait", status_reason="waits for 2 sessions")
             await tx.insert(left, samples.LAUNCH, None)
-        running = asyncio.create_task(WaitingSessions(store, manager).run())
+        running = asyncio.create_task(WaitingSessions(store, parts.notices, parts.providers).run())
         assert (await has_reason(store, "no longer waiting")).status is Status.RUNNING
         running.cancel()

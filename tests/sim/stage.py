@@ -5,7 +5,6 @@ A test that runs `sm` and looks at the answers moves here by its imports. Betwee
 
 import asyncio
 import json
-import os
 import sqlite3
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
@@ -18,6 +17,7 @@ from sm.client.http import new_key
 from sm.core.models import Exit
 from sm.core.timestamps import iso
 from sm.errors import SmError
+from tests.archived import ArchivedFile
 from tests.played_agent import CONFIG, Agent
 from tests.sim.blocking import BlockingSocket, drive
 from tests.sim.command import Command, StartedCommand, Streams
@@ -128,10 +128,10 @@ class Instance:
     def now(self) -> datetime:
         return datetime.fromtimestamp(self.world.clocks.wall(), UTC)
 
-    def stamp(self, path: Path) -> None:
-        """Give a file the present virtual time: the daemon writes files with the time of this machine."""
-        os.utime(path, 2 * (self.world.clocks.wall(),))
-        self.wait(1)  # the times of files are coarse
+    def stamp(self, file: ArchivedFile) -> None:
+        """Give a file the present virtual time: the daemon writes archives with the time of this machine."""
+        file.set_time(self.world.clocks.wall())
+        self.wait(1)
 
     def settle(self, within_s: float = _WITHIN_S) -> None:
         """Let time pass until the daemon has nothing left to do but to wait."""

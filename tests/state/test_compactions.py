@@ -1,18 +1,20 @@
 """Compacting the conversation of a session whose context is full, on a real SQLite file."""
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from sm.config import Config
+from sm.config.fault_settings import RetrySettings
 from sm.core.faults import Fault, FaultKind
 from sm.core.messages import Message
 from sm.core.observation import Source
 from sm.core.states import MessageMode, MessageState, NoticeKind
 from sm.core.statuses import Status
 from sm.core.timestamps import epoch_s
-from sm.policy.retries import RetryLimits
+from sm.providers import make_providers
 from sm.state.compactions import GO_ON
 from sm.state.faults import Faults
 from sm.state.message_steps import arrive, finish
@@ -21,9 +23,10 @@ from sm.store import Store
 from tests.samples import LAUNCH, commit, session
 
 AT = "2026-11-25T10:00:00.000Z"
-SESSION = session("aaaa1111", status=Status.IDLE)
-NOTICES = Notices(Config())
-FAULTS = Faults(lambda: RetryLimits(0, ()), NOTICES, lambda _session: "/compact")
+SESSION = replace(session("aaaa1111", status=Status.IDLE), provider="claude")
+CONFIG = Config(retry=RetrySettings(max=0), on_context_full="compact")
+NOTICES = Notices(CONFIG)
+FAULTS = Faults(CONFIG, NOTICES, make_providers(CONFIG))
 FULL = Fault(FaultKind.CONTEXT_FULL, "Prompt is too long", "the context is full")
 
 

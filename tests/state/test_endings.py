@@ -9,11 +9,10 @@ import pytest
 from sm.core.models import Exit, Process, Session
 from sm.core.states import TrustLevel
 from sm.core.statuses import Status
-from sm.sessions.manager import Manager
 from sm.state.loss_causes import CONTAINER_GONE, CUT_OFF, SERVER_GONE, LossCause
 from sm.store import Store
 from tests.samples import AT, LAUNCH, session
-from tests.session_manager import open_manager
+from tests.state_parts import StateParts, open_parts
 
 LEAD, CHILD, DIRECT, ELSEWHERE = "aaaa1111", "bbbb2222", "cccc3333", "dddd4444"
 
@@ -36,10 +35,10 @@ async def insert(store: Store) -> None:
             await tx.insert(member, LAUNCH, None)
 
 
-async def lose(manager: Manager, ids: Sequence[str], cause: LossCause, reason: str) -> None:
+async def lose(parts: StateParts, ids: Sequence[str], cause: LossCause, reason: str) -> None:
     for session_id in ids:
         process = next(s.process for s in TEAM if s.id == session_id)
-        await manager.terminal_lost(session_id, process, cause, reason, process_gone=True)
+        await parts.ends.terminal_lost(session_id, process, cause, reason, process_gone=True)
 
 
 def parents(store: Store) -> list[str | None]:
@@ -48,9 +47,9 @@ def parents(store: Store) -> list[str | None]:
 
 @pytest.mark.parametrize("order", [(LEAD, CHILD, DIRECT), (CHILD, LEAD, DIRECT), (DIRECT, CHILD, LEAD)])
 async def test_lost_server_leaves_a_team_together_in_any_order(tmp_path: Path, order: Sequence[str]) -> None:
-    async with open_manager(tmp_path, lambda: AT) as (store, manager):
+    async with open_parts(tmp_path, lambda: AT) as (store, parts):
         await insert(store)
-        await lose(manager, order, *SERVER_GONE)
+        await lose(parts, order, *SERVER_GONE)
         assert parents(store) == [LEAD, LEAD]
 
 
@@ -58,14 +57,14 @@ async def test_lost_server_leaves_a_team_together_in_any_order(tmp_path: Path, o
 async def test_lost_engine_releases_only_the_child_that_lives_until_its_parent_is_back(
     tmp_path: Path, order: Sequence[str]
 ) -> None:
-    async with open_manager(tmp_path, lambda: AT) as (store, manager):
+    async with open_parts(tmp_path, lambda: AT) as (store, parts):
         await insert(store)
-        await lose(manager, order, *CUT_OFF)
+        await lose(parts, order, *CUT_OFF)
         assert parents(store) == [LEAD, None]
         assert store.sessions[DIRECT].lost_parent == LEAD
         async with store.transaction() as tx:  # the lead starts again
             lead = await tx.update(tx.session(LEAD), exit=None)
-            await manager.endings.rejoin(tx, lead)
+            await parts.endings.rejoin(tx, lead)
         assert parents(store) == [LEAD, LEAD]
         assert store.sessions[DIRECT].lost_parent is None
 
@@ -75,13 +74,13 @@ async def test_lost_container_releases_only_children_in_other_containers(
     tmp_path: Path, order: Sequence[str]
 ) -> None:
     elsewhere = replace(running(ELSEWHERE, LEAD, TrustLevel.SANDBOXED, 14), workspace="other")
-    async with open_manager(tmp_path, lambda: AT) as (store, manager):
+    async with open_parts(tmp_path, lambda: AT) as (store, parts):
         await insert(store)
         async with store.transaction() as tx:
             await tx.insert(elsewhere, LAUNCH, None)
         for session_id in order:
             process = store.sessions[session_id].process
-            await manager.terminal_lost(
+            await parts.ends.terminal_lost(
                 session_id, process, *CONTAINER_GONE, process_gone=True, exit=Exit(None, 9)
             )
             assert store.sessions[session_id].exit == Exit(None, 9)
@@ -98,10 +97,10 @@ async def test_agents_of_a_lost_container_stay_together_in_any_order(
     tmp_path: Path, order: Sequence[str]
 ) -> None:
     """A daemon that did not see the end of the container: each agent ends by a signal."""
-    async with open_manager(tmp_path, lambda: AT) as (store, manager):
+    async with open_parts(tmp_path, lambda: AT) as (store, parts):
         await insert(store)
         for session_id in order:
             process = next(s.process for s in TEAM if s.id == session_id)
-            await manager.process_ended(session_id, process, Exit(None, 9))
+            await parts.ends.process_ended(session_id, process, Exit(None, 9))
         assert parents(store) == [LEAD, None]
         assert store.sessions[DIRECT].lost_parent == LEAD

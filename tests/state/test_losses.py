@@ -10,13 +10,12 @@ import pytest
 from sm.core.models import Exit, Process, Session, Signal
 from sm.core.states import RESTORE, NoticeKind, SignalKind, TrustLevel
 from sm.core.statuses import Status
-from sm.sessions.manager import Manager
 from sm.state.loss_causes import CONTAINER_GONE, CUT_OFF, SERVER_GONE, TERMINAL_CLOSED, LossCause
 from sm.state.losses import left_behind
 from sm.state.session_steps import move
 from sm.store import Store
 from tests.samples import AT, LAUNCH, session
-from tests.session_manager import open_manager
+from tests.state_parts import StateParts, open_parts
 
 LEAD, CHILD, BELOW, EARLIER, OTHER = "aaaa1111", "bbbb2222", "cccc3333", "dddd4444", "eeee5555"
 BEFORE, LATER = "2026-01-01T00:00:00.000Z", "2026-12-31T00:00:00.000Z"
@@ -29,19 +28,19 @@ def running(session_id: str, parent: str | None, mode: TrustLevel) -> Session:
 
 
 @asynccontextmanager
-async def team(path: Path, mode: TrustLevel) -> AsyncIterator[tuple[Store, Manager]]:
-    async with open_manager(path, lambda: AT) as (store, manager):
+async def team(path: Path, mode: TrustLevel) -> AsyncIterator[tuple[Store, StateParts]]:
+    async with open_parts(path, lambda: AT) as (store, parts):
         async with store.transaction() as tx:
             for made in (running(LEAD, None, mode), running(CHILD, LEAD, mode), running(BELOW, CHILD, mode)):
                 await tx.insert(made, LAUNCH, None)
             for of in (running(EARLIER, LEAD, mode), running(OTHER, LEAD, mode)):
                 await tx.insert(of, LAUNCH, None)
-        yield store, manager
+        yield store, parts
 
 
-async def lose(manager: Manager, loss: tuple[LossCause, str], *session_ids: str) -> None:
+async def lose(parts: StateParts, loss: tuple[LossCause, str], *session_ids: str) -> None:
     for session_id in session_ids:
-        await manager.terminal_lost(session_id, PROCESS, *loss, process_gone=True)
+        await parts.ends.terminal_lost(session_id, PROCESS, *loss, process_gone=True)
 
 
 async def left(store: Store) -> list[str]:
@@ -63,9 +62,9 @@ DIRECT, SANDBOXED = TrustLevel.DIRECT, TrustLevel.SANDBOXED
 async def test_descendants_are_left_behind_that_ended_by_the_loss_and_stay_ended(
     tmp_path: Path, loss: tuple[LossCause, str], mode: TrustLevel
 ) -> None:
-    async with team(tmp_path, mode) as (store, manager):
-        await manager.process_ended(OTHER, PROCESS, Exit(1))  # a crash of its own
-        await lose(manager, loss, CHILD, BELOW, LEAD, EARLIER)
+    async with team(tmp_path, mode) as (store, parts):
+        await parts.ends.process_ended(OTHER, PROCESS, Exit(1))  # a crash of its own
+        await lose(parts, loss, CHILD, BELOW, LEAD, EARLIER)
         async with store.transaction() as tx:  # lost in an earlier run of the lead
             await tx.update(tx.session(EARLIER), status_at=BEFORE)
         assert await left(store) == [CHILD, BELOW]
@@ -77,36 +76,36 @@ async def test_descendants_are_left_behind_that_ended_by_the_loss_and_stay_ended
 async def test_descendant_in_the_container_of_another_workspace_did_not_end_by_the_same_loss(
     tmp_path: Path,
 ) -> None:
-    async with team(tmp_path, SANDBOXED) as (store, manager):
+    async with team(tmp_path, SANDBOXED) as (store, parts):
         async with store.transaction() as tx:
             await tx.update(tx.session(EARLIER), workspace="elsewhere")
-        await lose(manager, CONTAINER_GONE, EARLIER)
-        await lose(manager, CONTAINER_GONE, LEAD, CHILD)
+        await lose(parts, CONTAINER_GONE, EARLIER)
+        await lose(parts, CONTAINER_GONE, LEAD, CHILD)
         assert await left(store) == [CHILD]
 
 
 async def test_nobody_is_left_behind_by_an_end_that_is_no_common_loss(tmp_path: Path) -> None:
-    async with team(tmp_path, DIRECT) as (store, manager):
-        await lose(manager, TERMINAL_CLOSED, CHILD, LEAD)
+    async with team(tmp_path, DIRECT) as (store, parts):
+        await lose(parts, TERMINAL_CLOSED, CHILD, LEAD)
         assert await left(store) == []
 
 
 async def test_sessions_that_the_daemon_restores_are_not_left_behind(tmp_path: Path) -> None:
-    async with team(tmp_path, SANDBOXED) as (store, manager):
-        await lose(manager, CUT_OFF, LEAD, CHILD)
+    async with team(tmp_path, SANDBOXED) as (store, parts):
+        await lose(parts, CUT_OFF, LEAD, CHILD)
         assert await left(store) == []
 
 
 async def test_parent_is_told_once_who_is_left_and_no_more_when_the_child_is_restored(tmp_path: Path) -> None:
-    async with team(tmp_path, DIRECT) as (store, manager):
-        await lose(manager, SERVER_GONE, LEAD, CHILD, BELOW)
+    async with team(tmp_path, DIRECT) as (store, parts):
+        await lose(parts, SERVER_GONE, LEAD, CHILD, BELOW)
 
         async def restart(session_id: str) -> None:
             async with store.transaction() as tx:
                 signal = Signal(SignalKind.RESTARTED, RESTORE, "restored", tx.now)
-                after = await move(tx, manager.notices, session_id, signal, exit=None, process=PROCESS)
-                after = await manager.endings.rejoin(tx, after)
-                await manager.notices.add_for_restored(tx, after, None)
+                after = await move(tx, parts.notices, session_id, signal, exit=None, process=PROCESS)
+                after = await parts.endings.rejoin(tx, after)
+                await parts.notices.add_for_restored(tx, after, None)
 
         def told() -> list[str]:
             notices = store.mail.open.notices.values()
@@ -116,7 +115,7 @@ async def test_parent_is_told_once_who_is_left_and_no_more_when_the_child_is_res
         for _ in range(2):
             async with store.transaction() as tx:
                 for session_id in (CHILD, BELOW):
-                    await manager.notices.add_for_left(tx, tx.session(session_id))
+                    await parts.notices.add_for_left(tx, tx.session(session_id))
         assert told() == [
             f"child engineer-{CHILD} ({CHILD}) ended with you and is not restored: sm restore {CHILD}"
         ]

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from sm.config import Config
+from sm.config.fault_settings import RetrySettings
 from sm.config.model import Notify
 from sm.core.effects import EffectKind
 from sm.core.faults import Fault, FaultKind
@@ -16,7 +17,6 @@ from sm.core.observation import Source
 from sm.core.states import NoticeKind, SignalKind
 from sm.core.statuses import Status
 from sm.core.timestamps import later
-from sm.policy.retries import RetryLimits
 from sm.state.faults import Faults
 from sm.state.notices import Notices
 from sm.state.session_steps import move
@@ -25,7 +25,7 @@ from tests.samples import AT, LAUNCH, commit, session
 
 ROOT = session("aaaa1111", status=Status.RUNNING)
 CHILD = session("bbbb1111", parent=ROOT.id, status=Status.RUNNING)
-NOTIFIED = Config(notify=Notify(command=("true",)))
+NOTIFIED = Config(notify=Notify(command=("true",)), retry=RetrySettings(max=0))
 
 
 @pytest.fixture
@@ -135,7 +135,7 @@ async def test_parent_is_told_of_checkpoints_only_if_the_setting_is_on(
 
 def faults(config: Config) -> Faults:
     """Faults that are never retried."""
-    return Faults(lambda: RetryLimits(0, ()), Notices(config))
+    return Faults(config, Notices(config), {})
 
 
 FAULT = Fault(FaultKind.LOGIN, "Please run /login", "not logged in", hint="type /login")

@@ -7,26 +7,25 @@ from pathlib import Path
 
 import pytest
 
-from sm.config import SandboxSection
+from sm.config import Config
 from sm.core.messages import INBOX, SM_ITSELF, Message, Notice
 from sm.core.models import Caller, Exit
 from sm.core.requests import Answer, Question, Request
 from sm.core.states import CallerKind, MessageMode, MessageState, NoticeKind, RequestKind, RequestState
 from sm.core.statuses import Status
 from sm.messaging.timers import QUIET_S, MailTimers
+from sm.sessions.acknowledgements import acknowledge_endings
 from sm.sessions.archive import Records
 from sm.sessions.keepers import Keepers
 from sm.sessions.kill import Kills
 from sm.sessions.leftovers import Leftovers
-from sm.sessions.manager import Manager
 from sm.sessions.waits import AFTER_A_RESTART_S, WaitingSessions
-from sm.sessions.writable_paths import WritablePaths
 from sm.state.message_steps import finish
 from sm.state.request_steps import NewRequest, finish_request, open_request
 from sm.store import Store
 from tests import samples
 from tests.sandboxes.terminal import without_cgroups
-from tests.session_manager import open_manager
+from tests.state_parts import StateParts, open_parts
 from tests.waits import NEVER_S
 
 PARENT, CHILD, ROOT = "aaaa1111", "bbbb2222", "cccc3333"
@@ -38,14 +37,14 @@ class Mail:
     """A parent with an ended child, an ended session of the operator, and their notices."""
 
     store: Store
-    manager: Manager
+    parts: StateParts
 
     async def ask(self, session_id: str) -> Request:
         """Open a request, with its notice."""
         asked = NewRequest(RequestKind.QUESTION, (Question("which way?"),))
         async with self.store.transaction() as tx:
             return await open_request(
-                tx, self.manager.notices, tx.session(session_id), asked, tx.now, expires_at=None
+                tx, self.parts.notices, tx.session(session_id), asked, tx.now, expires_at=None
             )
 
     async def answer(self, request: Request) -> None:
@@ -86,14 +85,14 @@ class Mail:
 
 @pytest.fixture
 async def mail(tmp_path: Path) -> AsyncIterator[Mail]:
-    async with open_manager(tmp_path, lambda: samples.AT) as (store, manager):
+    async with open_parts(tmp_path, lambda: samples.AT) as (store, parts):
         async with store.transaction() as tx:
             parent = samples.session(PARENT, status=Status.RUNNING)
             child = samples.session(CHILD, parent=PARENT, status=Status.ERROR)
             root = samples.session(ROOT, status=Status.ERROR)
             for session in (parent, replace(child, exit=Exit(1)), replace(root, exit=Exit(1))):
                 await tx.insert(session, samples.LAUNCH, None)
-        yield Mail(store, manager)
+        yield Mail(store, parts)
 
 
 async def test_queued_notice_of_a_request_is_withdrawn_when_the_request_is_closed(mail: Mail) -> None:
@@ -135,13 +134,13 @@ async def test_notice_is_not_sent_again_when_its_request_was_closed_meanwhile(ma
     await mail.answer(request)
     ending = await mail.add(CHILD, None)
     async with mail.store.transaction() as tx:
-        await finish(tx, mail.manager.notices, sent, MessageState.UNCONFIRMED, "not confirmed")
-    waiting = WaitingSessions(mail.store, mail.manager)
-    leftovers = Leftovers(mail.store, mail.manager, without_cgroups())
-    kills = Kills(mail.store, mail.manager, lambda: None, leftovers)
+        await finish(tx, mail.parts.notices, sent, MessageState.UNCONFIRMED, "not confirmed")
+    waiting = WaitingSessions(mail.store, mail.parts.notices, mail.parts.providers)
+    leftovers = Leftovers(mail.store, mail.parts.authorizer, without_cgroups())
+    kills = Kills(mail.store, mail.parts.authorizer, lambda: None, leftovers)
     timers = MailTimers(
         mail.store,
-        mail.manager,
+        mail.parts.notices,
         kills,
         waiting,
     )
@@ -159,10 +158,10 @@ async def test_ending_is_held_after_a_restart_until_an_interrupted_wait_may_have
     """A parent that waits with `sm wait` hears of the ending from the answer: the wait is repeated by its command."""
     clock = [1000.0]
     monkeypatch.setattr("sm.messaging.timers.time", Clock(clock))
-    waiting = WaitingSessions(mail.store, mail.manager)
-    leftovers = Leftovers(mail.store, mail.manager, without_cgroups())
-    kills = Kills(mail.store, mail.manager, lambda: None, leftovers)
-    timers = MailTimers(mail.store, mail.manager, kills, waiting)
+    waiting = WaitingSessions(mail.store, mail.parts.notices, mail.parts.providers)
+    leftovers = Leftovers(mail.store, mail.parts.authorizer, without_cgroups())
+    kills = Kills(mail.store, mail.parts.authorizer, lambda: None, leftovers)
+    timers = MailTimers(mail.store, mail.parts.notices, kills, waiting)
     timers.begin()
     for kind, recipient in ((NoticeKind.ENDING, PARENT), (NoticeKind.CHECKPOINT, PARENT)):
         await mail.add(CHILD, recipient, kind)
@@ -198,8 +197,8 @@ def records(mail: Mail) -> Records:
     async def read_to_end(session_id: str) -> None:
         """The sessions have no transcripts."""
 
-    writable = WritablePaths(mail.store, lambda _: SandboxSection())
-    return Records(mail.store, mail.manager, writable, read_to_end, Keepers())
+    parts, naming = mail.parts, Config().sessions.naming
+    return Records(mail.store, parts.authorizer, parts.quota, naming, read_to_end, Keepers())
 
 
 async def test_notices_of_a_removed_session_leave_the_inbox_of_the_caller_who_removed_it(mail: Mail) -> None:
@@ -231,7 +230,7 @@ async def test_notice_of_a_removed_session_keeps_its_text_when_another_one_is_wi
     await mail.add(ROOT, PARENT)
     await mail.send(PARENT)
     await records(mail).remove(OPERATOR, CHILD, None)
-    await mail.manager.acknowledge_endings(Caller(CallerKind.SESSION, PARENT), [ROOT])
+    await acknowledge_endings(mail.store, Caller(CallerKind.SESSION, PARENT), [ROOT])
     assert await mail.inbox(PARENT) == [f"ending of {CHILD}"]
 
 
@@ -241,7 +240,7 @@ async def test_ending_leaves_only_the_inbox_of_the_caller_who_saw_it(mail: Mail)
     await mail.add(CHILD, None)
     await mail.add(ROOT, None)
     await mail.send()
-    await mail.manager.acknowledge_endings(OPERATOR, [CHILD, "ffffffff"])
+    await acknowledge_endings(mail.store, OPERATOR, [CHILD, "ffffffff"])
     assert (await mail.inbox(), await mail.inbox(PARENT)) == ([f"ending of {ROOT}"], [f"ending of {CHILD}"])
-    await mail.manager.acknowledge_endings(Caller(CallerKind.SESSION, PARENT), [CHILD])
+    await acknowledge_endings(mail.store, Caller(CallerKind.SESSION, PARENT), [CHILD])
     assert await mail.inbox(PARENT) == []

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from sm.config import Config, TelegramSection
+from sm.config import TelegramSection
 from sm.core.telegram_model import telegram_user
 from sm.services import Reads, Telegram, TelegramLink
+from sm.sessions.authorizer import Authorizer
 from sm.sessions.chat_users import ChatUsers
-from sm.sessions.manager import Manager
 from sm.store import Store
 from sm.telegram.client import BotClient
 from sm.telegram.forum import Forum
@@ -46,9 +46,8 @@ def records(store: Store, link: TelegramLink, owners: tuple[int, ...] = (1001,))
     def audit(who: str, what: str, target: str | None, decision: str, reason: str | None) -> None:
         raise AssertionError("nothing is written to the audit log")
 
-    manager = Manager(Config(), store, {}, audit, lambda: "2026-01-01T00:00:00Z")
-    users = ChatUsers(store, manager, audit, map(telegram_user, owners))
-    return Telegram(store, manager, audit, link, owners, users)
+    users = ChatUsers(store, audit, map(telegram_user, owners))
+    return Telegram(store, Authorizer(store, audit), audit, link, owners, users)
 
 
 def sender(

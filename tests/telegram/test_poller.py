@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from sm.core.telegram_model import BotMethod, NewCall, TelegramButton, TelegramChange, nonce_digest
+from sm.core.timestamps import later
 from sm.errors import StorageFull
 from sm.services import TelegramLink
 from sm.store import Store
@@ -107,10 +108,10 @@ async def test_two_hundred_waiting_updates_are_each_handled_once_in_order(
 
 
 async def test_expired_button_is_unknown_and_one_without_expiry_is_not(store: Store) -> None:
-    at = "2026-01-01T00:00:00Z"  # the time of `records`
+    at = store.now()
     buttons = [
         TelegramButton(nonce_digest("expired"), 1001, 1001, "kill 1a2b3c4d", "reply 1", at),
-        TelegramButton(nonce_digest("valid"), 1001, 1001, "kill 1a2b3c4d", "reply 2", f"{at[:-2]}1Z"),
+        TelegramButton(nonce_digest("valid"), 1001, 1001, "kill 1a2b3c4d", "reply 2", later(at, 60)),
         TelegramButton(nonce_digest("open"), 1001, 1001, "approve r1", "request r1", None),
     ]
     telegram = records(store, TelegramLink(time.monotonic))

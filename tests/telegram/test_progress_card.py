@@ -12,13 +12,13 @@ from sm.core.states import TrustLevel
 from sm.core.statuses import Status
 from sm.core.telegram_model import BotMethod, Need, NewCall, TelegramChange
 from sm.core.telegram_threads import ProgressCard
-from sm.monitor.monitor import Glance
+from sm.core.usage import SessionUsage, TokenCounts, ToolUse
 from sm.telegram.progress_card import card_change, elapsed, is_due, progress_text
 from tests.samples import AT, session
 
 WORKING = replace(session("aaaa1111", status=Status.RUNNING), friendly_name="engineer-login", started_at=AT)
-NOTHING = Glance(None, None, None, None, None)
-GLANCE = Glance("opus", 38, 1.234, "runs the tests", "last words", tokens_used=45_120, last_tool="Bash")
+NOTHING = SessionUsage()
+USED = SessionUsage(TokenCounts(input=45_000, output=120), 1.234, 38, ToolUse("t1", "Bash", AT))
 LATER = "2026-01-27T15:22:30.000Z"
 CARD = ProgressCard("aaaa1111", 7, message_id=501, shown="old")
 UNSENT = replace(CARD, message_id=None)
@@ -33,7 +33,7 @@ def test_card_shows_every_measurement() -> None:
         session("d", status=Status.RUNNING),
     ]
     checkpoint = Checkpoint(LATER, "tests pass (3/5 tasks)", {})
-    assert progress_text(working, GLANCE, checkpoint, children, LATER) == (
+    assert progress_text(working, USED, "runs the tests", checkpoint, children, LATER) == (
         "<b>engineer-login</b> (aaaa1111): running\n"
         "12 min · 45,120 tokens · $1.23 · context 38%\n"
         "note: Fixing &lt;b&gt;it&lt;/b&gt; now\n"
@@ -46,13 +46,13 @@ def test_card_shows_every_measurement() -> None:
 
 def test_card_says_paused_only_when_nothing_spends() -> None:
     pausing = replace(WORKING, paused=Pause(AT, "operator", "too dear"))
-    assert "(aaaa1111): pausing (running)\n" in progress_text(pausing, NOTHING, None, [], LATER)
+    assert "(aaaa1111): pausing (running)\n" in progress_text(pausing, NOTHING, None, None, [], LATER)
     paused = replace(WORKING, paused=Pause(AT, "operator", "too dear", settled_at=AT, held=Held.TOLD))
-    assert "(aaaa1111): paused (running)\n" in progress_text(paused, NOTHING, None, [], LATER)
+    assert "(aaaa1111): paused (running)\n" in progress_text(paused, NOTHING, None, None, [], LATER)
 
 
 def test_card_without_measurements_has_two_lines() -> None:
-    assert progress_text(WORKING, NOTHING, None, [], LATER) == (
+    assert progress_text(WORKING, NOTHING, None, None, [], LATER) == (
         "<b>engineer-login</b> (aaaa1111): running\n12 min"
     )
 
@@ -64,7 +64,9 @@ def test_summary_shows_the_result_and_the_time_of_the_whole_run() -> None:
         completed_at="2026-01-27T16:15:00.000Z",
         completion_message="all <done>",
     )
-    assert progress_text(done, replace(GLANCE, cost_usd=None), None, [], "2026-01-28T00:00:00.000Z") == (
+    assert progress_text(
+        done, replace(USED, cost_usd=None), "runs the tests", None, [], "2026-01-28T00:00:00.000Z"
+    ) == (
         "<b>engineer-login</b> (aaaa1111): completed\n"
         "1 h 05 min · 45,120 tokens · context 38%\n"
         "result: all &lt;done&gt;\n"
@@ -74,12 +76,12 @@ def test_summary_shows_the_result_and_the_time_of_the_whole_run() -> None:
 
 def test_idle_time_does_not_count() -> None:
     idle = replace(WORKING, status=Status.IDLE, status_at="2026-01-27T15:11:00.000Z")
-    assert progress_text(idle, NOTHING, None, [], LATER).endswith("idle\n1 min")
+    assert progress_text(idle, NOTHING, None, None, [], LATER).endswith("idle\n1 min")
 
 
 def test_words_of_a_sandboxed_agent_are_marked() -> None:
     sandboxed = replace(WORKING, effective_mode=TrustLevel.SANDBOXED, note="trust\u202eme")
-    assert "note: trust me (untrusted)" in progress_text(sandboxed, NOTHING, None, [], LATER)
+    assert "note: trust me (untrusted)" in progress_text(sandboxed, NOTHING, None, None, [], LATER)
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,10 @@
-"""The first argument of handlers: the caller, the services, the path, and waits while the caller is connected."""
+"""The first argument of handlers: the caller, the path, and waits while the caller is connected."""
 
 import asyncio
 import math
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Protocol
 
 import orjson
@@ -16,7 +16,7 @@ from sm.api.views import Views
 from sm.core.models import Caller, Session
 from sm.errors import AnswersQuestion, DirectoryNotTrusted, RateLimited, SmError, Unauthenticated
 from sm.policy.access import Action
-from sm.services import Listed, Services
+from sm.services import Authorizer, Listed, Reads, SeenSessions
 from sm.wire import LEFT_HEADER, NEXT_HEADER
 from sm.wire_types.common import ErrorBody
 from sm.wire_types.sparse import Sparse
@@ -50,9 +50,12 @@ class ChangeSource(Protocol):
 class ApiRequest:
     """The first argument of every handler."""
 
-    services: Services
     views: Views
     http: web.Request
+    _: KW_ONLY
+    authorizer: Authorizer
+    seen: SeenSessions
+    store: Reads
 
     @property
     def context(self) -> RequestContext:
@@ -70,7 +73,7 @@ class ApiRequest:
 
     def session(self, action: Action = Action.SEE) -> Session:
         """The session that the path names. Raises NotFound; NotPermitted when the caller may not do `action` to it."""
-        return self.services.sessions.find(self.caller, self.name, action)
+        return self.authorizer.find(self.caller, self.name, action)
 
     async def look_at(self, action: Action = Action.SEE, *, is_person: bool = True) -> Session:
         """Return the named session, as `session` does, for an act by which the operator has seen it.
@@ -79,7 +82,7 @@ class ApiRequest:
         """
         session = self.session(action)
         if is_person:
-            await self.services.seen.look(self.caller, [session])
+            await self.seen.look(self.caller, [session])
         return session
 
     def page(self, listed: Listed) -> list[Session]:
@@ -118,7 +121,7 @@ class ApiRequest:
 
         `source`: checks the condition after each change; None: after every commit.
         """
-        loop, source, context = asyncio.get_running_loop(), source or self.services.store, self.context
+        loop, source, context = asyncio.get_running_loop(), source or self.store, self.context
         deadline = loop.time() + wait_s
         while not condition():
             left = deadline - loop.time()

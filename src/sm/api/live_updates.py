@@ -1,6 +1,7 @@
 """Writes the updates of one reader of live rows, as its caller may see them."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import cast
 
 import orjson
@@ -9,10 +10,11 @@ from aiohttp import web
 from sm.api.views import Views, build_view
 from sm.core.attention import UNSEEN, Attention
 from sm.core.live import LiveRow
+from sm.core.models import Caller
 from sm.core.timestamps import iso
 from sm.core.tree_totals import NO_TOTALS, Totals, TreePart, TreeTotals
 from sm.core.usage import TokenCounts, ToolUse
-from sm.services import LiveNews, SessionFilter
+from sm.services import Authorizer, Live, LiveNews, Requests, SeenSessions, SessionFilter, Sessions
 from sm.wire_types.live_answers import LastToolView, LiveRowView, LiveUpdateView, TreeView
 from sm.wire_types.usage_answers import TokensView
 
@@ -20,6 +22,42 @@ _PART_BYTES = 512 * 1024
 """About the size of an event. A client refuses lines of more than 4 MiB."""
 SHARED = web.AppKey("live updates", dict[tuple[int, int, SessionFilter], tuple[bytes, ...]])
 """The newest update for readers that see all sessions: readers that keep up all need the same one."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowViews:
+    """Shows live rows as the caller of `views` may see them."""
+
+    views: Views
+    authorizer: Authorizer
+    requests: Requests
+    seen: SeenSessions
+
+    def row(self, row: LiveRow, tree: Totals, *, sees_all: bool) -> LiveRowView:
+        """The row without the words of an agent that the caller may not read (`without_words`).
+
+        `sees_all`: the caller sees every session. To others no ending is unseen.
+        """
+        caller, session, used = self.views.caller, row.session, row.usage
+        may_read = self.authorizer.may_read(caller, session)
+        done, total = used.todo if used.todo is not None and may_read else (None, None)
+        return build_view(
+            LiveRowView,
+            row,
+            **self.views.session_fields(session, row.printed_s, stale=row.stale),
+            tokens=_tokens(used.tokens),
+            cost_usd=used.cost_usd,
+            context_percent=used.context_percent,
+            activity=row.activity if may_read else None,
+            last_tool=None if used.last_tool is None else _tool(used.last_tool, may_read=may_read),
+            todo_done=done,
+            todo_total=total,
+            open_requests=row.open_requests if self.requests.may_see_of(caller, session) else (),
+            attention=row.attention if sees_all or row.attention not in UNSEEN else Attention.ENDED,
+            last_words=row.last_words if may_read else None,
+            lost=bool(self.seen.lost(caller, [session])),
+            tree=tree_json(tree),
+        )
 
 
 class LiveUpdates:
@@ -30,15 +68,22 @@ class LiveUpdates:
 
     def __init__(
         self,
-        views: Views,
+        caller: Caller,
         filter: SessionFilter,
         shared: dict[tuple[int, int, SessionFilter], tuple[bytes, ...]],
+        live: Live,
+        sessions: Sessions,
+        rows: RowViews,
+        now: Callable[[], float],
     ) -> None:
-        self._views = views
-        self._live = views.services.live
+        self._caller = caller
+        self._live = live
+        self._sessions = sessions
+        self._rows = rows
+        self._now = now
         self._filter = filter
         self._shared = shared
-        self._sees_all = views.services.sessions.sees_all(views.caller)
+        self._sees_all = sessions.sees_all(caller)
         self._sent: dict[str, bytes] = {}
         """The last text of each row, for a caller that sees only some sessions."""
         self._past: tuple[int, Mapping[str, Totals]] = (0, {})
@@ -80,7 +125,7 @@ class LiveUpdates:
     def _event(self, revision: str | None, rows: list[bytes], removed: list[str], *, snapshot: bool) -> bytes:
         update = LiveUpdateView(
             revision=revision,
-            at=iso(self._views.services.monitor.now()),
+            at=iso(self._now()),
             snapshot=snapshot,
             more=revision is None,
             rows=cast("list[LiveRowView]", [orjson.Fragment(row) for row in rows]),
@@ -91,17 +136,17 @@ class LiveUpdates:
     def _texts(self, news: LiveNews) -> Iterator[tuple[str, bytes | None]]:
         """The JSON of each row; None for one that the reader has to forget."""
         tree = None if self._sees_all else self._visible_totals()
-        select, rows = self._views.services.sessions.select, self._live.rows
+        select, rows = self._sessions.select, self._live.rows
         for session_id in news.rows:
             row = rows.get(session_id)
             if row is None:  # removed since: the next update says so
                 continue
-            if not select(self._views.caller, (row.session,), self._filter):
+            if not select(self._caller, (row.session,), self._filter):
                 if not news.snapshot and (self._sees_all or self._sent.pop(session_id, None) is not None):
                     yield session_id, None
                 continue
             totals = row.tree if tree is None else tree[session_id]
-            text = orjson.dumps(live_row_json(self._views, row, totals))
+            text = orjson.dumps(self._rows.row(row, totals, sees_all=self._sees_all))
             if self._sees_all:
                 yield session_id, text
             elif self._sent.get(session_id) != text:
@@ -110,48 +155,17 @@ class LiveUpdates:
 
     def _visible_totals(self) -> TreeTotals:
         """The sums without the sessions that the caller does not see."""
-        sessions, caller = self._views.services.sessions, self._views.caller
         if self._past[0] != self._live.past.number:
-            self._past = self._live.past.number, self._live.past.sums(sessions.principal(caller))
+            principal = self._rows.authorizer.principal(self._caller)
+            self._past = self._live.past.number, self._live.past.sums(principal)
         past, parts = self._past[1], dict[str, TreePart]()
-        seen = {s.id for s in sessions.visible(caller, archived=True)}
+        seen = {s.id for s in self._sessions.visible(self._caller, archived=True)}
         for session_id, row in self._live.rows.items():
             own, below = row.part.own if session_id in seen else NO_TOTALS, past.get(session_id)
             parts[session_id] = TreePart(row.session.parent_id, own if below is None else own.plus(below))
         totals = TreeTotals()
         totals.update(parts)
         return totals
-
-
-def live_row_json(views: Views, row: LiveRow, tree: Totals) -> LiveRowView:
-    """A row as the caller may see it: without the words of an agent that it may not read (`without_words`)."""
-    services, session, used = views.services, row.session, row.usage
-    may_read = services.sessions.may_read(views.caller, session)
-    done, total = used.todo if used.todo is not None and may_read else (None, None)
-    return LiveRowView(
-        **views.session_fields(session, row.printed_s, stale=row.stale),
-        tokens=_tokens(used.tokens),
-        cost_usd=used.cost_usd,
-        context_percent=used.context_percent,
-        activity=row.activity if may_read else None,
-        last_tool=None if used.last_tool is None else _tool(used.last_tool, may_read=may_read),
-        todo_done=done,
-        todo_total=total,
-        open_requests=row.open_requests if services.requests.may_see_of(views.caller, session) else (),
-        messages_held=row.messages_held,
-        attention=_attention(views, row),
-        last_words=row.last_words if may_read else None,
-        children_failed=row.children_failed,
-        children_done=row.children_done,
-        lost=bool(services.seen.lost(views.caller, [session])),
-        tree=tree_json(tree),
-    )
-
-
-def _attention(views: Views, row: LiveRow) -> Attention:
-    """To other callers than the operator, no ending is unseen."""
-    is_for_caller = row.attention not in UNSEEN or views.services.sessions.sees_all(views.caller)
-    return row.attention if is_for_caller else Attention.ENDED
 
 
 def tree_json(tree: Totals) -> TreeView:

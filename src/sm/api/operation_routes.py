@@ -18,16 +18,17 @@ from sm.api.query import Moment, Query
 from sm.api.route import Handler, Route, RouteTable
 from sm.core.capability_parts import capability_parts
 from sm.core.models import RequestKey
-from sm.kernel import OperationCall
+from sm.kernel import OperationCall, UseCases
 from sm.operations import Most, Operation, PackedFile, SessionsResult
 from sm.operations.arguments import Needed, OneOf, Within
+from sm.services.parts import parts_of
 from sm.wire import PROTOCOL, PROTOCOL_HEADER
 from sm.wire_types.fields import Time
 from sm.wire_types.session_answers import PauseView
 
 Model = TypeVar("Model", Body, Query)
 Schemas = Mapping[str, Mapping[str, Any]]
-Act = Callable[[ApiRequest, Any, RequestKey | None], Awaitable[Any]]
+Act = Callable[..., Awaitable[Any]]
 _PIECE_BYTES = 256 * 1024
 _ANSWERS: Mapping[Any, Any] = {PackedFile: web.StreamResponse, SessionsResult: PauseView}
 """The types of answers that only this door makes, by the result of the operation."""
@@ -45,15 +46,17 @@ def capability_routes() -> dict[str, list[Route]]:
 def operation_route(operation: Operation) -> Route:
     """The route of an operation of a capability."""
 
-    async def handler(request: ApiRequest, arguments: Any, key: RequestKey | None) -> Any:
+    async def handler(
+        request: ApiRequest, arguments: Any, key: RequestKey | None, *, use_cases: UseCases
+    ) -> Any:
         target = next(iter(request.http.match_info.values()), "")
-        use_case = request.services.use_cases[operation]
-        result = await use_case(OperationCall(request.caller, target, arguments, key, request.wait_until))
+        call = OperationCall(request.caller, target, arguments, key, request.wait_until)
+        result = await use_cases[operation](call)
         if operation.result is SessionsResult:
             return _shown(request, result)
         return await _sent(request, result) if operation.result is PackedFile else result
 
-    return carried_out(operation, handler)
+    return carried_out(operation, handler, parts_of(handler))
 
 
 class OperationTable(RouteTable):
@@ -63,7 +66,8 @@ class OperationTable(RouteTable):
         """Add the route of the operation, which the decorated handler carries out.
 
         The handler takes an ApiRequest, the arguments and the Idempotency-Key (None without one), as far as the
-        operation has them, and returns its result. Raises TypeError for another handler.
+        operation has them, and as keyword-only parameters the use cases that it needs. It returns the result. Raises
+        TypeError for another handler.
         """
 
         def add(handler: Handler) -> Handler:
@@ -74,14 +78,16 @@ class OperationTable(RouteTable):
                 *([RequestKey | None] if takes_key(operation) else []),
                 operation.result,
             ]
-            if list(get_type_hints(handler, include_extras=True).values()) != wanted:
+            parts = parts_of(handler)
+            hints = get_type_hints(handler, include_extras=True).items()
+            if [hint for name, hint in hints if name not in parts] != wanted:
                 raise TypeError(f"{handler.__name__} does not fit the operation {operation.name}")
 
-            async def act(request: ApiRequest, arguments: Any, key: RequestKey | None) -> Any:
+            async def act(request: ApiRequest, arguments: Any, key: RequestKey | None, **parts: Any) -> Any:
                 inputs = [] if operation.arguments is None else [arguments]
-                return await handler(request, *inputs, *([key] if takes_key(operation) else []))
+                return await handler(request, *inputs, *([key] if takes_key(operation) else []), **parts)
 
-            self.append(carried_out(operation, act))
+            self.append(carried_out(operation, act, parts))
             return handler
 
         return add
@@ -91,17 +97,18 @@ def takes_key(operation: Operation) -> bool:
     return operation.method != "GET" and operation.takes_key
 
 
-def carried_out(operation: Operation, act: Act) -> Route:
-    """The route of an operation, which `act` carries out."""
+def carried_out(operation: Operation, act: Act, parts: Mapping[str, type]) -> Route:
+    """The route of an operation, which `act` carries out with these use cases."""
 
     async def handler(
         request: ApiRequest,
         body: Body | None = None,
         query: Query | None = None,
         key: RequestKey | None = None,
+        **parts: Any,
     ) -> Any:
         arguments = operation.arguments and operation.arguments(**dict(_values(body or query)))
-        return await act(request, arguments, key)
+        return await act(request, arguments, key, **parts)
 
     is_read, arguments = operation.method == "GET", operation.arguments
     return Route(
@@ -118,6 +125,7 @@ def carried_out(operation: Operation, act: Act) -> Route:
         _ANSWERS.get(operation.result, operation.result),
         None,
         operation.target,
+        parts,
     )
 
 

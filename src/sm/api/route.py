@@ -1,8 +1,8 @@
 """Routes of the API as data: method, path, audience, and the models in the annotations of the handler."""
 
 import inspect
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 from aiohttp import web
@@ -11,6 +11,7 @@ from sm.api.body import Body, read_json, read_key
 from sm.api.context import ApiRequest
 from sm.api.query import Query
 from sm.core.models import RequestKey
+from sm.services.parts import parts_of
 
 Handler = Callable[..., Awaitable[Any]]
 
@@ -48,6 +49,8 @@ class Route:
     stream: StreamOf | None
     target: str = ""
     """As `Operation.target`."""
+    parts: Mapping[str, type] = field(default_factory=dict)
+    """The use cases that the handler takes."""
 
     @property
     def id(self) -> str:
@@ -80,15 +83,17 @@ class RouteTable(list[Route]):
     def route(self, method: str, path: str, *, agents: bool, audit: str = "") -> Callable[[Handler], Handler]:
         """Add the decorated handler to the table.
 
-        The handler takes an ApiRequest and any of the inputs `query`, `body` and `key` (the Idempotency-Key, None
-        without one). Its name and docstring document the route. Raises TypeError for a handler without an answer type
-        or with an unknown input.
+        The handler takes an ApiRequest, any of the inputs `query`, `body` and `key` (the Idempotency-Key, None
+        without one), and as keyword-only parameters the use cases that it needs. Its name and docstring document the
+        route. Raises TypeError for a handler without an answer type or with an unknown input.
         """
 
         def add(handler: Handler) -> Handler:
             annotations = _annotations(handler, f"route {method} {path}")
             name, text = handler.__name__, inspect.getdoc(handler) or ""
-            self.append(Route(method, path, agents, audit or name, handler, name, text, *annotations))
+            parts = parts_of(handler)
+            route = Route(method, path, agents, audit or name, handler, name, text, *annotations, parts=parts)
+            self.append(route)
             return handler
 
         return add
@@ -102,7 +107,8 @@ def _annotations(
     handler: Handler, where: str
 ) -> tuple[type[Body] | None, type[Query] | None, bool, Any, StreamOf | None]:
     """The handler's body, its query, True if it takes a key, the type of its answer, and its stream."""
-    hints = get_type_hints(handler, include_extras=True)
+    parts = parts_of(handler)
+    hints = {n: h for n, h in get_type_hints(handler, include_extras=True).items() if n not in parts}
     answer = hints.pop("return", None)
     if answer is None or answer is type(None) or answer is Any:
         raise TypeError(f"{where}: the handler names no type of its answer")

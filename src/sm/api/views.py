@@ -1,26 +1,27 @@
 """Builds the documented JSON of answers (docs/protocol.md)."""
 
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import orjson
 
 from sm.api.sums import session_sums_json
+from sm.core.forest import Forest
 from sm.core.labels import label, label_of, short_label
-from sm.core.lifecycle import is_live
 from sm.core.messages import Message
-from sm.core.models import Caller, Event, Session, Workspace, is_between_processes, last_exit
+from sm.core.models import Caller, Event, Session, is_between_processes, last_exit
 from sm.core.requests import Request
 from sm.core.states import CallerKind
 from sm.core.timestamps import iso
 from sm.core.tree_totals import Totals
 from sm.messaging.messages import RenderedMessage
-from sm.services import Services, SessionFilter
-from sm.sessions.manager import SessionResult
+from sm.services import Authorizer, Monitor, ProgramChecks, Reads, SessionFields, Sessions, SessionSums
 from sm.sessions.restore import RestoreResult
+from sm.sessions.spawn import SessionResult
 from sm.wire_types.event_answers import EventView
 from sm.wire_types.message_answers import LetterView, MessageView
 from sm.wire_types.request_answers import RequestView
@@ -37,7 +38,6 @@ from sm.wire_types.session_answers import (
     WorktreeView,
 )
 from sm.wire_types.sparse import LEFT_OUT
-from sm.wire_types.workspaces import CapabilitiesView, WorkspaceView
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -57,19 +57,26 @@ _MINUTES_STEP_S = 6.0
 class Views:
     """Shows sessions, events and workspaces as `caller` may see them."""
 
-    services: Services
     caller: Caller
     texts: SessionTexts
-    sums_texts: SumsTexts = field(default_factory=dict)
+    sums_texts: SumsTexts
+    _: KW_ONLY
+    lists: Sessions
+    authorizer: Authorizer
+    monitor: Monitor
+    programs: ProgramChecks
+    usage: SessionSums
+    store: Reads
+    fields: SessionFields
 
     def session(self, session: Session) -> SessionView:
         """The session without names that are hidden from the caller. The session itself sees its hidden parent."""
-        monitor, id = self.services.monitor, session.id
+        monitor, id = self.monitor, session.id
         return SessionView(**self.session_fields(session, monitor.activity_s(id), stale=monitor.is_stale(id)))
 
     def session_fields(self, session: Session, activity_s: int | None, *, stale: bool) -> dict[str, Any]:
         """The fields of `session`, with the time of the last output in its terminal and the staleness of its status."""
-        shown = self.services.sessions.without_hidden_names(self.caller, session)
+        shown = self.lists.without_hidden_names(self.caller, session)
         return session_fields(
             shown,
             activity_s,
@@ -80,7 +87,7 @@ class Views:
 
     def sessions(self, sessions: Iterable[Session]) -> list[SessionView]:
         """As `session`, with cached texts of sessions that the caller sees completely."""
-        shown, caller = self.services.sessions.without_hidden_names, self.caller
+        shown, caller = self.lists.without_hidden_names, self.caller
         sees_all = caller.kind is CallerKind.OPERATOR
         views = [
             self._text(s)
@@ -93,10 +100,10 @@ class Views:
 
     async def sessions_with_sums(self, sessions: Iterable[Session]) -> list[SessionWithSums]:
         """As `sessions`, each with the sums of itself and of its descendants that the caller sees."""
-        usage, now_s, shown = self.services.usage, self.services.monitor.now(), list(sessions)
+        usage, now_s, shown = self.usage, self.monitor.now(), list(sessions)
         sums = await usage.sums(self.caller, shown)
         version, cache, views = usage.version, self.sums_texts, list[object]()
-        sees_all = self.services.sessions.sees_all(self.caller)
+        sees_all = self.lists.sees_all(self.caller)
         for session, view in zip(shown, cast("list[object]", self.sessions(shown)), strict=True):
             cached = cache.get(session.id)
             is_fresh = cached is not None and cached[0] is view and cached[1] == version and now_s < cached[2]
@@ -122,13 +129,13 @@ class Views:
         else:
             until_s = now_s + _MINUTES_STEP_S / tree.working if tree.working else math.inf
             whole = _with_sums(text, own, tree, now_s)
-        if not self.services.store.sessions.is_kept(session_id):
+        if not self.store.sessions.is_kept(session_id):
             return whole
-        self.sums_texts[session_id] = (text, self.services.usage.version, until_s, whole, own, tree)
+        self.sums_texts[session_id] = (text, self.usage.version, until_s, whole, own, tree)
         return whole
 
     def _text(self, session: Session) -> orjson.Fragment:
-        monitor = self.services.monitor
+        monitor = self.monitor
         activity_s, stale = monitor.activity_s(session.id), monitor.is_stale(session.id)
         parent_label = self._parent_label(session)
         cached = self.texts.get(session.id)
@@ -137,18 +144,18 @@ class Views:
             return cached[4]
         view = session_json(session, activity_s, stale=stale, parent_label=parent_label)
         text = orjson.Fragment(orjson.dumps(view))
-        if self.services.store.sessions.is_kept(session.id):
+        if self.store.sessions.is_kept(session.id):
             self.texts[session.id] = (session, *known, text)
         return text
 
     def _has_fields(self, session: Session) -> bool:
         """True for a session whose JSON cannot be cached, because fields of capabilities change without it."""
-        return any(field.is_set(session.id) for field in self.services.fields)
+        return any(field.is_set(session.id) for field in self.fields)
 
     def _fields(self, session: Session) -> Mapping[str, Any]:
         """The fields of capabilities that have a value and that the caller may see."""
-        fields = [field for field in self.services.fields if field.is_set(session.id)]
-        if not all(field.is_public for field in fields) and not self.services.sessions.may_read(
+        fields = [field for field in self.fields if field.is_set(session.id)]
+        if not all(field.is_public for field in fields) and not self.authorizer.may_read(
             self.caller, session
         ):
             fields = [field for field in fields if field.is_public]
@@ -163,11 +170,11 @@ class Views:
         return None if session.parent_id is None else self._label_of(session.parent_id)
 
     def _label_of(self, word: str) -> str:
-        return label_of(word, self.services.store.sessions.get(word))
+        return label_of(word, self.store.sessions.get(word))
 
     def started(self, result: SessionResult) -> StartedView:
         """The answer of a route that starts or ends a session."""
-        permission, program = result.permission, self.services.programs.state(result.session)
+        permission, program = result.permission, self.programs.state(result.session)
         return StartedView(
             **{**vars(self.session(result.session)), "warnings": result.warnings},
             permission_mode=LEFT_OUT if permission is None else permission.mode,
@@ -176,28 +183,11 @@ class Views:
         )
 
     def event(self, event: Event) -> EventView:
-        sessions = self.services.sessions
-        principal = sessions.principal(self.caller)
+        principal = self.authorizer.principal(self.caller)
         own = principal is None or self.caller.session_id == event.session_id
-        if not own and sessions.is_hidden(principal, event.parent_session_id):
+        if not own and self.lists.is_hidden(principal, event.parent_session_id):
             event = replace(event, parent_session_id=None)
         return build_view(EventView, event)
-
-    async def workspace(self, workspace: Workspace) -> WorkspaceView:
-        sessions = self.services.workspaces.sessions(self.caller, workspace.slug)
-        past = SessionFilter(workspace=workspace.slug, archived=True)
-        ended = (await self.services.sessions.past_counts(self.caller, past)).values()
-        given = asdict(workspace.capabilities)
-        return build_view(
-            WorkspaceView,
-            workspace,
-            working_dir=workspace.directory,
-            capabilities=CapabilitiesView(
-                **{kind: "all" if names is None else names for kind, names in given.items()}
-            ),
-            sessions=len(sessions) + sum(ended),
-            live=sum(is_live(s.status) for s in sessions),
-        )
 
     def message(self, message: Message) -> MessageView:
         return build_view(
@@ -218,11 +208,11 @@ class Views:
 
     def recipient(self, session_id: str | None) -> str:
         """The recipient of a message, for people."""
-        session = self.services.store.sessions.get(session_id or "")
+        session = self.store.sessions.get(session_id or "")
         return short_label(session) if session else session_id or "operator"
 
     def request(self, request: Request) -> RequestView:
-        session = self.services.store.sessions.get(request.session_id)
+        session = self.store.sessions.get(request.session_id)
         return build_view(
             RequestView,
             request,
@@ -291,18 +281,15 @@ def session_fields(
 
 
 def nest(
-    sessions: Iterable[Session],
-    children: Mapping[str, Sequence[Session]],
-    wanted: Collection[str],
-    view: Callable[[Session], SessionWithSums],
-) -> list[SessionWithSums]:
-    """The wanted sessions as a tree, with all their ancestors. `children`: by the id of the parent."""
-    nested: list[SessionWithSums] = []
-    for session in sessions:
-        descendants = nest(children.get(session.id, ()), children, wanted, view)
-        if descendants or session.id in wanted:
-            nested.append(replace(view(session), children=descendants))
-    return nested
+    sessions: Iterable[Session], view: Callable[[Session], SessionWithSums]
+) -> Sequence[SessionWithSums]:
+    """The sessions as a tree: each one in the `children` of its parent."""
+    levels: dict[int, deque[SessionWithSums]] = {}
+    for placed in reversed(Forest(sessions, lambda s: s.id, lambda s: s.parent_id).lines()):
+        children = tuple(levels.pop(placed.depth + 1, ()))
+        level = levels.setdefault(placed.depth, deque())
+        level.appendleft(replace(view(placed.row), children=children))
+    return tuple(levels.get(0, ()))
 
 
 def losses_json(done: RestoreResult) -> list[LossView]:

@@ -104,7 +104,7 @@ class Board:
         for session_id in changed & self._index.keys():
             place = self._index[session_id]
             line, row = lines[place], self.rows.get(session_id)
-            lines[place] = _replaced(line, row)
+            lines[place] = line._replace(row=row or line.row, gone=row is None)
         self.lines = lines
         self.waiting = self._count_waiting() if self._is_moved else 0
         return True
@@ -250,7 +250,3 @@ class Board:
             if line.row.id in self._index:
                 return line.row.id
         return self.lines[0].row.id if self.lines else None
-
-
-def _replaced(line: Line, row: BoardRow | None) -> Line:
-    return Line(row or line.row, line.branch, line.depth, line.children, line.folded, gone=row is None)

@@ -9,7 +9,7 @@ from sm.board.needs import BoardNeed, NeedKind
 from sm.board.row import DONE, FAILED, BoardRow
 from sm.board.words import context_bar
 from sm.core.figures import dollars, token_count
-from sm.core.lines import clock, line
+from sm.core.lines import clock, fact_lines
 from sm.core.quotation import wrapped_at_blanks
 from sm.core.request_lines import request_details
 from sm.core.session_lines import session_block
@@ -80,9 +80,8 @@ def _usage(row: BoardRow) -> list[str]:
         below = f"{tree['sessions']} sessions ({tree['live']} live), {dollars(tree['cost_usd'])}"
         facts.append(("Tree", f"{below}, {token_count(tree['tokens'], narrow=True)} tokens"))
     if tool is not None:
-        facts.append(("Last tool", line(tool["name"])))
-    if data["activity"]:
-        facts.append(("Activity", line(data["activity"])))
+        facts.append(("Last tool", tool["name"]))
+    facts.append(("Activity", data["activity"]))
     if data["messages_held"]:
         facts.append(("Held", f"{data['messages_held']} messages (sm log {data['session_id']})"))
-    return [f"{name + ':':<11}{text}" for name, text in facts]
+    return fact_lines(facts)

@@ -63,7 +63,7 @@ def _status(value: str) -> Test:
     if begin == "live":
         return lambda row, now_s: row.is_live
     if begin == "paused":
-        return lambda row, now_s: bool(row.data.get("paused"))
+        return lambda row, now_s: bool(row.data["paused"])
     if begin == "ended":
         return lambda row, now_s: row.status in ENDED
     return lambda row, now_s: (

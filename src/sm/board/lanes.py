@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from sm.board.details import utc
 from sm.board.words import shown, status_word
-from sm.core.columns import BRANCHES
+from sm.core.forest import Forest
 from sm.core.lines import clock
 from sm.core.statuses import Status
 from sm.core.timestamps import epoch_s, iso, span
@@ -14,7 +14,6 @@ from sm.core.timestamps import epoch_s, iso, span
 if TYPE_CHECKING:
     from sm.client.live_stream import Json
 
-_DEPTH_MAX = 20
 _WEIGHTS = {Status.WAITING_INPUT: 3, Status.ERROR: 2, Status.KILLED: 2, Status.ABANDONED: 2}
 """The status that a cell shows if several fit into it."""
 MARKS = {"request": "?", "message": "✉", "checkpoint": "◆"}
@@ -123,25 +122,17 @@ def _time(at_s: float, now_s: float) -> str:
 def lanes(timeline: "Json", events: Iterable[Mapping[str, object]] = ()) -> list[Lane]:
     """The sessions, each parent before its children. `events`: of `/v1/events`, for the marks."""
     since_s, until_s = epoch_s(timeline["since"]), epoch_s(timeline["until"])
-    by_id = {lane["session_id"]: lane for lane in timeline["sessions"]}
-    children: dict[str | None, list[Json]] = {}
-    for lane in timeline["sessions"]:
-        parent = lane["parent_session_id"]
-        children.setdefault(parent if parent in by_id else None, []).append(lane)
     marks: dict[str, list[LaneMark]] = {}
     for event in events:
         if (kind := str(event["type"])) in MARKS:
             mark = LaneMark(epoch_s(str(event["timestamp"])), kind, shown(event.get("message") or "", 200))
             marks.setdefault(str(event["session_id"]), []).append(mark)
-    found, seen = list[Lane](), set[str]()
-    stack = [(lane, "", "", 0) for lane in reversed(children.get(None, ()))]
-    while stack:
-        lane, branch, indent, depth = stack.pop()
-        session_id = lane["session_id"]
-        if session_id in seen:
-            continue
-        seen.add(session_id)
-        above = by_id.get(lane["parent_session_id"] or "")
+    labels = {lane["session_id"]: shown(lane["label"], 150) for lane in timeline["sessions"]}
+    found = list[Lane]()
+    trees = Forest(
+        timeline["sessions"], lambda lane: lane["session_id"], lambda lane: lane["parent_session_id"]
+    )
+    for lane, branch, *_ in trees.lines():
         spans = [
             LaneSpan(
                 part["status"],
@@ -151,19 +142,6 @@ def lanes(timeline: "Json", events: Iterable[Mapping[str, object]] = ()) -> list
             )
             for part in lane["spans"]
         ]
-        found.append(
-            Lane(
-                session_id,
-                shown(lane["label"], 150),
-                branch,
-                shown(above["label"], 150) if above else "",
-                spans,
-                marks.get(session_id, ()),
-            )
-        )
-        below = children.get(session_id, [])
-        for child in reversed(below):
-            corner, more = BRANCHES[child is below[-1]]
-            deeper = indent if depth >= _DEPTH_MAX else indent + more
-            stack.append((child, indent + corner, deeper, depth + 1))
+        session_id, above = lane["session_id"], labels.get(lane["parent_session_id"], "")
+        found.append(Lane(session_id, labels[session_id], branch, above, spans, marks.get(session_id, ())))
     return found

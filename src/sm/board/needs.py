@@ -101,11 +101,11 @@ def needs(
 
 def _ends(rows: Mapping[str, BoardRow]) -> list[BoardNeed]:
     """The ended sessions that the operator has not seen, those of a loss as one entry."""
-    lost = [row for row in rows.values() if row.data.get("lost")]
+    lost = [row for row in rows.values() if row.data["lost"]]
     found = [
         BoardNeed(kind, f"{kind} {row.id}", row.id, row.label, row.task(), row.status_at_s)
         for row in rows.values()
-        if (kind := _ENDS.get(row.attention)) is not None and not row.data.get("lost")
+        if (kind := _ENDS.get(row.attention)) is not None and not row.data["lost"]
     ]
     if lost:
         since_s = min(row.status_at_s for row in lost)

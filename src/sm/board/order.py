@@ -1,11 +1,10 @@
 """The order of rows in live views, and the tree that they form. Pure."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from enum import StrEnum
 
 from sm.board.row import BoardRow
-from sm.core.forest import Forest
+from sm.core.forest import Forest, TreeLine
 
 
 class Sort(StrEnum):
@@ -20,19 +19,7 @@ NESTED = frozenset({Sort.TREE, Sort.NEEDS_ME})
 """The orders that show the tree. The others are flat."""
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
-    """A row in its place."""
-
-    row: BoardRow
-    branch: str = ""
-    """The line that leads to it, as `│  └─ `."""
-    depth: int = 0
-    children: int = 0
-    folded: int = 0
-    """The number of descendants that are hidden below it."""
-    gone: bool = False
-    """The session is no longer in the list, but its line stays in its place until the list rests."""
+Line = TreeLine[BoardRow]
 
 
 def arrange(
@@ -43,11 +30,15 @@ def arrange(
     Parents may form a cycle: its oldest member is then a root.
     """
     if sort not in NESTED:
-        return [Line(row) for row in sorted(selected, key=_KEYS[sort])]
-    forest = Forest(selected, lambda row: row.id, lambda row: row.parent_id, rows)
+        return [TreeLine(row) for row in sorted(selected, key=_KEYS[sort])]
+    forest = forest_of(selected, rows)
     if sort is Sort.NEEDS_ME:
         forest.sort(lambda row: row.urgency)
-    return [Line(p.item, p.branch, p.depth, p.children, p.folded) for p in forest.lines(folded)]
+    return forest.lines(folded)
+
+
+def forest_of(selected: Iterable[BoardRow], rows: Mapping[str, BoardRow]) -> Forest[BoardRow]:
+    return Forest(selected, lambda row: row.id, lambda row: row.parent_id, rows)
 
 
 _KEYS: Mapping[Sort, Callable[[BoardRow], tuple[object, ...]]] = {

@@ -24,7 +24,7 @@ def prediction(row: BoardRow | None, mode: str = MODES[0], dialogs: Sequence[tup
     if row.status in ENDED:
         return "will be refused: the session has ended"
     answers = len(dialogs) == 1 and dialogs[0][0] == "question"
-    if row.data.get("paused") and not answers:
+    if row.data["paused"] and not answers:
         return "will be held: the session is paused"
     if row.data["provider"] == "command":
         return "will be queued until the program reads its inbox"

@@ -1,6 +1,6 @@
 """One session in a live view. Pure."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -25,6 +25,11 @@ if TYPE_CHECKING:
 WAITING, FAILED, STALE, DONE, WORKING, IDLE, OVER = range(7)
 """How much a session needs a person, the most urgent first."""
 _LABEL_MAX = 150
+_OF_OLDER_DAEMON: Mapping[str, object] = {
+    "attention": "", "children_failed": 0, "children_done": 0, "last_words": None, "lost": False, "paused": None,
+    "warnings": (),
+}  # fmt: skip
+"""The fields that an older daemon does not send."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +68,8 @@ class BoardRow:
 
     @property
     def attention(self) -> str:
-        """The group of the session, as the daemon decided it; empty from an older daemon."""
-        return str(self.data.get("attention", ""))
+        """The group of the session, as the daemon decided it; empty: unknown."""
+        return str(self.data["attention"])
 
     def status_text(self, now_s: float) -> str:
         """`waiting 4min`. `now_s`: the daemon's time."""
@@ -79,8 +84,8 @@ class BoardRow:
         if self.status == Status.WAITING_INPUT:
             texts: tuple[str | None, ...] = (reason, data["note"])
         elif self.status in ENDED:
-            failure = data.get("attention") == "failed" and data["completion_message"] in (None, reason)
-            words = failure_words(reason, data.get("last_words")) if failure else None
+            failure = self.attention == "failed" and data["completion_message"] in (None, reason)
+            words = failure_words(reason, data["last_words"]) if failure else None
             texts = (words, data["completion_message"], reason)
         else:
             texts = (self._stopped(), data["note"], data["activity"], data["title"], reason)
@@ -93,7 +98,7 @@ class BoardRow:
 
     def _stopped(self) -> str:
         """`paused: its processes are frozen until sm resume`; empty unless sm has seen that the session is still."""
-        pause = self.data.get("paused")
+        pause = self.data["paused"]
         if not pause or pause_state(pause) != PauseState.PAUSED:
             return ""
         return f"paused: {held_words(str(pause.get('held'))) or pause['reason']}"
@@ -106,13 +111,10 @@ class BoardRow:
 
     def badges(self) -> list[str]:
         """Marks of a session that is not as others."""
-        pause = self.data.get("paused")  # an older daemon has no pauses
-        paused = pause_state(pause) if pause else ""
-        open = self.data.get("warnings", [])  # nor warnings
-        warned = plural(len(open), "warning") if open else ""
+        pause, warnings = self.data["paused"], self.data["warnings"]
         marks = [
-            paused,
-            warned,
+            pause_state(pause) if pause else "",
+            plural(len(warnings), "warning") if warnings else "",
             fallback_mark(self.data).strip(),
             "worktree" if self.data["worktree"] else "",
             *capability_marks(self.data).values(),
@@ -132,6 +134,7 @@ class BoardRow:
 
 
 def board_row(data: "Json") -> BoardRow:
+    data = {**_OF_OLDER_DAEMON, **data}
     status, stale = data["status"], data["status_stale"]
     texts = (
         *(data["label"], data["session_id"], data["name"], data["title"], data["note"], data["activity"]),
@@ -157,7 +160,7 @@ def board_row(data: "Json") -> BoardRow:
 def _urgency(data: "Json", *, waits: bool) -> int:
     status = data["status"]
     if status in ENDED:
-        return {"failed": FAILED, "done": DONE}.get(data.get("attention", ""), OVER)
+        return {"failed": FAILED, "done": DONE}.get(data["attention"], OVER)
     if waits or status == Status.WAITING_INPUT:
         return WAITING
     if data["status_stale"]:

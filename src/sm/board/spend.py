@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sm.board.order import Sort, arrange
+from sm.board.order import forest_of
 from sm.board.row import BoardRow
 from sm.board.words import shown
 
@@ -43,7 +43,7 @@ def spend_by_tree(rows: Mapping[str, BoardRow], workspace: str | None = None) ->
             line.row.cost / longest,
             line.branch,
         )
-        for line in arrange(rows, chosen, Sort.TREE, ())
+        for line in forest_of(chosen, rows).lines()
     ]
 
 

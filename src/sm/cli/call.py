@@ -6,7 +6,8 @@ from typing import Any
 
 import click
 
-from sm.cli.display.output import Table, print_json, print_lines, print_table
+from sm.cli.display.output import print_json, print_lines, print_table
+from sm.cli.display.text_table import Table
 from sm.cli.instance import Instance
 from sm.client.http import TIMEOUT_S, Client, decode_answer, new_key
 from sm.wire import encode

@@ -7,8 +7,9 @@ from datetime import datetime
 import click
 
 from sm.client.http import Client
-from sm.client.pages import whole_list
+from sm.client.pages import flat, whole_list
 from sm.core.durations import seconds_in
+from sm.core.forest import Forest
 from sm.core.lines import JsonObject, plural, seconds_since
 from sm.core.session_lines import has_process, label
 from sm.core.statuses import ENDED
@@ -30,19 +31,10 @@ def check(sessions: Sequence[str], option: str, *, every: bool, workspace: str |
 def running_trees(client: Client, workspace: str | None, session_id: str | None) -> list[JsonObject]:
     """The topmost sessions that are live or whose process may run; for an agent only its descendants."""
     listed = _listed(client, workspace, session_id, archived=False)
-    running = {s["session_id"]: s for s in listed if has_process(s)}
-    parents = {s["session_id"]: s["parent_session_id"] for s in listed}
-
-    def is_below_another(session: JsonObject) -> bool:
-        seen, parent = {session["session_id"]}, session["parent_session_id"]
-        while parent is not None and parent not in seen:
-            if parent in running:
-                return True
-            seen.add(parent)
-            parent = parents.get(parent)
-        return False
-
-    return [s for s in running.values() if not is_below_another(s)]
+    known = {s["session_id"]: s for s in listed}
+    running = (s for s in listed if has_process(s))
+    trees = Forest(running, lambda s: s["session_id"], lambda s: s["parent_session_id"], known)
+    return [placed.row for placed in trees.lines() if not placed.depth]
 
 
 def ended(
@@ -119,13 +111,7 @@ def _listed(
     if session_id is None:
         return whole_list(client, "/v1/sessions", query)
     nested = whole_list(client, "/v1/sessions/-/children", {**query, "recursive": True})
-    return sorted(_flat(nested), key=lambda session: str(session["created_at"]))
-
-
-def _flat(sessions: Iterable[JsonObject]) -> Iterable[JsonObject]:
-    for session in sessions:
-        yield session
-        yield from _flat(session["children"])
+    return sorted(flat(nested), key=lambda session: str(session["created_at"]))
 
 
 def _ended_s(session: JsonObject, now: datetime) -> float:

@@ -6,8 +6,9 @@ from typing import Any
 import click
 
 from sm.cli.call import Call, json_option
-from sm.cli.display.output import Table, now
+from sm.cli.display.output import now
 from sm.cli.display.sessions import session_table
+from sm.cli.display.text_table import Table
 from sm.cli.options import WordChoice, optional_session, workspace_option
 from sm.cli.pages import limit_option, list_text
 from sm.client.http import session_path

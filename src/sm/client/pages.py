@@ -1,6 +1,6 @@
 """Reads all pages of a list of sessions. Standard library alone."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from sm.client.http import Client
 from sm.core.lines import JsonObject
@@ -20,7 +20,7 @@ def with_rest(
     client: Client, path: str, query: Mapping[str, object], first: Sequence[JsonObject], limit: int
 ) -> list[JsonObject]:
     """One list of the first page and the next ones, up to `limit` sessions."""
-    pages, count = [first], _count(first)
+    pages, count = [first], sum(1 for _ in flat(first))
     while client.next_page is not None and (limit == ALL or count < limit):
         size = PAGE_MAX if limit == ALL else min(PAGE_MAX, limit - count)
         pages.append(client.get(path, {**query, "before": client.next_page, "limit": size}))
@@ -28,8 +28,13 @@ def with_rest(
     return _merged(pages)
 
 
-def _count(sessions: Sequence[JsonObject]) -> int:
-    return sum(1 + _count(session["children"]) for session in sessions)
+def flat(sessions: Iterable[JsonObject]) -> Iterator[JsonObject]:
+    """The sessions and those in their `children`, each parent before its children."""
+    for session in sessions:
+        yield session
+        yield from flat(
+            {**child, "parent_session_id": session["session_id"]} for child in session["children"]
+        )
 
 
 def _merged(pages: Sequence[Sequence[JsonObject]]) -> list[JsonObject]:

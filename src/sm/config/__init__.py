@@ -20,6 +20,7 @@ from sm.config.model import (
     Command,
     Config,
     Limits,
+    Naming,
     Webhook,
 )
 from sm.config.sandbox import SandboxOptions, SandboxSection, bytes_of, split_mount
@@ -40,6 +41,7 @@ __all__ = [
     "LoadedConfig",
     "ModelArgs",
     "ModelPrices",
+    "Naming",
     "SandboxOptions",
     "SandboxSection",
     "Stamp",

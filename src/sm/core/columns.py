@@ -1,7 +1,4 @@
-"""The width of text on a terminal, and the lines of a tree. Pure."""
-
-BRANCHES = {False: ("├─ ", "│  "), True: ("└─ ", "   ")}
-"""The line to a session of a tree, and the indentation of its children. True: the last child."""
+"""The width of text on a terminal. Pure."""
 
 
 def columns(text: str) -> int:

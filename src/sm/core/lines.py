@@ -5,7 +5,7 @@ control the reader's terminal nor pass for the daemon's text.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime, tzinfo
 from typing import Any
 
@@ -67,6 +67,11 @@ def seconds_since(timestamp: str, now: datetime) -> float:
 
 def plural(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def fact_lines(facts: Iterable[tuple[str, object]], limit: int = 500) -> list[str]:
+    """`Status:    running`, a line for each fact that has a value, which is cut at `limit` characters."""
+    return [f"{name + ':':<11}{line(value, limit)}" for name, value in facts if value]
 
 
 def age(timestamp: str | None, now: datetime) -> str:

@@ -5,7 +5,17 @@ from datetime import datetime
 from typing import Any
 
 from sm.core.capability_parts import capability_parts
-from sm.core.lines import RESULT_MAX, JsonObject, age, agent_line, clock, line, plural, seconds_since
+from sm.core.lines import (
+    RESULT_MAX,
+    JsonObject,
+    age,
+    agent_line,
+    clock,
+    fact_lines,
+    line,
+    plural,
+    seconds_since,
+)
 from sm.core.pause_states import held_words, spending_words
 from sm.core.statuses import ENDED, Status
 from sm.core.timestamps import span
@@ -179,8 +189,7 @@ def session_block(session: JsonObject, now: datetime) -> list[str]:
         ("Active", session["last_activity_at"] and age(session["last_activity_at"], now)),
         ("Terminal", f"{line(session['tmux_session'])} (sm attach {name_to_type(session)})"),
     ]
-    lines = [name_and_id(session)]
-    lines += [f"{name + ':':<11}{line(value, RESULT_MAX + 2)}" for name, value in facts if value]
+    lines = [name_and_id(session), *fact_lines(facts, RESULT_MAX + 2)]
     output = [agent_line(text) for text in session.get("last_output") or []]
     if output:
         lines += ["Last output:", *(f"  {text}" for text in output)]

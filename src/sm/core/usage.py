@@ -135,7 +135,7 @@ class FilePosition:
 
 @dataclass(frozen=True, slots=True)
 class SessionUsage:
-    """The usage of a session, for a list. None means unknown or not counted."""
+    """The measurements of a session, for a list. None means unknown or not counted."""
 
     tokens: TokenCounts | None = None
     """Includes the tokens of sub-agents."""
@@ -144,6 +144,10 @@ class SessionUsage:
     last_tool: ToolUse | None = None
     todo: tuple[int, int] | None = None
     """The finished entries of the agent's task list, and all of them."""
+    model: str | None = field(default=None, compare=False)
+    """The model that answered last, else the one that the session was started with."""
+    answer: str | None = field(default=None, compare=False)
+    """The agent's last words."""
 
 
 class FollowUpKind(StrEnum):

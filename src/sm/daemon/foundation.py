@@ -16,8 +16,13 @@ from sm.paths import InstancePaths
 from sm.providers import make_providers
 from sm.providers.checks import CheckRecords
 from sm.sandboxes.home import homes
+from sm.sessions.authorizer import Authorizer
 from sm.sessions.keepers import Keepers
-from sm.sessions.manager import Manager
+from sm.sessions.process_ends import ProcessEnds
+from sm.state.endings import Endings
+from sm.state.faults import Faults
+from sm.state.notices import Notices
+from sm.state.quota import Quota
 from sm.store import Store
 from sm.store.audit import Audit
 from sm.terminals.base import Terminals
@@ -59,7 +64,12 @@ class Foundation:
         self.sandboxing = host.sandboxing or SandboxParts(self.config, paths, store)
         self.sandbox = self.sandboxing.sandboxes
         self.containment = host.containment or self.sandboxing.containment
-        self.manager = Manager(self.config, store, self.providers, self.audit.record, self.now)
+        self.authorizer = Authorizer(store, self.audit.record)
+        self.notices = Notices(self.config)
+        self.endings = Endings(self.config, self.notices, self.providers)
+        self.faults = Faults(self.config, self.notices, self.providers)
+        self.quota = Quota(self.config.limits)
+        self.ends = ProcessEnds(store, self.endings)
         self.home_of = homes(paths)
         self.keepers = Keepers()
         self.file_threads = FileThreads()

@@ -25,14 +25,15 @@ from sm.services import (
     DaemonInfo,
     Live,
     Reads,
-    Services,
     Sessions,
     Telegram,
     TelegramLink,
     Waits,
 )
+from sm.services.parts import DoorParts
 from sm.sessions.adopt import Adoptions
 from sm.sessions.archive import Records
+from sm.sessions.fork import Forks
 from sm.sessions.interrupt import Interrupts
 from sm.sessions.sandboxing import Sandboxing
 from sm.sessions.session_sums import SessionSums
@@ -55,15 +56,16 @@ class TelegramParts:
     def __init__(
         self,
         loaded: LoadedConfig,
-        services: Services,
+        parts: DoorParts,
+        link: TelegramLink | None,
         wall: Callable[[], float],
         steady: Callable[[], float],
     ) -> None:
         self._door: TelegramDoor | None = None
-        if loaded.telegram_token is not None:
+        if loaded.telegram_token is not None and link is not None:
             door = import_module("sm.telegram.door")
             self._door = door.TelegramDoor(
-                loaded.config.telegram, loaded.telegram_token, services, wall, steady
+                loaded.config.telegram, loaded.telegram_token, parts, link, wall, steady
             )
 
     async def run(self) -> None:
@@ -89,16 +91,17 @@ class FrontDoors:
         link = None if base.loaded.telegram_token is None else TelegramLink(base.steady)
         self.web = WebServer(base.paths, is_wanted=config.web.start_with_daemon)
         daemon = _daemon_info(base, config_file, kernel, link, self.web, life)
-        self.services = _services(base, sessions, watch, messages, kernel, link, daemon)
-        self.telegram = TelegramParts(base.loaded, self.services, base.wall, base.steady)
+        self.parts = parts = _parts(base, sessions, watch, messages, kernel, link, daemon)
+        self.telegram = TelegramParts(base.loaded, parts, link, base.wall, base.steady)
         mcp = McpServer(
-            self.services,
+            parts,
+            watch.observer.first_turns,
             record,
             enabled=config.mcp.enabled,
             resources=config.mcp.resources,
             tools=config.mcp.tools,
         )
-        self.server = ApiServer(self.services, record, mcp)
+        self.server = ApiServer(parts, record, mcp, base.store.follow_leaving())
         self.agent_sockets = AgentSockets(
             base.paths, base.store, agent_bounds, base.containment, self.server.agent_app
         )
@@ -130,7 +133,7 @@ def _daemon_info(
     )
 
 
-def _services(
+def _parts(
     base: Foundation,
     sessions: SessionParts,
     watch: MonitorParts,
@@ -138,41 +141,57 @@ def _services(
     kernel: Kernel,
     link: TelegramLink | None,
     daemon: DaemonInfo,
-) -> Services:
-    store, manager, terminals = base.store, base.manager, base.terminals
-    lists = Sessions(
-        store, manager, sessions.workspaces, sessions.spawner, sessions.kills, messages.timers, terminals
-    )
-    return Services(
-        sessions=lists,
-        records=Records(store, manager, base.sandboxing.writable, watch.observer.read_to_end, base.keepers),
-        seen=sessions.seen,
-        programs=base.program_checks,
-        restorer=sessions.restorer,
-        adoptions=Adoptions(store, manager, sessions.spawner, sessions.planner, terminals, base.providers),
-        interrupts=Interrupts(store, manager),
-        workspaces=sessions.workspaces,
-        sandboxing=_sandboxing(base, sessions),
-        leftovers=sessions.leftovers,
-        reports=sessions.reports,
-        requests=messages.requests,
-        dialogs=messages.dialogs,
-        messages=messages.messages,
-        waits=Waits(store, manager, messages.messages, messages.requests, sessions.waiting, messages.timers),
-        monitor=watch.monitor,
-        live=Live(store, watch.monitor, sessions.seen),
-        usage=next(iter(watch.sums), SessionSums()),
-        screens=LiveScreens(terminals),
-        terminals=terminals,
-        store=Reads(store),
-        users=sessions.users,
-        telegram=Telegram(
-            store, manager, base.audit.record, link, base.config.telegram.owner_ids, sessions.users
+) -> DoorParts:
+    store, authorizer, terminals, spawner = base.store, base.authorizer, base.terminals, sessions.spawner
+    writable, providers = base.sandboxing.writable, base.providers
+    return DoorParts(
+        authorizer,
+        spawner,
+        writable,
+        Sessions(
+            store,
+            authorizer,
+            sessions.workspaces,
+            spawner,
+            sessions.starts,
+            sessions.kills,
+            messages.timers,
+            terminals,
         ),
-        daemon=daemon,
-        fields=kernel.fields,
-        status_fields=kernel.status_fields,
-        use_cases=kernel.use_cases,
+        Records(
+            store,
+            authorizer,
+            base.quota,
+            base.config.sessions.naming,
+            watch.observer.read_to_end,
+            base.keepers,
+        ),
+        sessions.seen,
+        base.program_checks,
+        sessions.restorer,
+        Forks(store, authorizer, sessions.planner, spawner, sessions.starts),
+        Adoptions(store, authorizer, spawner, sessions.starts, sessions.planner, terminals, providers),
+        Interrupts(store, authorizer, providers),
+        sessions.workspaces,
+        _sandboxing(base, sessions),
+        sessions.leftovers,
+        sessions.reports,
+        messages.requests,
+        messages.dialogs,
+        messages.messages,
+        Waits(store, authorizer, messages.messages, messages.requests, sessions.waiting, messages.timers),
+        watch.monitor,
+        watch.observer.first_turns,
+        Live(store, watch.monitor, sessions.seen),
+        next(iter(watch.sums), SessionSums()),
+        LiveScreens(terminals),
+        Reads(store),
+        sessions.users,
+        Telegram(store, authorizer, base.audit.record, link, base.config.telegram.owner_ids, sessions.users),
+        daemon,
+        kernel.fields,
+        kernel.status_fields,
+        kernel.use_cases,
     )
 
 
@@ -180,7 +199,7 @@ def _sandboxing(base: Foundation, sessions: SessionParts) -> Sandboxing:
     providers = base.providers
     return Sandboxing(
         base.store,
-        base.manager,
+        base.authorizer,
         sessions.kills,
         base.sandboxing.engine,
         base.paths,

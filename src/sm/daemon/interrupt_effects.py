@@ -1,14 +1,16 @@
 """Carries out interrupts."""
 
 import signal
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from sm.core.statuses import Status
+from sm.daemon.effect_record import EffectRecord
 from sm.errors import NoServer, NoTerminal, SmError
 from sm.linux.processes import signal_process
 from sm.messaging import ComposerDriver
+from sm.providers.base import Provider
 from sm.sessions.interrupt import INTERRUPTIBLE
-from sm.sessions.manager import Manager
 from sm.store import Effect, Store
 from sm.terminals.base import Terminals
 
@@ -16,14 +18,15 @@ from sm.terminals.base import Terminals
 @dataclass(frozen=True)
 class InterruptEffects:
     store: Store
-    manager: Manager
+    effects: EffectRecord
+    providers: Mapping[str, Provider]
     terminals: Terminals
     driver: ComposerDriver
 
     async def interrupt(self, effect: Effect) -> str | None:
         """Press the agent's interrupt key once, or continue a suspended agent. As an `EffectHandler` of `kernel`."""
         session = self.store.sessions[effect.session_id]
-        provider = self.manager.provider(session)
+        provider = self.providers[session.provider]
         if effect.payload.get("continue"):
             if session.process is not None:
                 signal_process(session.process, signal.SIGCONT)
@@ -32,7 +35,7 @@ class InterruptEffects:
             if not await self._is_cut_off(effect):
                 return None
         else:
-            await self.manager.mark_taken(effect)  # a second key press could have another meaning
+            await self.effects.mark_taken(effect)  # a second key press could have another meaning
             if "by" in effect.payload and provider.has_turns and session.status not in INTERRUPTIBLE:
                 return None  # the turn has ended meanwhile, so the key could have another meaning
         try:
@@ -55,7 +58,7 @@ class InterruptEffects:
             now = tx.find(effect.session_id)
             if now is None or now.paused is None or now.exit is not None or now.status is not Status.RUNNING:
                 return False
-            if now.process is None or not self.manager.provider(now).has_turns:
+            if now.process is None or not self.providers[now.provider].has_turns:
                 return False
             await tx.update(now, paused=replace(now.paused, cut_off=True))
         return True

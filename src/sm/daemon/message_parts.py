@@ -10,6 +10,7 @@ from sm.messaging import (
     MailTimers,
     Messages,
 )
+from sm.messaging.delivery_record import DeliveryRecord
 from sm.monitor import AgentListener
 from sm.providers.readers import SetupDialog, ToolEnd
 from sm.requests import Dialogs, Requests, SetupDialogs, TerminalDialogs
@@ -34,17 +35,21 @@ class DialogListener(AgentListener):
 
 class MessageParts:
     def __init__(self, base: Foundation, sessions: SessionParts, watch: MonitorParts) -> None:
-        store, manager, terminals = base.store, base.manager, base.terminals
+        store, authorizer, terminals = base.store, base.authorizer, base.terminals
+        notices, providers = base.notices, base.providers
         checks, observer = base.program_checks, watch.observer
         self.composer = ComposerDriver(terminals, observer)
-        self.dialogs = Dialogs(store, manager, terminals, checks.state)
-        self.setup_dialogs = SetupDialogs(store, manager, terminals, sessions.kills)
-        self.terminal_dialogs = TerminalDialogs(store, manager, terminals)
-        self.requests = Requests(store, manager, sessions.reports, self.dialogs, self.setup_dialogs)
-        self.messages = Messages(store, manager, self.dialogs)
-        receipts = DeliveryReceipts(store, manager, checks.state)
-        self.worker = DeliveryWorker(store, manager, terminals, self.composer, receipts)
-        self.timers = MailTimers(store, manager, sessions.kills, sessions.waiting)
+        self.dialogs = Dialogs(store, notices, providers, terminals, checks.state)
+        self.setup_dialogs = SetupDialogs(store, notices, providers, terminals, sessions.kills)
+        self.terminal_dialogs = TerminalDialogs(store, notices, providers, terminals)
+        self.requests = Requests(
+            store, authorizer, notices, sessions.reports, self.dialogs, self.setup_dialogs
+        )
+        self.messages = Messages(store, authorizer, notices, base.quota, providers, self.dialogs)
+        receipts = DeliveryReceipts(store, notices, providers, checks.state)
+        record = DeliveryRecord(store, notices)
+        self.worker = DeliveryWorker(store, record, providers, terminals, self.composer, receipts)
+        self.timers = MailTimers(store, notices, sessions.kills, sessions.waiting)
         # A receipt is taken before the listeners that follow the turn of its message.
         for listener in (receipts, self.composer, DialogListener(self.dialogs, self.setup_dialogs)):
             observer.register(listener)

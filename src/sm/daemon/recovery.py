@@ -18,7 +18,7 @@ from sm.linux.processes import is_alive
 from sm.monitor import Watcher
 from sm.paths import InstancePaths
 from sm.sandboxes.base import Sandbox
-from sm.sessions.manager import Manager
+from sm.sessions.process_ends import ProcessEnds
 from sm.state.loss_causes import SERVER_GONE, TERMINAL_CLOSED, LossCause
 from sm.store import Store
 from sm.terminals.base import Lifecycle, Pane
@@ -47,7 +47,7 @@ def unverified_sessions(store: Store) -> list[Session]:
 
 
 async def recover(
-    sessions: Sequence[Session], manager: Manager, terminals: Lifecycle, watcher: Watcher
+    sessions: Sequence[Session], ends: ProcessEnds, terminals: Lifecycle, watcher: Watcher
 ) -> bool:
     """Watch the live processes of these sessions, and record the end of the others.
 
@@ -72,8 +72,8 @@ async def recover(
     watcher.unverified.difference_update(s.id for s in sessions)
     try:
         # In a later call some sessions may have ended, and been restored, since.
-        left = [s for s in sessions if manager.has_process(s.id, s.process)]
-        await asyncio.gather(*(_settle(s, panes.get(s.id), since, boot, manager, watcher) for s in left))
+        left = [s for s in sessions if ends.has_process(s.id, s.process)]
+        await asyncio.gather(*(_settle(s, panes.get(s.id), since, boot, ends, watcher) for s in left))
     except StorageFull as error:
         log.warning("could not record the end of sessions: %s", error.message)
         watcher.unverified.update(s.id for s in sessions)
@@ -83,18 +83,18 @@ async def recover(
 
 
 async def recover_later(
-    sessions: Sequence[Session], manager: Manager, terminals: Lifecycle, watcher: Watcher
+    sessions: Sequence[Session], ends: ProcessEnds, terminals: Lifecycle, watcher: Watcher
 ) -> None:
     """Repeat `recover` until it succeeds, while the daemon serves."""
     backoff = Backoff(_FIRST_PAUSE_S, _LONGEST_PAUSE_S)
     while True:
         await asyncio.sleep(backoff.next_s())
-        if await recover(sessions, manager, terminals, watcher):
+        if await recover(sessions, ends, terminals, watcher):
             return
 
 
 async def _settle(
-    session: Session, pane: Pane | None, since: float | None, boot: str, manager: Manager, watcher: Watcher
+    session: Session, pane: Pane | None, since: float | None, boot: str, ends: ProcessEnds, watcher: Watcher
 ) -> None:
     """`since`: the start of the terminal server, in seconds since the epoch; None without a server."""
     process = session.process
@@ -108,7 +108,7 @@ async def _settle(
     elif alive and process is not None:
         lost, reason = TERMINAL_CLOSED if closed else SERVER_GONE
         reason = f"{reason}, process {process.pid} still runs"
-        await manager.terminal_lost(session.id, process, lost, reason, process_gone=False)
+        await ends.terminal_lost(session.id, process, lost, reason, process_gone=False)
         watcher.watch(session.id, process, None)
     else:
         restarted = process is not None and not process.started.startswith(boot)

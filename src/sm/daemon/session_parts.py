@@ -16,6 +16,7 @@ from sm.sessions.reports import Reports
 from sm.sessions.restore import Restorer
 from sm.sessions.seen import SeenSessions
 from sm.sessions.spawn import Spawner
+from sm.sessions.starts import AgentStarts
 from sm.sessions.transcript_watch import TranscriptWatch
 from sm.sessions.waits import WaitingSessions
 from sm.sessions.workspaces import Workspaces
@@ -23,13 +24,14 @@ from sm.sessions.workspaces import Workspaces
 
 class SessionParts:
     def __init__(self, base: Foundation) -> None:
-        store, manager, terminals, paths = base.store, base.manager, base.terminals, base.paths
+        store, authorizer, terminals, paths = base.store, base.authorizer, base.terminals, base.paths
+        notices, endings, quota, providers = base.notices, base.endings, base.quota, base.providers
         cleanup = base.config.child_agents.cleanup
         agreements = Agreements(paths.agreements)
         self.planner = SpawnPlanner(
             base.config,
             paths,
-            base.providers,
+            providers,
             store,
             agreements,
             base.sandbox,
@@ -39,19 +41,31 @@ class SessionParts:
             base.program_checks.agent_planned,
             base.sandboxing.image_version,
         )
-        self.spawner = Spawner(store, manager, self.planner, base.sandbox)
-        self.leftovers = Leftovers(store, manager, base.sandboxing.session_processes)
-        self.kills = Kills(store, manager, lambda: terminals.trouble, self.leftovers)
-        self.reports = Reports(store, manager)
-        self.restorer = Restorer(store, manager, self.spawner, self.planner, base.sandbox, terminals)
-        self.restarter = Restarter(store, manager, self.planner, terminals)
-        self.cut_off = CutOffSessions(store, self.restorer)
-        self.waiting = WaitingSessions(store, manager)
-        self.workspaces = Workspaces(store, manager, self.spawner, ProjectItems(base.providers, agreements))
-        owners = map(telegram_user, base.config.telegram.owner_ids)
-        self.users = ChatUsers(store, manager, base.audit.record, owners)
-        self.seen = SeenSessions(store, manager, base.config)
-        self.transcript_watch = TranscriptWatch(
-            store, manager, base.home_of, settings=cleanup, clock=base.wall
+        self.starts = AgentStarts(store, notices, endings, providers)
+        self.spawner = Spawner(store, authorizer, quota, self.planner, base.sandbox, self.starts)
+        self.leftovers = Leftovers(store, authorizer, base.sandboxing.session_processes)
+        self.kills = Kills(store, authorizer, lambda: terminals.trouble, self.leftovers)
+        self.reports = Reports(store, authorizer, notices, endings, quota)
+        self.restorer = Restorer(
+            store,
+            authorizer,
+            notices,
+            endings,
+            quota,
+            providers,
+            self.starts,
+            self.planner,
+            base.sandbox,
+            terminals,
         )
-        self.cleanup = TerminalCleanup(cleanup, store, manager, terminals, base.keepers)
+        self.restarter = Restarter(store, endings, self.planner, terminals)
+        self.cut_off = CutOffSessions(store, self.restorer)
+        self.waiting = WaitingSessions(store, notices, providers)
+        self.workspaces = Workspaces(store, authorizer, self.spawner, ProjectItems(providers, agreements))
+        owners = map(telegram_user, base.config.telegram.owner_ids)
+        self.users = ChatUsers(store, base.audit.record, owners)
+        self.seen = SeenSessions(store, authorizer, base.config)
+        self.transcript_watch = TranscriptWatch(
+            store, notices, providers, base.home_of, settings=cleanup, clock=base.wall
+        )
+        self.cleanup = TerminalCleanup(cleanup, store, terminals, base.keepers)

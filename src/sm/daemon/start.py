@@ -35,8 +35,8 @@ async def catch_up(
         await begin()
     await parts.base.sandboxing.adopt()
     sessions = unverified_sessions(store)
-    recovered = await recover(sessions, parts.base.manager, terminals, parts.watch.watcher)
-    return None if recovered else recover_later(sessions, parts.base.manager, terminals, parts.watch.watcher)
+    recovered = await recover(sessions, parts.base.ends, terminals, parts.watch.watcher)
+    return None if recovered else recover_later(sessions, parts.base.ends, terminals, parts.watch.watcher)
 
 
 def running_parts(

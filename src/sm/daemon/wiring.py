@@ -5,22 +5,18 @@ from sm.config import ConfigChanges, LoadedConfig, take_over
 from sm.core.timers import TimerKind
 from sm.daemon.config_file import ConfigFile
 from sm.daemon.due_timers import DueTimers
+from sm.daemon.effect_parts import make_outbox
 from sm.daemon.foundation import Foundation, HostParts
 from sm.daemon.front_doors import DaemonLife, FrontDoors
-from sm.daemon.interrupt_effects import InterruptEffects
 from sm.daemon.log import set_log_level
 from sm.daemon.message_parts import MessageParts
 from sm.daemon.monitor_parts import MonitorParts
-from sm.daemon.outbox import Outbox
 from sm.daemon.session_parts import SessionParts
 from sm.kernel import Kernel, set_up_capabilities
-from sm.messaging import LimitDialogs
 from sm.notifiers import NOTIFIERS
 from sm.paths import InstancePaths
 from sm.providers import make_providers
 from sm.sessions.cleanup import Reaper
-from sm.sessions.end_inspection import EndInspection
-from sm.sessions.home_files import HomeFiles
 from sm.store import Store
 from sm.terminals.base import Terminals
 
@@ -55,7 +51,7 @@ class DaemonParts:
             base, sessions, watch, messages, kernel, self.config_file, life, agent_bounds
         )
         self.due_timers = _due_timers(base, sessions, watch, kernel)
-        self.outbox = _outbox(base, sessions, watch, messages, kernel, doors)
+        self.outbox = make_outbox(base, sessions, watch, messages, kernel, doors.agent_sockets)
 
     async def _apply(self, loaded: LoadedConfig) -> ConfigChanges:
         """Apply a changed configuration to the running parts.
@@ -79,11 +75,15 @@ def _kernel(base: Foundation, sessions: SessionParts, watch: MonitorParts, messa
     return Kernel(
         config=base.config,
         store=base.store,
-        manager=base.manager,
+        authorizer=base.authorizer,
+        notices=base.notices,
+        endings=base.endings,
+        faults=base.faults,
         providers=base.providers,
         planner=sessions.planner,
         usage=watch.usage,
         observer=watch.observer,
+        turn_rules=watch.turn_rules,
         watcher=watch.watcher,
         reports=sessions.reports,
         requests=messages.requests,
@@ -117,37 +117,3 @@ def _due_timers(base: Foundation, sessions: SessionParts, watch: MonitorParts, k
         **kernel.timers,
     }
     return DueTimers(base.store, handlers, base.wall, base.steady)
-
-
-def _outbox(
-    base: Foundation,
-    sessions: SessionParts,
-    watch: MonitorParts,
-    messages: MessageParts,
-    kernel: Kernel,
-    doors: FrontDoors,
-) -> Outbox:
-    store, manager, terminals, sandbox = base.store, base.manager, base.terminals, base.sandbox
-    home_files = HomeFiles(
-        base.home_of,
-        base.containment.user,
-        lambda session, launch: manager.provider(session).home_files(launch.environment),
-    )
-    return Outbox(
-        store,
-        manager,
-        sessions.spawner,
-        terminals,
-        sandbox,
-        watch.watcher,
-        base.notifiers,
-        base.keepers,
-        base.config.child_agents.cleanup,
-        sessions.restorer,
-        doors.agent_sockets,
-        home_files,
-        InterruptEffects(store, manager, terminals, messages.composer),
-        LimitDialogs(store, manager, terminals, messages.composer),
-        EndInspection(store, sandbox, sessions.leftovers),
-        kernel.effects,
-    )

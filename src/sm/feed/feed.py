@@ -1,6 +1,7 @@
 """Reads what a live view shows from the daemon, in the event loop of the view, and reconnects after an outage."""
 
 import asyncio
+import logging
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field, replace
@@ -10,6 +11,8 @@ from sm.client.http import DaemonAway
 from sm.client.live_stream import Json
 from sm.core.backoff import Backoff
 from sm.errors import SmError
+
+log = logging.getLogger(__name__)
 
 _MAIL_EVERY_S = 5.0
 _FULL_EVERY_S = 30.0
@@ -91,6 +94,13 @@ class Feed:
         """Read requests and messages again now."""
         self._asked.set()
 
+    def _tell(self, news: FeedNews) -> None:
+        """Give the news to the view. News that it cannot show, such as of another version, must not end the feed."""
+        try:
+            self._on_news(news)
+        except Exception:
+            log.exception("cannot show news of the daemon")
+
     async def _follow(self) -> None:
         backoff, revision, archived = Backoff(0.1, 2.0), "", self._archived
         while True:
@@ -108,12 +118,12 @@ class Feed:
                         if update["snapshot"]:
                             revision = ""  # half a snapshot is no base for later changes
                         revision = update["revision"] or revision
-                        self._on_news(update)
-                self._on_news(Outage("the daemon closed the event stream"))
+                        self._tell(update)
+                self._tell(Outage("the daemon closed the event stream"))
             except TimeoutError:
                 continue  # other rows are wanted
             except SmError as error:
-                self._on_news(Outage(error.message))
+                self._tell(Outage(error.message))
             await asyncio.sleep(backoff.next_s())
 
     async def _poll(self) -> None:
@@ -132,9 +142,9 @@ class Feed:
             except SmError as error:
                 full_s = -_FULL_EVERY_S
                 if not isinstance(error, DaemonAway):  # else the stream tells
-                    self._on_news(MailFailure(error.message))
+                    self._tell(MailFailure(error.message))
             else:
-                self._on_news(mail)
+                self._tell(mail)
             await asyncio.sleep(_PAUSE_S)  # many rows may change at the same time
             with suppress(TimeoutError):
                 async with asyncio.timeout(_MAIL_EVERY_S):

@@ -9,13 +9,13 @@ from typing import Any
 from sm.core.models import Caller
 from sm.errors import InternalError, SmError, UsageError
 from sm.mcp.exchange import Exchange
-from sm.mcp.resources import find
+from sm.mcp.resources import RESOURCES, find
 from sm.mcp.results import compact, refusal
 from sm.mcp.schemas import ArgumentCheck, ArgumentError
 from sm.mcp.tool import Progress, Tool, ToolCall
 from sm.mcp.tools import TOOLS
 from sm.registry import tool_use_names
-from sm.services import Services
+from sm.services.parts import DoorParts
 from sm.store.audit import ALLOWED, REFUSED, Record
 
 log = logging.getLogger(__name__)
@@ -24,12 +24,13 @@ log = logging.getLogger(__name__)
 class Calls:
     """Carries out calls of tools. `allowed`: the names of the tools of the configuration, or `all`."""
 
-    def __init__(self, services: Services, record: Record, allowed: str | tuple[str, ...]) -> None:
-        self._services = services
+    def __init__(self, parts: DoorParts, record: Record, allowed: str | tuple[str, ...]) -> None:
         self._record = record
         self._tools = {
             name: tool for name, tool in TOOLS.items() if isinstance(allowed, str) or name in allowed
         }
+        handlers = (*(t.handler for t in self._tools.values()), *(r.handler for r in RESOURCES))
+        self._bound = {handler: parts.bound(handler) for handler in handlers}
         self._checks: dict[str, ArgumentCheck] = {}
 
     def prepare(self) -> None:
@@ -44,8 +45,8 @@ class Calls:
     async def read(self, exchange: Exchange, uri: str) -> dict[str, Any]:
         """The content of a resource. Raises SmError, ConnectionError."""
         resource, values = find(uri)
-        call = ToolCall(resource.name, self._services, exchange, values, _no_progress, (), waits_long=False)
-        shown: dict[str, Any] = compact(await resource.handler(call))
+        call = ToolCall(resource.name, exchange, values, _no_progress, (), waits_long=False)
+        shown: dict[str, Any] = compact(await self._bound[resource.handler](call))
         return shown
 
     async def call(
@@ -70,7 +71,6 @@ class Calls:
             return {"error": {"code": UsageError.code, "message": wrong.message, **wrong.data}}, True
         call = ToolCall(
             name,
-            self._services,
             exchange,
             checked,
             progress,
@@ -80,7 +80,7 @@ class Calls:
         started_s = time.monotonic()
         error: SmError | None = None
         try:
-            shown = compact(await tool.handler(call))
+            shown = compact(await self._bound[tool.handler](call))
             if warnings:
                 shown["warnings"] = [*warnings, *shown.get("warnings", ())]
         except SmError as refused:

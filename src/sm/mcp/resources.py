@@ -14,20 +14,20 @@ from sm.mcp.tools.control import list_agent_types
 from sm.mcp.tools.output import get_progress
 from sm.mcp.tools.request_tools import list_requests
 from sm.mcp.tools.session_tools import list_workspace_sessions, session_of
+from sm.services import Authorizer, Reads, Sessions
 
 MIME_TYPE = "application/json"
 _CHECKPOINTS = 50
 _URI_MAX = 2_000
 
 
-async def _session(call: ToolCall) -> Result:
-    return session_of(call, call.services.sessions.find(call.caller, call.values["session_id"]))
+async def _session(call: ToolCall, *, sessions: Sessions, authorizer: Authorizer) -> Result:
+    return session_of(call, sessions, authorizer.find(call.caller, call.values["session_id"]))
 
 
-async def _checkpoints(call: ToolCall) -> Result:
-    services = call.services
-    session = services.sessions.find(call.caller, call.values["session_id"])
-    points = await services.store.checkpoints(session.id, _CHECKPOINTS)
+async def _checkpoints(call: ToolCall, *, store: Reads, authorizer: Authorizer) -> Result:
+    session = authorizer.find(call.caller, call.values["session_id"])
+    points = await store.checkpoints(session.id, _CHECKPOINTS)
     return {"checkpoints": [{"timestamp": p.timestamp, "message": words(p.message, session)} for p in points]}
 
 

@@ -18,7 +18,8 @@ from sm.core.text import well_formed_json
 from sm.errors import NotPermitted
 from sm.mcp.calls import Calls
 from sm.mcp.exchange import Exchange
-from sm.services import Services
+from sm.services import FirstTurns
+from sm.services.parts import DoorParts
 from sm.store.audit import Record
 from sm.wire import ANSWER_READ, CLIENT_HEADER, KEY_HEADER
 
@@ -75,15 +76,16 @@ class McpServer:
 
     def __init__(
         self,
-        services: Services,
+        parts: DoorParts,
+        first_turns: FirstTurns,
         record: Record,
         *,
         enabled: bool,
         resources: bool,
         tools: str | tuple[str, ...],
     ) -> None:
-        self._calls = Calls(services, record, tools)
-        self._first_turns = services.monitor.first_turns
+        self._calls = Calls(parts, record, tools)
+        self._first_turns = first_turns
         self._enabled = enabled
         self._resources = resources
         self._sdk: SdkServer | None = None

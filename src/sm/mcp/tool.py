@@ -7,7 +7,6 @@ from typing import Any
 from sm.core.models import Caller, RequestKey
 from sm.mcp.exchange import Exchange
 from sm.mcp.schemas import Schema
-from sm.services import Services
 
 Progress = Callable[[str], Awaitable[None]]
 """Reports what a held call waits for. Does nothing for a client that did not ask for progress."""
@@ -19,7 +18,6 @@ class ToolCall:
     """A call whose arguments match the schema of its tool."""
 
     tool: str
-    services: Services
     exchange: Exchange
     values: Mapping[str, Any]
     """The arguments."""
@@ -46,7 +44,8 @@ class ToolCall:
         return self.exchange.key(f"/v1/sessions/me/{action}", fields)
 
 
-Handler = Callable[[ToolCall], Awaitable[Result]]
+Handler = Callable[..., Awaitable[Result]]
+"""Takes a ToolCall, and as keyword-only parameters the use cases that it needs."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import assert_never
 
@@ -34,8 +35,7 @@ from sm.messaging.composer.instructions import DeliveryEnd, DeliveryOutcome
 from sm.messaging.delivery_record import DeliveryRecord, StoredDelivery
 from sm.messaging.holds import busy_reason, hold_reason
 from sm.messaging.receipts import DeliveryReceipts
-from sm.providers.base import BoxReader, InputMethod
-from sm.sessions.manager import Manager
+from sm.providers.base import BoxReader, InputMethod, Provider
 from sm.state.part_holds import held_reason, hold_of, postponed
 from sm.store import Store
 from sm.terminals.base import Busy, Terminals
@@ -61,14 +61,12 @@ class DeliveryWorker:
     """Delivers to agents whose input is their terminal. One message of a session is under way at a time."""
 
     _store: Store
-    _manager: Manager
+    _record: DeliveryRecord
+    _providers: Mapping[str, Provider]
     _terminals: Terminals
     _driver: ComposerDriver
     _receipts: DeliveryReceipts
     _busy: set[str] = field(init=False, default_factory=set)
-
-    def __post_init__(self) -> None:
-        self._record = DeliveryRecord(self._store, self._manager)
 
     async def run(self) -> None:
         """Finish the deliveries of an earlier daemon, then deliver new messages. Never returns."""
@@ -148,7 +146,7 @@ class DeliveryWorker:
     def _types_to(self, session: Session) -> bool:
         if session.process is None or session.exit is not None:
             return False
-        if self._manager.provider(session).input_of(session.agent_type) is InputMethod.INBOX:
+        if self._providers[session.provider].input_of(session.agent_type) is InputMethod.INBOX:
             return False
         # The first prompt comes before any message.
         effects = self._store.mail.open.effects.values()
@@ -158,7 +156,7 @@ class DeliveryWorker:
 
     def _box_reader(self, session: Session) -> BoxReader | None:
         """The reader of the session's input box; None: the session reads lines."""
-        provider = self._manager.provider(session)
+        provider = self._providers[session.provider]
         return provider.box_reader if provider.input_of(session.agent_type) is InputMethod.COMPOSER else None
 
     async def _serve(self, session_id: str) -> None:
@@ -254,7 +252,7 @@ class DeliveryWorker:
 
     async def _stored(self, session: Session, message: Message, box_reader: BoxReader) -> StoredDelivery:
         text = (await self._store.mail.texts([message.id]))[message.id]
-        key = self._manager.provider(session).interrupt_key
+        key = self._providers[session.provider].interrupt_key
         return StoredDelivery(
             self._store,
             self._record,
@@ -300,7 +298,7 @@ class DeliveryWorker:
                 raise found
             busy, pane = (found, None) if isinstance(found, Busy) else (None, found)
             if busy is None and message.mode is MessageMode.URGENT:
-                key = self._manager.provider(session).interrupt_key
+                key = self._providers[session.provider].interrupt_key
                 busy, pane = await self._terminals.press(session.terminal, key), None
                 await asyncio.sleep(_AFTER_AN_INTERRUPT_S)
             while busy is None and done < len(lines):

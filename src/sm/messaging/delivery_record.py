@@ -17,9 +17,8 @@ from sm.messaging.composer.instructions import Proof
 from sm.messaging.holds import busy_reason
 from sm.messaging.receipts import DeliveryReceipts
 from sm.providers.base import BoxReader, PromptRefusal
-from sm.sessions.manager import Manager
 from sm.state.message_steps import disprove, finish, pass_on_notices
-from sm.state.notices import has_ended_alive
+from sm.state.notices import Notices, has_ended_alive
 from sm.state.session_steps import move
 from sm.store import Store, durable
 
@@ -31,9 +30,9 @@ _BEING_TYPED = "sm is typing the message"
 class DeliveryRecord:
     """Records the progress of deliveries in the database."""
 
-    def __init__(self, store: Store, manager: Manager) -> None:
+    def __init__(self, store: Store, notices: Notices) -> None:
         self._store = store
-        self._manager = manager
+        self._notices = notices
 
     async def take(self, message: Message) -> Message | None:
         """Mark a message before its first key, so that it is never typed twice. None: the message is not queued."""
@@ -44,10 +43,10 @@ class DeliveryRecord:
                 return None
             if has_ended_alive(session):
                 if now.sender == SM_ITSELF:  # only work that somebody sends reopens a session
-                    await pass_on_notices(tx, self._manager.notices, session)
+                    await pass_on_notices(tx, self._notices, session)
                     return None
                 signal = Signal(SignalKind.REOPENED, TERMINAL, "the agent got a message", tx.now)
-                await move(tx, self._manager.notices, session.id, signal)
+                await move(tx, self._notices, session.id, signal)
             return tx.mail.move_message(
                 now, MessageState.DELIVERING, tx.now, via=TERMINAL, evidence=None, reason=_BEING_TYPED
             )
@@ -68,7 +67,7 @@ class DeliveryRecord:
         self, message: Message, state: MessageState, reason: str, expected: bool = False
     ) -> None:
         """End the delivery, or put the message back into the queue. `expected`: the sender gets no notice."""
-        notices = self._manager.notices
+        notices = self._notices
         async with self._store.transaction() as tx:
             now = tx.mail.open.messages.get(message.id)
             if now is None:  # the end of the session has finished the message

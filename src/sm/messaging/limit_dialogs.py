@@ -3,14 +3,15 @@
 import asyncio
 import logging
 import time
+from collections.abc import Mapping
 
 from sm.core.effects import Effect
 from sm.core.models import Session
 from sm.core.statuses import Status
 from sm.errors import NoServer, NoTerminal
 from sm.messaging.composer import ComposerDriver
+from sm.providers.base import Provider
 from sm.providers.readers import ScreenReader
-from sm.sessions.manager import Manager
 from sm.store import Store
 from sm.terminals.base import Terminals
 
@@ -36,10 +37,10 @@ class LimitDialogs:
     """
 
     def __init__(
-        self, store: Store, manager: Manager, terminals: Terminals, composer: ComposerDriver
+        self, store: Store, providers: Mapping[str, Provider], terminals: Terminals, composer: ComposerDriver
     ) -> None:
         self._store = store
-        self._manager = manager
+        self._providers = providers
         self._terminals = terminals
         self._composer = composer
 
@@ -53,7 +54,7 @@ class LimitDialogs:
         pressed = 0
         while True:
             session = self._store.sessions.get(effect.session_id)
-            reader = None if session is None else self._manager.provider(session).readers.screen
+            reader = None if session is None else self._providers[session.provider].readers.screen
             if session is None or session.exit is not None or reader is None:
                 return None
             passed_s = time.monotonic() - began_s

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from sm.core.labels import name_to_type, short_label
@@ -24,12 +24,15 @@ from sm.operations.message_operations import SEND
 from sm.operations.request_operations import SEE_REQUESTS
 from sm.operations.session_operations import INTERRUPT, RESTORE, SHOW_STATUS
 from sm.policy.access import Action, is_unrestricted, may
-from sm.providers.base import InputMethod
+from sm.providers.base import InputMethod, Provider
 from sm.requests.answers import decide, resolve_options
 from sm.requests.dialogs import Dialogs
-from sm.sessions.manager import Manager
+from sm.sessions.acknowledgements import acknowledge
+from sm.sessions.authorizer import Authorizer
 from sm.state.message_steps import arrive
+from sm.state.notices import Notices
 from sm.state.part_holds import held_reason
+from sm.state.quota import Quota
 from sm.state.request_steps import open_of
 from sm.state.session_steps import move, set_archived
 from sm.store import Open, Store, Transaction
@@ -69,13 +72,16 @@ class SentText:
     """The session was archived, and is shown in lists again."""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class Messages:
-    """The use cases of messages. `Manager.find` checks the permissions of callers."""
+    """The use cases of messages. `Authorizer.find` checks the permissions of callers."""
 
-    def __init__(self, store: Store, manager: Manager, dialogs: Dialogs) -> None:
-        self._store = store
-        self._manager = manager
-        self._dialogs = dialogs
+    _store: Store
+    _authorizer: Authorizer
+    _notices: Notices
+    _quota: Quota
+    _providers: Mapping[str, Provider]
+    _dialogs: Dialogs
 
     # Sending
 
@@ -106,15 +112,15 @@ class Messages:
         """
         if session_word(reference) == CallerKind.OPERATOR and caller.session_id is not None:
             return SentText(await self._send_to_operator(caller, text, mode, ttl_s, key, use))
-        target = self._manager.find(caller, reference, Action.SEND)
+        target = self._authorizer.find(caller, reference, Action.SEND)
         command = None
         if use is not TextUse.ANSWER:
             command = self._command(caller, reference, target, text, mode)
         if command is not None:
             text, mode, use = command, MessageMode.COMMAND, TextUse.MESSAGE
-        provider = self._manager.provider(target)
+        provider = self._providers[target.provider]
         if mode is MessageMode.URGENT and provider.input_of(target.agent_type) is not InputMethod.INBOX:
-            self._manager.find(caller, reference, Action.INTERRUPT)
+            self._authorizer.find(caller, reference, Action.INTERRUPT)
         words = _message_text(text)
         if command is None:
             for question in open_of(self._store.mail.open.requests, target.id, [RequestKind.QUESTION]):
@@ -127,7 +133,7 @@ class Messages:
                 earlier = await _earlier_result(tx, tx.replayed.removesuffix(_UNARCHIVED))
                 sent = SentText(earlier, tx.replayed.endswith(_UNARCHIVED))
         if sent.unarchived:
-            self._manager.find(caller, target.id, Action.ARCHIVE)  # for the audit log
+            self._authorizer.find(caller, target.id, Action.ARCHIVE)  # for the audit log
         if isinstance(sent.done, Request):
             return SentText(await self._dialogs.wait_until_taken(sent.done, caller))
         return sent
@@ -136,7 +142,7 @@ class Messages:
         self, caller: Caller, reference: str, target: Session, text: str, mode: MessageMode
     ) -> str | None:
         """Read a text that is a command of the agent CLI, which needs a permission of its own. None: it is none."""
-        command = self._manager.provider(target).input_command(text)
+        command = self._providers[target.provider].input_command(text)
         if command is None:
             return None
         if mode is MessageMode.URGENT:
@@ -145,7 +151,7 @@ class Messages:
                 Hint(Use(INTERRUPT, name_to_type(target))),
             )
         by_parent = command.by_parent and caller.session_id == target.parent_id
-        self._manager.find(caller, reference, Action.COMPACT if by_parent else Action.COMMAND)
+        self._authorizer.find(caller, reference, Action.COMPACT if by_parent else Action.COMMAND)
         return command.text
 
     async def _answer(
@@ -199,7 +205,7 @@ class Messages:
         use: TextUse | None,
     ) -> Message:
         """Put a message of a session into the operator's inbox, where it stays until the operator takes it."""
-        sender = self._manager.find(caller, "me", Action.REPORT)
+        sender = self._authorizer.find(caller, "me", Action.REPORT)
         if use is TextUse.ANSWER:
             raise IllegalState(
                 "the operator has no question that a text can answer", Hint(Use(SEND, "operator", "TEXT"))
@@ -216,8 +222,8 @@ class Messages:
                     f"the operator has {unread} unread messages of sessions already",
                     "wait until the operator has read them: sm inbox --take",
                 )
-            await self._manager.quota.check_message(tx, caller, tx.now)
-            await self._manager.quota.check_message_to_operator(tx, sender, tx.now)
+            await self._quota.check_message(tx, caller, tx.now)
+            await self._quota.check_message_to_operator(tx, sender, tx.now)
             message = Message(
                 id=tx.mail.new_id("messages"),
                 session_id=None,
@@ -230,7 +236,7 @@ class Messages:
             )
             tx.mail.add_message(message, words)
             session = tx.session(sender.id)
-            await self._manager.notices.report_operator_message(tx, session, message, words)
+            await self._notices.report_operator_message(tx, session, message, words)
             tx.remember(str(message.id))
         return message
 
@@ -251,7 +257,7 @@ class Messages:
                 " it cannot receive messages",
                 Hint(Use(RESTORE, name_to_type(session))),
             )
-        if not self._manager.filter_allowed(caller, Action.ARCHIVE, [session], self._store.sessions.get):
+        if not self._authorizer.filter_allowed(caller, Action.ARCHIVE, [session], self._store.sessions.get):
             raise IllegalState(
                 f"session {short_label(session)} is archived: it cannot receive messages from you",
                 "its parent and the operator can unarchive it",
@@ -272,7 +278,7 @@ class Messages:
                 f"session {short_label(session)} has ended ({session.status}): it cannot receive messages",
                 Hint(Use(RESTORE, name_to_type(session))),
             )
-        match self._manager.provider(session).input_of(session.agent_type):
+        match self._providers[session.provider].input_of(session.agent_type):
             case InputMethod.INBOX:
                 why = _hold(tx, session) or "not taken from the inbox yet"
             case InputMethod.TTY:
@@ -289,7 +295,7 @@ class Messages:
             )
         if mode in (MessageMode.IDLE, MessageMode.COMMAND) and session.status is not Status.IDLE:
             why = f"held until the session is idle: it is {session.status}"
-        await self._manager.quota.check_message(tx, caller, tx.now)
+        await self._quota.check_message(tx, caller, tx.now)
         message = Message(
             id=tx.mail.new_id("messages"),
             session_id=session.id,
@@ -311,7 +317,7 @@ class Messages:
 
         For a caller that is no session, every live session that the caller may send to.
         """
-        principal, tree = self._manager.principal(caller), self._manager.tree
+        principal, tree = self._authorizer.principal(caller), self._authorizer.tree
         near: Iterable[Session] = self._store.sessions.values()
         if isinstance(principal, Session):
             near = tree.descendants(principal.id) if recursive else tree.children(principal.id)
@@ -321,9 +327,9 @@ class Messages:
     async def read(self, caller: Caller, message_id: int) -> Message:
         """A message from or to the caller, or from or to a session that the caller may read. Raises NotFound."""
         message = await self._store.mail.message(message_id)
-        principal, sessions = self._manager.principal(caller), self._store.sessions
+        principal, sessions = self._authorizer.principal(caller), self._store.sessions
         ends = [sessions.get(end or "") for end in (message.sender, message.session_id)]
-        relations = [self._manager.tree.relation(principal, end) for end in ends if end is not None]
+        relations = [self._authorizer.tree.relation(principal, end) for end in ends if end is not None]
         own = is_unrestricted(caller) or message.sender == caller.name
         if own or any(r.is_self or may(r, Action.READ) for r in relations):
             return message
@@ -334,8 +340,8 @@ class Messages:
         occasion = f"message:{message.id}"
         undelivered = NoticeKind.UNDELIVERED
         session_ids = [] if message.session_id is None else [message.session_id]
-        await self._manager.acknowledge(
-            caller, session_ids, lambda n: n.kind is undelivered and n.occasion == occasion
+        await acknowledge(
+            self._store, caller, session_ids, lambda n: n.kind is undelivered and n.occasion == occasion
         )
 
     async def log(self, caller: Caller, session: Session | None, limit: int) -> list[tuple[Message, str]]:
@@ -358,7 +364,7 @@ class Messages:
 
         `idle`: the caller waits, so it also gets messages for an idle session.
         """
-        caller_session = self._manager.caller_session(caller)
+        caller_session = self._authorizer.caller_session(caller)
         if caller_session is not None and caller_session.paused is not None:
             return []
         queued: Sequence[Message] = self._store.mail.queued().get(caller.mailbox, ())
@@ -378,7 +384,7 @@ class Messages:
         Raises IllegalState for an orphan process of a session: while the session's own process is gone, and until
         the process of a restored session runs.
         """
-        caller_session = self._manager.caller_session(caller)
+        caller_session = self._authorizer.caller_session(caller)
         async with self._store.transaction(caller, key) as tx:
             if caller_session is not None:
                 now = tx.session(caller_session.id)
@@ -430,10 +436,10 @@ class Messages:
         signal = None
         if is_ended(now.status) and now.exit is None:
             signal = Signal(SignalKind.REOPENED, INBOX, "the agent took a message from its inbox", tx.now)
-        elif not self._manager.provider(now).has_turns:
+        elif not self._providers[now.provider].has_turns:
             signal = Signal(SignalKind.BUSY, INBOX, "the agent took a message from its inbox", tx.now)
         if signal is not None:
-            await move(tx, self._manager.notices, now.id, signal)
+            await move(tx, self._notices, now.id, signal)
 
     async def confirm(self, caller: Caller, message_ids: Collection[int]) -> list[Message]:
         """Confirm that the caller has the messages that it took. Also confirms messages given up as unconfirmed.

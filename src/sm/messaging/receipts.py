@@ -24,10 +24,10 @@ from sm.core.wording import quote_session, sender_label
 from sm.errors import NotFound
 from sm.messaging.composer.timing import READS_WITHIN_S
 from sm.monitor.listeners import AgentListener
-from sm.providers.base import BoxReader, PromptRefusal
+from sm.providers.base import BoxReader, PromptRefusal, Provider
 from sm.providers.readers import AcceptedInput
-from sm.sessions.manager import Manager
 from sm.state.message_steps import arrive, finish
+from sm.state.notices import Notices
 from sm.store import Store, Transaction, durable
 
 _HEADER = re.compile(
@@ -76,12 +76,17 @@ class DeliveryReceipts(AgentListener):
     """Records the arrival of messages. An agent reports a message up to three times; the first report counts."""
 
     def __init__(
-        self, store: Store, manager: Manager, program_state: ProgramStateOf = unknown_program_state
+        self,
+        store: Store,
+        notices: Notices,
+        providers: Mapping[str, Provider],
+        program_state: ProgramStateOf = unknown_program_state,
     ) -> None:
         self._store = store
-        self._manager = manager
+        self._notices = notices
+        self._providers = providers
         self._program_state = program_state
-        self._began = manager.now()
+        self._began = store.now()
         self._prompts: dict[str, tuple[str, int | None]] = {}
         """The last prompt of each session: (its parent in the conversation, the number of the message)."""
         self._hooked: dict[str, int | None] = {}
@@ -96,7 +101,7 @@ class DeliveryReceipts(AgentListener):
     async def prompt_accepted(self, session_id: str, accepted: AcceptedInput, source: Source) -> None:
         """Record that the agent accepted, refused or put back a text. Returns when that is on disk."""
         session = self._store.sessions.get(session_id)
-        box_reader = None if session is None else self._manager.provider(session).box_reader
+        box_reader = None if session is None else self._providers[session.provider].box_reader
         if box_reader is None:
             return
         if accepted.command:
@@ -179,14 +184,14 @@ class DeliveryReceipts(AgentListener):
     async def _arrive_whole(
         self, tx: Transaction, message: Message, accepted: AcceptedInput, source: Source
     ) -> None:
-        now = self._manager.now()
+        now = self._store.now()
         at = max(message.state_at, min(now, iso(accepted.at)))
         is_queued = message.state is MessageState.SUBMITTED and message.in_agent_queue
         queued = accepted.queued or (source is Source.HOOK and self._is_in_turn(tx, message))
         evidence, reason = _evidence(accepted, source, queued=queued), IN_ITS_QUEUE if queued else None
         if accepted.withdrawn:
             if is_queued:  # it is in the box, where a person may send, change or delete it
-                await finish(tx, self._manager.notices, message, MessageState.UNCONFIRMED, _TAKEN_BACK)
+                await finish(tx, self._notices, message, MessageState.UNCONFIRMED, _TAKEN_BACK)
         elif (
             message.submitted_at is not None
             and message.state in _WAITED_FOR
@@ -245,7 +250,7 @@ class DeliveryReceipts(AgentListener):
             message = _revoke_acknowledgement(tx, message)
         waited_for = message.state in _WAITED_FOR and message.state is not MessageState.UNCONFIRMED
         if waited_for or taken_back:
-            await finish(tx, self._manager.notices, message, MessageState.UNCONFIRMED, _CHANGED)
+            await finish(tx, self._notices, message, MessageState.UNCONFIRMED, _CHANGED)
 
     async def _refused(self, session_id: str, accepted: AcceptedInput, words: str, matches: _Matches) -> None:
         """Record a prompt that a hook of the user refused, although the parallel hook of sm reported it.
@@ -313,7 +318,7 @@ class DeliveryReceipts(AgentListener):
                 # Notices go to another session: the hook of this one would refuse them again.
                 certain = not (accepted.kept or nameless) or message.sender == SM_ITSELF
                 state = MessageState.FAILED if certain else MessageState.UNCONFIRMED
-                await finish(tx, self._manager.notices, message, state, why)
+                await finish(tx, self._notices, message, state, why)
 
     @durable
     async def refuse_queued(self, session_id: str, number: int, refusal: PromptRefusal | None) -> None:
@@ -331,7 +336,7 @@ class DeliveryReceipts(AgentListener):
                     why = _REFUSED.format(
                         words=quote_session(tx.session(session_id), refusal.words, _WORDS_MAX)
                     )
-                await finish(tx, self._manager.notices, message, state, why)
+                await finish(tx, self._notices, message, state, why)
 
     @durable
     async def transcript_turn_ended(self, session_id: str, at: float) -> None:
@@ -344,7 +349,7 @@ class DeliveryReceipts(AgentListener):
         async with self._store.transaction() as tx:
             for message in await tx.mail.unacknowledged(session_id):
                 if _is_only_hooked(message) and message.state_at < before:
-                    await finish(tx, self._manager.notices, message, MessageState.UNCONFIRMED, _NOT_QUEUED)
+                    await finish(tx, self._notices, message, MessageState.UNCONFIRMED, _NOT_QUEUED)
 
     def take_typed_words(self, session_id: str, message_id: int) -> str:
         """The text that arrived together with the message, at the first call; empty: unknown, or none."""
@@ -360,7 +365,7 @@ class DeliveryReceipts(AgentListener):
         A submitted message in the box of an idle session was put back before it was read.
         """
         session = self._store.sessions.get(session_id)
-        box_reader = None if session is None else self._manager.provider(session).box_reader
+        box_reader = None if session is None else self._providers[session.provider].box_reader
         if session is None or box_reader is None:
             return None
         recent = [
@@ -404,7 +409,7 @@ class DeliveryReceipts(AgentListener):
             if since is not None and message.acknowledged_at is not None and message.acknowledged_at >= since:
                 message = _revoke_acknowledgement(tx, message)
             if message.state is MessageState.SUBMITTED:
-                await finish(tx, self._manager.notices, message, MessageState.UNCONFIRMED, why)
+                await finish(tx, self._notices, message, MessageState.UNCONFIRMED, why)
 
     def process_gone(self, session_id: str) -> None:
         for known in (self._prompts, self._hooked, self._nameless, self._typed_words):

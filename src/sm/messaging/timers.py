@@ -13,10 +13,9 @@ from sm.core.timestamps import epoch_s, iso
 from sm.core.wording import outcome
 from sm.errors import StorageFull
 from sm.sessions.kill import Kills
-from sm.sessions.manager import Manager
 from sm.sessions.waits import AFTER_A_RESTART_S, WaitingSessions, WaitKind
 from sm.state.message_steps import finish
-from sm.state.notices import has_ended_alive, leave_in_log, notice_recipient, request_occasions
+from sm.state.notices import Notices, has_ended_alive, leave_in_log, notice_recipient, request_occasions
 from sm.state.request_steps import finish_request, send_outcome
 from sm.store import Open, Store, Transaction
 
@@ -40,9 +39,9 @@ _PAUSE_S = 1.0
 class MailTimers:
     """One task that runs every due timer, and sleeps until the next one."""
 
-    def __init__(self, store: Store, manager: Manager, kills: Kills, waiting: WaitingSessions) -> None:
+    def __init__(self, store: Store, notices: Notices, kills: Kills, waiting: WaitingSessions) -> None:
         self._store = store
-        self._manager = manager
+        self._notices = notices
         self._kills = kills
         self._waiting = waiting
         self._seen: dict[int, float] = {}
@@ -145,7 +144,7 @@ class MailTimers:
                 if session is not None and has_ended_alive(session):
                     leave_in_log(tx, session, [notice.text for notice in notices])
                 heir = None if session is None else notice_recipient(tx, session)
-                await self._manager.notices.readdress(tx, notices, heir)
+                await self._notices.readdress(tx, notices, heir)
                 return
             old = [n for n in notices if _is_outdated(tx, n, notices)]
             tx.mail.finish_notices(old, "dropped")
@@ -187,7 +186,7 @@ class MailTimers:
             async with self._store.transaction() as tx:
                 now_there = tx.mail.open.messages.get(message.id)
                 if now_there is not None and now_there.state is message.state:
-                    await finish(tx, self._manager.notices, now_there, state, reason)
+                    await finish(tx, self._notices, now_there, state, reason)
         return waits if earliest is None else [*waits, epoch_s(earliest) - wall_s + _CLOCK_STEP_S]
 
     # Requests

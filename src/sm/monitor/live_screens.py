@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
@@ -90,6 +90,11 @@ class LiveScreens:
     def __init__(self, terminals: Screen) -> None:
         self._terminals = terminals
         self._screens: dict[str, LiveScreen] = {}
+
+    async def attach_command(self, name: str) -> Sequence[str]:
+        """The command that shows terminal `name` to a person. Raises NoTerminal, or as `LiveScreen.capture`."""
+        await self._terminals.capture(name, 1)
+        return self._terminals.attach_command(name)
 
     @asynccontextmanager
     async def looking(self, name: str) -> AsyncIterator[LiveScreen]:

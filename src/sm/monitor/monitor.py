@@ -25,9 +25,9 @@ from sm.monitor.progress import (
 )
 from sm.monitor.summary import Summary, SummaryResult
 from sm.monitor.usage import UsageMeter
+from sm.providers.base import Provider
 from sm.sessions.cleanup import started_s
 from sm.sessions.keepers import SessionKeeper
-from sm.sessions.manager import Manager
 from sm.sessions.session_sums import SessionSums
 from sm.sessions.waits import WaitingSessions
 from sm.store import Store
@@ -40,22 +40,6 @@ _AHEAD_S = 60.0
 """Actions with a time further ahead than this are dropped: an agent can write any time into its transcript.
 Must not exceed the time that `sm tail --follow` looks back: a later action would hide all others until then.
 """
-
-
-@dataclass(frozen=True, slots=True)
-class Glance:
-    """The measurements of a session for a list. None means unknown."""
-
-    model: str | None
-    context_percent: int | None
-    cost_usd: float | None
-    activity: str | None
-    """The agent's current activity: a wait for other sessions, or the activity that its hooks report."""
-    answer: str | None
-    """The agent's last words."""
-    tokens_used: int | None = None
-    """Input and output, with sub-agents, without the cache."""
-    last_tool: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +56,7 @@ class Monitor:
 
     _config: Config
     _store: Store
-    _manager: Manager
+    _providers: Mapping[str, Provider]
     _observer: Observer
     _watcher: Watcher
     _usage: UsageMeter
@@ -90,7 +74,6 @@ class Monitor:
         self.ledger = observer.ledger
         self.facts = observer.facts
         self.tool_use = observer.tool_use
-        self.first_turns = observer.first_turns
         self.blocked_reason = observer.blocked_reason
 
     @property
@@ -140,11 +123,11 @@ class Monitor:
 
     async def actions(self, session: Session, count: int) -> list[ActionView]:
         """The last `count` actions of the transcript and events of the session, oldest first."""
-        reader = self._manager.provider(session).readers.transcripts
+        reader = self._providers[session.provider].readers.transcripts
         kept = partial(self._keeper.transcripts, session.id)
         actions = () if reader is None else await self._usage.actions(session, reader, count, kept)
         events = await self._store.events(sessions=[session.id], limit=count)
-        now = self._manager.now()
+        now = self._store.now()
         acts = [ActionView(at, a.kind, a.text) for a in actions if (at := _comparable(a.at, now)) is not None]
         acts += [ActionView(e.timestamp, "event", f"{e.type}: {e.message}") for e in events]
         acts.sort(key=lambda act: act.timestamp)
@@ -162,10 +145,10 @@ class Monitor:
             self._store.checkpoints(session.id, max(count, TASK_CHECKPOINTS)), self._measured(session)
         )
         output = await self.last_output(session) if may_read else []
-        if (screen := self._manager.provider(session).readers.screen) is not None:
+        if (screen := self._providers[session.provider].readers.screen) is not None:
             output = list(screen.output(output))
         samples = await self._samples(session)
-        now = self._manager.now()
+        now = self._store.now()
         work_s = self._store.work.elapsed_s(session, now)
         shown = report(session, checkpoints, output, now, measured, samples, work_s)
         mode = await self._observer.permission_modes.current(session)
@@ -178,51 +161,35 @@ class Monitor:
         """The completed sessions of the same agent type."""
         return [sample for sums in self._sums for sample in await sums.samples(session.agent_type)]
 
-    async def glances(self, sessions: Sequence[Session]) -> dict[str, Glance]:
-        """The usage and the current activity of sessions, by id, with two queries for all of them."""
-        measures, ids = self._store.measures, [s.id for s in sessions]
-        usages, facts = await asyncio.gather(self._store.usage.of(ids), measures.facts_of(ids))
-        return {s.id: self._glance(s, usages.get(s.id, []), facts.get(s.id, {})) for s in sessions}
-
     async def answers(self, sessions: Sequence[Session]) -> dict[str, str]:
         """The last words of agents, by id, with one query for all sessions. Omits agents that said nothing."""
         facts = await self._store.measures.facts_of(session.id for session in sessions)
         return {session_id: found["answer"] for session_id, found in facts.items() if found.get("answer")}
-
-    def _glance(self, session: Session, usages: Sequence[Usage], facts: Mapping[str, Any]) -> Glance:
-        used = self._usage_of(session, usages, facts)
-        return Glance(
-            model=facts.get("model") or session.model,
-            context_percent=used.context_percent,
-            cost_usd=used.cost_usd,
-            activity=self.activity(session.id),
-            answer=facts.get("answer"),
-            tokens_used=None if used.tokens is None else used.tokens.used,
-            last_tool=None if used.last_tool is None else used.last_tool.name,
-        )
 
     def take_measured(self) -> set[str]:
         """The ids of the sessions whose stored usage has changed since the last call. For one caller only."""
         return self._usage.take_changed()
 
     async def usages(self, sessions: Sequence[Session]) -> dict[str, SessionUsage]:
-        """The usage of sessions, by id, with two queries for all of them."""
+        """The measurements of sessions, by id, with two queries for all of them."""
         ids = [s.id for s in sessions]
         found, facts = await asyncio.gather(self._store.usage.of(ids), self._store.measures.facts_of(ids))
         return {s.id: self._usage_of(s, found.get(s.id, []), facts.get(s.id, {})) for s in sessions}
 
     def _usage_of(self, session: Session, usages: Sequence[Usage], facts: Mapping[str, Any]) -> SessionUsage:
-        provider, model = self._manager.provider(session), facts.get("model")
+        provider, model = self._providers[session.provider], facts.get("model")
         counted = self._config.child_agents.progress
         measured = Measurements(
             context_tokens=facts.get("context_tokens"),
             context_window=provider.context_window(model, facts.get("version", "")) if model else None,
         )
-        last_tool = _last_tool(facts.get("last_tool"), self._manager.now())
+        last_tool = _last_tool(facts.get("last_tool"), self._store.now())
         todo = facts.get("todo")
         shown = SessionUsage(
             last_tool=last_tool if counted.enable_tool_tracking else None,
             todo=(sum(t["status"] == DONE for t in todo), len(todo)) if todo else None,
+            model=model or session.model,
+            answer=facts.get("answer"),
         )
         if not self._counts_tokens:
             return shown
@@ -243,7 +210,7 @@ class Monitor:
         return self._waiting.activity(session_id) or self._observer.activity(session_id)
 
     async def _measured(self, session: Session) -> Measurements | None:
-        provider = self._manager.provider(session)
+        provider = self._providers[session.provider]
         if provider.readers.transcripts is None:
             return None
         measures = self._store.measures
@@ -274,7 +241,7 @@ class Monitor:
             is_unread=is_unread,
             subagents=TokenCounts.of(u for u in usages if u.sidechain),
             tools=tools,
-            last_tool=_last_tool(facts.get("last_tool"), self._manager.now()),
+            last_tool=_last_tool(facts.get("last_tool"), self._store.now()),
             context_tokens=facts.get("context_tokens"),
             context_window=provider.context_window(model, facts.get("version", "")) if model else None,
             cost_usd=provider.cost_usd(usages) if usages else None,

@@ -31,12 +31,12 @@ from sm.monitor.first_turns import FirstTurns
 from sm.monitor.last_reads import LastReads
 from sm.monitor.listeners import AgentListener, AgentListeners
 from sm.monitor.permission_modes import PermissionModes, denial_facts
-from sm.monitor.recorder import Recorder, TurnRule, is_unread_end, outdated_s
+from sm.monitor.recorder import Recorder, is_unread_end, outdated_s
 from sm.monitor.sources import Sources
 from sm.monitor.usage import UNREAD_FACT, UsageMeter
+from sm.providers.base import Provider
 from sm.providers.readers import HookEvent
 from sm.sandboxes.home import HomeOf, on_host
-from sm.sessions.manager import Manager
 from sm.store import Store
 from sm.terminals.base import Terminals
 
@@ -60,7 +60,8 @@ class Observer:
     def __init__(
         self,
         store: Store,
-        manager: Manager,
+        recorder: Recorder,
+        providers: Mapping[str, Provider],
         terminals: Terminals,
         usage: UsageMeter,
         *,
@@ -75,16 +76,15 @@ class Observer:
         threads = threads or FileThreads()
         self._threads = threads
         self._store = store
-        self._manager = manager
+        self._providers = providers
         self._usage = usage
         self._listeners = AgentListeners(clock)
         self._transcripts_every_s = transcripts_every_s
         self._off = frozenset(off)
         self._clock = self.now = clock
-        self.turn_rules: list[TurnRule] = []
         self._agents: dict[str, Agent] = {}
         self._files = FileEvents()
-        self._recorder = Recorder(store, manager, usage, self.turn_rules)
+        self._recorder = recorder
         reads = self._files, self._recorder, self._listeners
         self._sources = Sources(store, terminals, usage, *reads, self._off, home_of, clock, threads)
         self._last_reads = LastReads(self._sources, self._forget_ended)
@@ -161,7 +161,7 @@ class Observer:
         return None if session is None or session.exit is not None else self._current_agent(session_id)
 
     def _new_agent(self, session: Session) -> Agent | None:
-        provider = self._manager.provider(session)
+        provider = self._providers[session.provider]
         if not provider.has_turns:
             return None
         agent = Agent(
@@ -205,7 +205,7 @@ class Observer:
         facts += self.first_turns.facts(session_id, measured)
         ending = measured.get("ending")
         if ending is not None and agent is None and session is not None:
-            hooks = self._manager.provider(session).readers.hooks
+            hooks = self._providers[session.provider].readers.hooks
             event = f"{hooks.ending_event}: " if hooks is not None else ""
             facts.append(f"the agent announced its end ({event}{ending})")
         if (session_id, TimerKind.UNREAD) in self._store.mail.open.timers:
@@ -226,7 +226,7 @@ class Observer:
 
     async def _setup_warnings(self, agent: Agent) -> tuple[str, ...]:
         session = self._store.sessions.get(agent.session_id)
-        setup = None if session is None else self._manager.provider(session).setup
+        setup = None if session is None else self._providers[session.provider].setup
         if setup is None or session is None or agent.environment is None:
             return ()
         return await self._threads.run(
@@ -389,9 +389,9 @@ class Observer:
         session = self._store.sessions.get(agent.session_id)
         if observation.activity is Activity.BUSY and agent.kept_end_s is not None:
             ended_at, agent.kept_end_s = iso(agent.kept_end_s), None
-            if session is not None and is_later(ended_at, session.turn_ended_at, self._manager.now()):
+            if session is not None and is_later(ended_at, session.turn_ended_at, self._store.now()):
                 await self._recorder.forget_end(agent.session_id)
-        elif session is not None and is_unread_end(session, observation, self._manager.now()):
+        elif session is not None and is_unread_end(session, observation, self._store.now()):
             await self._recorder.keep_end(ReportedEnd(session.id, session.runs, observation, agent.work))
             agent.kept_end_s = observation.at
 

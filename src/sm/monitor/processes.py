@@ -1,4 +1,4 @@
-"""Watches every agent process and terminal, and reports their ends to the manager."""
+"""Watches every agent process and terminal, and reports their ends to `ProcessEnds`."""
 
 import asyncio
 import logging
@@ -13,8 +13,9 @@ from sm.errors import NoServer, NoTerminal, SandboxUnreachable, SmError, Storage
 from sm.linux.processes import ProcessWatch, identify, is_alive
 from sm.monitor.observer import Observer
 from sm.monitor.watched_panes import WatchedPanes
+from sm.providers.base import Provider
 from sm.sandboxes.base import ProcessEnding, Sandbox
-from sm.sessions.manager import Manager
+from sm.sessions.process_ends import ProcessEnds
 from sm.state.loss_causes import CONTAINER_GONE, CUT_OFF, ENGINE_GONE, SERVER_GONE, TERMINAL_CLOSED, LossCause
 from sm.state.session_steps import is_end_ordered
 from sm.store import Store
@@ -49,7 +50,8 @@ class Watcher:
     def __init__(
         self,
         store: Store,
-        manager: Manager,
+        providers: Mapping[str, Provider],
+        ends: ProcessEnds,
         terminals: Terminals,
         observer: Observer,
         sandbox: Sandbox,
@@ -57,7 +59,8 @@ class Watcher:
     ) -> None:
         self._panes = panes
         self._store = store
-        self._manager = manager
+        self._providers = providers
+        self._ends = ends
         self._terminals = terminals
         self._sandbox = sandbox
         self._processes = ProcessWatch()
@@ -82,7 +85,7 @@ class Watcher:
         self._observer.read_screens(moved)
 
     def watch(self, session_id: str, process: Process | None, pane: Pane | None) -> None:
-        """Report to the manager when `process` ends; immediately if it has ended already (None: it ended unseen)."""
+        """Record when `process` ends; immediately if it has ended already (None: it ended unseen)."""
         watched = self._keep(session_id, process, pane)
         self.unverified.discard(session_id)
         self.engine_silent.discard(session_id)
@@ -147,9 +150,7 @@ class Watcher:
     async def lost(self, session_id: str, process: Process | None, cause: LossCause, reason: str) -> None:
         """Record the loss of a terminal and its process while no daemon ran."""
         unread = await self._observer.read_to_end(session_id)
-        await self._manager.terminal_lost(
-            session_id, process, cause, reason, process_gone=True, unread=unread
-        )
+        await self._ends.terminal_lost(session_id, process, cause, reason, process_gone=True, unread=unread)
         self._observer.forget(session_id)
 
     async def run(self, recovery: Coroutine[None, None, None] | None = None) -> None:
@@ -199,7 +200,7 @@ class Watcher:
         return CUT_OFF
 
     async def _report_end(self, watched: _AgentProcess) -> None:
-        """Report the end of a process to the manager, with retries until that succeeds."""
+        """Record the end of a process, with retries until that succeeds."""
         session_id, backoff = watched.session_id, Backoff(_FIRST_PAUSE_S, _LONGEST_PAUSE_S)
         unread = await self._observer.read_to_end(session_id) if self._is_newest(watched) else None
         while self._is_newest(watched):
@@ -236,21 +237,21 @@ class Watcher:
             lost = lost or (SERVER_GONE if isinstance(error, NoServer) else TERMINAL_CLOSED)
         if lost is not None:
             cause, reason = lost
-            await self._manager.terminal_lost(
+            await self._ends.terminal_lost(
                 session_id, process, cause, reason, process_gone=True, unread=unread
             )
             return
         if ending.cut_off:
-            await self._manager.terminal_lost(
+            await self._ends.terminal_lost(
                 session_id, process, *ENGINE_GONE, process_gone=True, unread=unread
             )
             return
         if ending.place_ended:
-            await self._manager.terminal_lost(
+            await self._ends.terminal_lost(
                 session_id, process, *CONTAINER_GONE, process_gone=True, exit=ending.exit, unread=unread
             )
             return
-        await self._manager.process_ended(session_id, process, ending.exit, screen, ending.reason, unread)
+        await self._ends.process_ended(session_id, process, ending.exit, screen, ending.reason, unread)
 
     async def _ending(self, session_id: str, pane: Pane) -> ProcessEnding:
         """Return how the process in a terminal ended.
@@ -279,7 +280,7 @@ class Watcher:
     async def _last_screen(self, session_id: str, pane: Pane) -> list[str]:
         """The last lines of the terminal; none for a provider whose agents show no reason there."""
         session = self._store.sessions.get(session_id)
-        if session is None or self._manager.provider(session).readers.screen is None:
+        if session is None or self._providers[session.provider].readers.screen is None:
             return []
         return await self._terminals.capture(pane.name, _LAST_LINES)
 
@@ -310,7 +311,5 @@ class Watcher:
         for session_id in gone & missing:
             process = expected[session_id]
             lives = f", process {process.pid} still runs" if process else ""
-            await self._manager.terminal_lost(
-                session_id, process, cause, f"{reason}{lives}", process_gone=False
-            )
+            await self._ends.terminal_lost(session_id, process, cause, f"{reason}{lives}", process_gone=False)
         return gone

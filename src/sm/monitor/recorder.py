@@ -1,6 +1,7 @@
 """Writes a session's status, its reason and its conversation when the evidence changes."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from sm.core.faults import Fault, FaultKind
@@ -18,9 +19,11 @@ from sm.core.turns import FinishedTurn, FollowUp, TurnWork
 from sm.core.wording import compaction_text, retry_text, subject
 from sm.monitor.evidence import Verdict
 from sm.monitor.usage import UsageMeter
-from sm.sessions.manager import Manager
+from sm.providers.base import Provider
 from sm.state.compactions import is_compacting
-from sm.state.notices import has_ended_alive
+from sm.state.faults import Faults
+from sm.state.notices import Notices, has_ended_alive
+from sm.state.session_steps import move
 from sm.state.turns import turn_ended
 from sm.store import Store, Transaction, durable
 
@@ -65,18 +68,20 @@ class TurnRule:
         return None
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class Recorder:
     """Records changes of sessions. Every call returns when the change is on disk."""
 
-    def __init__(self, store: Store, manager: Manager, usage: UsageMeter, rules: Sequence[TurnRule]) -> None:
-        self._store = store
-        self._rules = rules
-        self._manager = manager
-        self._usage = usage
+    _store: Store
+    _notices: Notices
+    _faults: Faults
+    _providers: Mapping[str, Provider]
+    _usage: UsageMeter
+    _rules: Sequence[TurnRule]
 
     async def record_start(self, session_id: str, source: str, reason: str) -> None:
         await self._usage.begin_process(session_id)
-        await self._observe(session_id, SignalKind.STARTED, source, reason, self._manager.now())
+        await self._observe(session_id, SignalKind.STARTED, source, reason, self._store.now())
 
     async def record_obstacle(self, session: Session, reason: str, at: str) -> None:
         """Record a problem at the agent's start that a person has to solve."""
@@ -114,7 +119,7 @@ class Recorder:
         words = self._words(session, observation)
         reason = f"{words} ({'; '.join(why)})" if why else words
         wanted, signal = _STATUSES[observation.activity]
-        turn, now = None, self._manager.now()
+        turn, now = None, self._store.now()
         if observation.finished and is_later(iso(observation.at), session.turn_ended_at, now):
             turn = await self._finished_turn(session, observation, work)
         if session.status is not wanted:
@@ -147,7 +152,7 @@ class Recorder:
 
     def _words(self, session: Session, observation: Observation) -> str:
         """The reason in the observation, with the retry or the compaction that follows a failed turn."""
-        compact = self._manager.provider(session).compact
+        compact = self._providers[session.provider].compact
         if observation.fault is not None and observation.fault.kind is FaultKind.CONTEXT_FULL:
             if compact is None or not is_compacting(self._store.mail.open, session.id):
                 return observation.reason
@@ -187,19 +192,19 @@ class Recorder:
     async def add_fault(self, tx: Transaction, session_id: str, observation: Observation) -> None:
         """As `record_fault`, in a transaction that also records that the source was read."""
         if observation.fault is not None:
-            await self._manager.faults.record(
+            await self._faults.record(
                 tx, session_id, observation.fault, observation.at, observation.turn, observation.source
             )
 
     async def reopen(self, session: Session, source: str, at: str, prompt: str = "") -> None:
         """Reopen an ended session whose process got a new task. `prompt`: the task, if it is known."""
-        is_new = is_later(at, session.status_at, self._manager.now())
+        is_new = is_later(at, session.status_at, self._store.now())
         if has_ended_alive(session) and is_new and not await self._is_of_sm(session, prompt):
             await self._observe(session.id, SignalKind.REOPENED, source, "the agent got a new task", at)
 
     async def _is_of_sm(self, session: Session, prompt: str) -> bool:
         """True if the prompt is a message of sm itself, which the agent had in its queue before the session ended."""
-        number, reader = header_of_sm(prompt), self._manager.provider(session).box_reader
+        number, reader = header_of_sm(prompt), self._providers[session.provider].box_reader
         if number is None or reader is None:
             return False
         texts = await self._store.mail.texts([number])
@@ -251,9 +256,9 @@ class Recorder:
         turn: FinishedTurn | None = None,
         fault: Fault | None = None,
     ) -> None:
-        await self._manager.observe(
-            session_id, Signal(kind, source, reason, at, answer=answer, turn=turn, fault=fault)
-        )
+        signal = Signal(kind, source, reason, at, answer=answer, turn=turn, fault=fault)
+        async with self._store.transaction() as tx:
+            await move(tx, self._notices, session_id, signal)
 
     @durable
     async def _end_turn(self, session_id: str, turn: FinishedTurn, answer: str | None) -> None:
@@ -263,4 +268,4 @@ class Recorder:
             if session.status is Status.IDLE and is_new:
                 session = await turn_ended(tx, session, turn)
                 if turn.follow_up is None or not turn.follow_up.is_reported:
-                    await self._manager.notices.add_for_idle(tx, session, answer)
+                    await self._notices.add_for_idle(tx, session, answer)

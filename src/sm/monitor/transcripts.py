@@ -13,7 +13,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from sm.core.usage import FilePosition
-from sm.linux.files import NotRegular, directory_below, regular_file
+from sm.linux.files import FilePart, NotRegular, directory_below, regular_file
 
 LINE_MAX_BYTES = 8 * 2**20
 """A longer line (images) is skipped."""
@@ -79,9 +79,14 @@ def read_last(
         if before is not None and before.inode != state.st_ino:
             return []
         size = state.st_size if before is None else min(state.st_size, before.offset)
-        start = max(0, size - limit_bytes)
-        margin = min(start, 1)  # the byte before shows whether the first line is whole
-        data = os.pread(file, size - start + margin, start - margin)
+        return last_lines(FilePart(file, size), lines, limit_bytes)
+
+
+def last_lines(part: FilePart, lines: int, limit_bytes: int) -> list[bytes]:
+    """The last `lines` whole lines within the last `limit_bytes` bytes. Raises OSError."""
+    start = max(0, part.size - limit_bytes)
+    margin = min(start, 1)  # the byte before shows whether the first line is whole
+    data = part.read(start - margin, part.size)
     if margin:
         data = data[data.find(b"\n") + 1 :] if b"\n" in data else b""
     whole = [line for line in data[: data.rfind(b"\n") + 1].split(b"\n") if line]

@@ -9,7 +9,7 @@ from sm.core.backoff import Backoff
 from sm.core.timers import Timer, TimerKind
 from sm.errors import SmError
 from sm.monitor.observer import Observer
-from sm.sessions.manager import Manager
+from sm.state.endings import Endings
 from sm.state.unread_transcripts import tell_unread
 from sm.store import Store
 
@@ -38,12 +38,12 @@ class UnreadTranscripts:
     def __init__(
         self,
         store: Store,
-        manager: Manager,
+        endings: Endings,
         observer: Observer,
         steady: Callable[[], float] = time.monotonic,
     ) -> None:
         self._store = store
-        self._manager = manager
+        self._endings = endings
         self._observer = observer
         self._steady = steady
         self._tries: dict[str, _Tries] = {}
@@ -73,7 +73,7 @@ class UnreadTranscripts:
                 async with self._store.transaction() as tx:
                     session = tx.find(session_id)
                     if tx.timers.take(timer) and session is not None and session.exit is not None:
-                        await self._manager.endings.archive(tx, session)  # its archive lacks the last usage
+                        await self._endings.archive(tx, session)  # its archive lacks the last usage
                 return True
             tries.count += 1
             if tries.count >= _TOLD_AFTER and not timer.data.get("told"):

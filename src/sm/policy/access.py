@@ -1,6 +1,6 @@
 """Decides what a caller may do, by the relation between caller and target. Pure.
 
-The server identifies the caller, the manager its relation to the target session. Every rule reads the effective mode
+The server identifies the caller, `Authorizer` its relation to the target session. Every rule reads the effective mode
 that a session runs in, never the requested trust level.
 
 A person in a chat network is an owner, who may do nearly everything that the operator may, or a paired user. The

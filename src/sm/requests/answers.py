@@ -19,8 +19,9 @@ from sm.policy.access import Action, Principal, is_unrestricted, may
 from sm.requests.dialogs import Dialogs
 from sm.requests.setup import SetupDialogs
 from sm.requests.terminal_dialogs import only_at_terminal
-from sm.sessions.manager import Manager
+from sm.sessions.authorizer import Authorizer
 from sm.sessions.reports import Reports
+from sm.state.notices import Notices
 from sm.state.request_steps import (
     EXPIRES_S,
     OPEN_MAX,
@@ -59,13 +60,15 @@ class Requests:
     def __init__(
         self,
         store: Store,
-        manager: Manager,
+        authorizer: Authorizer,
+        notices: Notices,
         reports: Reports,
         dialogs: Dialogs,
         setup: SetupDialogs,
     ) -> None:
         self._store = store
-        self._manager = manager
+        self._authorizer = authorizer
+        self._notices = notices
         self._reports = reports
         self._dialogs = dialogs
         self._setup = setup
@@ -81,7 +84,7 @@ class Requests:
         key: RequestKey | None,
     ) -> Request:
         """Open a question of the calling session to its parent or the operator."""
-        session = self._manager.find(caller, "me", Action.REPORT)
+        session = self._authorizer.find(caller, "me", Action.REPORT)
         words = validate_text(question, "question", REPORT_MAX)
         if not words.strip():
             raise UsageError("the question is empty")
@@ -102,9 +105,7 @@ class Requests:
                     Hint(Use(LIST_REQUESTS)),
                 )
             expires_at = later(tx.now, EXPIRES_S if expires_s is None else expires_s)
-            request = await open_request(
-                tx, self._manager.notices, tx.session(session.id), asked, tx.now, expires_at
-            )
+            request = await open_request(tx, self._notices, tx.session(session.id), asked, tx.now, expires_at)
             tx.remember(str(request.id))
         return request
 
@@ -113,29 +114,29 @@ class Requests:
         if not all:
             requests = self._store.mail.open.requests.values()
             return [r for r in requests if r.open and self._may_see(caller, r)]
-        principal = self._manager.principal(caller)
+        principal = self._authorizer.principal(caller)
         if is_unrestricted(caller):
             return await self._store.mail.requests(limit)
         near: Iterable[Session] = self._store.sessions.values()
         if isinstance(principal, Session):
-            near = [principal, *self._manager.tree.descendants(principal.id)]
+            near = [principal, *self._authorizer.tree.descendants(principal.id)]
         past = await self._store.history.ids(may_be_below(principal))
         ids = [*(s.id for s in near if self._may_answer(principal, s)), *past]
         return await self._store.mail.requests(limit, ids)
 
     def may_see_of(self, caller: Caller, session: Session) -> bool:
         """True when the caller may see and answer the requests of a visible session."""
-        return self._may_answer(self._manager.principal(caller), session)
+        return self._may_answer(self._authorizer.principal(caller), session)
 
     def _may_see(self, caller: Caller, request: Request) -> bool:
-        principal = self._manager.principal(caller)
+        principal = self._authorizer.principal(caller)
         session = self._store.sessions.get(request.session_id)
         if session is None:
             return is_unrestricted(caller)
         return self._may_answer(principal, session)
 
     def _may_answer(self, principal: Principal, session: Session) -> bool:
-        relation = self._manager.tree.relation(principal, session)
+        relation = self._authorizer.tree.relation(principal, session)
         return relation.is_self or may(relation, Action.ANSWER)
 
     async def find(self, caller: Caller, reference: str) -> Request:
@@ -160,7 +161,9 @@ class Requests:
         """
         request_id, session_id, kind = await self._resolve(caller, reference, reply)
         is_setup = kind is RequestKind.SETUP
-        session = self._manager.find(caller, session_id, Action.ANSWER_SETUP if is_setup else Action.ANSWER)
+        session = self._authorizer.find(
+            caller, session_id, Action.ANSWER_SETUP if is_setup else Action.ANSWER
+        )
         await self._dialogs.refresh(request_id)
         async with self._store.transaction(caller, key) as tx:
             request = await tx.mail.request(request_id)
@@ -186,7 +189,7 @@ class Requests:
                 raise too_late(request)
             return request.id, request.session_id, request.kind
         try:
-            session = self._manager.find(caller, reference, Action.ANSWER)
+            session = self._authorizer.find(caller, reference, Action.ANSWER)
         except NotFound:
             if not reference.isdecimal() or len(reference) > _NUMBER_MAX:
                 raise

@@ -15,8 +15,8 @@ from sm.core.timestamps import epoch_s, iso
 from sm.errors import IllegalState
 from sm.providers.readers import ToolEnd
 from sm.requests.dialog_screens import DialogScreens
-from sm.sessions.manager import Manager
-from sm.state.notices import late_answer_occasion
+from sm.sessions.acknowledgements import acknowledge
+from sm.state.notices import Notices, late_answer_occasion
 from sm.state.request_steps import IGNORED, answer_ignored, correct_answer, reopen_request, too_late
 from sm.store import Store, durable
 
@@ -72,9 +72,9 @@ def is_told_otherwise(answers: Sequence[str], told: Sequence[str]) -> bool:
 
 
 class Confirmations:
-    def __init__(self, store: Store, manager: Manager, screens: DialogScreens) -> None:
+    def __init__(self, store: Store, notices: Notices, screens: DialogScreens) -> None:
         self._store = store
-        self._manager = manager
+        self._notices = notices
         self._screens = screens
         self._newest: dict[str, int] = {}
         """The last request that a hook of each session opened since the start of the daemon."""
@@ -98,11 +98,11 @@ class Confirmations:
             if not now.unconfirmed or session is None or now.answer is None:
                 return
             if is_told_otherwise(now.answer.answers, end.answers):
-                notices = self._manager.notices
+                notices = self._notices
                 await correct_answer(tx, notices, session, now, allowed=True, answers=end.answers)
             elif is_contradicted(now.answer.approved, now.state_at, end):
                 approved = not now.answer.approved
-                await correct_answer(tx, self._manager.notices, session, now, allowed=approved)
+                await correct_answer(tx, self._notices, session, now, allowed=approved)
             else:
                 tx.mail.change_request(now, taken_at=tx.now)
 
@@ -124,7 +124,7 @@ class Confirmations:
         if done.open and done.reason == IGNORED:
             raise answer_ignored(done)
         occasion = late_answer_occasion(done)  # the answer to the caller reports the same as the notice
-        await self._manager.acknowledge(caller, [done.session_id], lambda n: n.occasion == occasion)
+        await acknowledge(self._store, caller, [done.session_id], lambda n: n.occasion == occasion)
         return answered_by_caller(done, caller)
 
     def dialog_opened(self, request: Request) -> None:
@@ -171,7 +171,7 @@ class Confirmations:
             now = await tx.mail.request(request.id)
             session = tx.find(now.session_id)
             if session is not None and now.unconfirmed and self._may_be_ignored(now):
-                await reopen_request(tx, self._manager.notices, session, now)
+                await reopen_request(tx, self._notices, session, now)
 
     async def expire(self) -> None:
         """Keep the answers of sessions that have been idle for a while: no report can come any more."""

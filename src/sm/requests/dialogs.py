@@ -26,12 +26,13 @@ from sm.core.wording import sender_label
 from sm.errors import IllegalState, LimitReached, NotFound, StorageFull, UsageError
 from sm.operations.hints import Hint, Use
 from sm.operations.request_operations import LIST_REQUESTS, SEE_REQUESTS
+from sm.providers.base import Provider
 from sm.providers.readers import Dialog, HookReader, ToolEnd
 from sm.requests.auto_answers import real_directory, rule_decision
 from sm.requests.confirmations import Confirmations, answered_by_caller, name_of
 from sm.requests.dialog_screens import DialogScreens
 from sm.requests.truncation import asked_of
-from sm.sessions.manager import Manager
+from sm.state.notices import Notices
 from sm.state.request_steps import (
     EXPIRES_S,
     IGNORED,
@@ -73,15 +74,17 @@ class Dialogs:
     def __init__(
         self,
         store: Store,
-        manager: Manager,
+        notices: Notices,
+        providers: Mapping[str, Provider],
         terminals: Screen,
         program_state: ProgramStateOf = unknown_program_state,
     ) -> None:
         self._store = store
-        self._manager = manager
+        self._notices = notices
+        self._providers = providers
         self._program_state = program_state
-        self._screens = DialogScreens(manager, terminals)
-        self._confirmations = Confirmations(store, manager, self._screens)
+        self._screens = DialogScreens(providers, terminals)
+        self._confirmations = Confirmations(store, notices, self._screens)
         self._from_before = {
             r.id for r in store.mail.open.requests.values() if r.hook and r.has_proposed_answer
         }
@@ -108,7 +111,7 @@ class Dialogs:
         return None if reader is None else reader.dialog(payload, cut=cut)
 
     def _hook_reader(self, session: Session) -> HookReader | None:
-        return self._manager.provider(session).readers.hooks
+        return self._providers[session.provider].readers.hooks
 
     async def find(self, session_id: str, key: str) -> Request | None:
         """The request that this session's hook opened with `key`; None if the hook has to attach (again).
@@ -157,7 +160,7 @@ class Dialogs:
         if request is not None and not self._has_outdated_ruling(request):
             return request
         session = tx.session(session_id)
-        provider = self._manager.provider(session)
+        provider = self._providers[session.provider]
         decided = rule_decision(provider, session, dialog, real_dir, cut=asked.cut)
         if request is not None and decided is not None:
             return tx.mail.change_request(request, answer=decided.answer, reason=decided.reason)
@@ -173,14 +176,14 @@ class Dialogs:
                 Hint(Use(LIST_REQUESTS)),
             )
         expires_at = later(tx.now, EXPIRES_S)
-        return await open_request(tx, self._manager.notices, session, asked, tx.now, expires_at, decided)
+        return await open_request(tx, self._notices, session, asked, tx.now, expires_at, decided)
 
     async def _reopen(self, tx: Transaction, session: Session, request: Request) -> Request:
         """Drop the proposed answer. A request that a rule had decided needs a notice now."""
         after = tx.mail.change_request(request, answer=None, answered_by=None, reason=None)
         if request.answered_by == BY_RULE:
             plan = self.plan(session, after.tool, after.arguments)
-            await self._manager.notices.add_for_request(tx, session, after, plan)
+            await self._notices.add_for_request(tx, session, after, plan)
         return after
 
     def _terminal_only(self, session: Session, asked: NewRequest, plan: str | None) -> str | None:
@@ -338,7 +341,7 @@ class Dialogs:
             if now.answer is not None and given and allowed in (None, now.answer.approved):
                 return await finish_with_proposed_answer(tx, now, tx.now, confirmed=allowed is not None)
             if now.answer is not None and given and allowed is not None:
-                return await correct_answer(tx, self._manager.notices, session, now, allowed=allowed)
+                return await correct_answer(tx, self._notices, session, now, allowed=allowed)
             return await finish_request(
                 tx,
                 session,

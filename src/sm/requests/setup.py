@@ -12,6 +12,7 @@ import asyncio
 import logging
 import os
 import time
+from collections.abc import Mapping
 
 from sm.core.labels import name_to_type, short_label
 from sm.core.models import Caller, Session
@@ -19,10 +20,11 @@ from sm.core.requests import BY_TERMINAL, Answer, Question, Request
 from sm.core.states import RequestKind, RequestState, TrustLevel
 from sm.core.statuses import Status
 from sm.errors import ExternalError, IllegalState, SmError, TerminalUnreachable
+from sm.providers.base import Provider
 from sm.providers.readers import SetupDialog, SetupQuestion
 from sm.requests.confirmations import answered_by_caller, name_of
 from sm.sessions.kill import Kills
-from sm.sessions.manager import Manager
+from sm.state.notices import Notices
 from sm.state.request_steps import (
     NewRequest,
     finish_request,
@@ -51,9 +53,17 @@ _UP = (Status.RUNNING, Status.IDLE)
 
 
 class SetupDialogs:
-    def __init__(self, store: Store, manager: Manager, terminals: Terminals, kills: Kills) -> None:
+    def __init__(
+        self,
+        store: Store,
+        notices: Notices,
+        providers: Mapping[str, Provider],
+        terminals: Terminals,
+        kills: Kills,
+    ) -> None:
         self._store = store
-        self._manager = manager
+        self._notices = notices
+        self._providers = providers
         self._terminals = terminals
         self._kills = kills
         self._carried_out: set[int] = set()
@@ -89,7 +99,7 @@ class SetupDialogs:
         async with self._store.transaction() as tx:
             session = tx.session(session_id)
             if session.exit is None:
-                await open_request(tx, self._manager.notices, session, asked, tx.now, None)
+                await open_request(tx, self._notices, session, asked, tx.now, None)
 
     async def _close(self, request_id: int) -> None:
         """Close a request whose dialog is gone: a person has answered it in the terminal."""
@@ -213,7 +223,7 @@ class SetupDialogs:
         """Store the approval in the agent CLI's own files, and answer the dialog. Raises SmError."""
         session = self._store.sessions[request.session_id]
         launch = await self._store.launch(session.id)
-        setup, arguments = self._manager.provider(session).setup, request.arguments or {}
+        setup, arguments = self._providers[session.provider].setup, request.arguments or {}
         question, directory = SetupQuestion(str(arguments[DIALOG])), str(arguments[DIRECTORY])
         if setup is not None:
             await asyncio.to_thread(setup.approve, launch.environment, question, directory)
@@ -269,7 +279,7 @@ class SetupDialogs:
         return not dialog.confirms and time.monotonic() - pressed[1] > _KEY_TAKES_S
 
     async def _look(self, session: Session, directory: str) -> SetupDialog | None:
-        reader = self._manager.provider(session).readers.screen
+        reader = self._providers[session.provider].readers.screen
         try:
             lines = await self._terminals.capture_visible(session.terminal)
         except TerminalUnreachable:

@@ -8,6 +8,7 @@ from the session's status and its screen, so that it survives a restart of the d
 import asyncio
 import logging
 import time
+from collections.abc import Mapping
 
 from sm.core.labels import name_to_type
 from sm.core.models import Session
@@ -17,7 +18,8 @@ from sm.core.states import RequestKind, RequestState
 from sm.core.statuses import Status
 from sm.core.timestamps import epoch_s
 from sm.errors import IllegalState, StorageFull, TerminalError
-from sm.sessions.manager import Manager
+from sm.providers.base import Provider
+from sm.state.notices import Notices
 from sm.state.request_steps import NewRequest, finish_request, open_of, open_request
 from sm.store import Store, durable
 from sm.terminals.base import Terminals
@@ -34,9 +36,12 @@ _ANSWERS_WITHIN_S = 5.0
 
 
 class TerminalDialogs:
-    def __init__(self, store: Store, manager: Manager, terminals: Terminals) -> None:
+    def __init__(
+        self, store: Store, notices: Notices, providers: Mapping[str, Provider], terminals: Terminals
+    ) -> None:
         self._store = store
-        self._manager = manager
+        self._notices = notices
+        self._providers = providers
         self._terminals = terminals
         self._absent: dict[int, int] = {}
         """How many looks in a row found no dialog for a request."""
@@ -78,7 +83,7 @@ class TerminalDialogs:
             session.status is Status.WAITING_INPUT
             and session.exit is None
             and session.status_source != Source.PROCESS  # its program reads no input at all
-            and self._manager.provider(session).readers.screen is not None
+            and self._providers[session.provider].readers.screen is not None
             and not open_of(self._store.mail.open.requests, session.id, list(RequestKind))
         )
 
@@ -92,7 +97,7 @@ class TerminalDialogs:
             return False
 
     async def _open(self, session: Session) -> None:
-        reader = self._manager.provider(session).readers.screen
+        reader = self._providers[session.provider].readers.screen
         lines = await self._visible(session)
         if lines is None or (reader is not None and reader.limit_dialog(lines)):
             return  # sm closes the dialog about a usage limit
@@ -107,7 +112,7 @@ class TerminalDialogs:
         async with self._store.transaction() as tx:
             session = tx.find(before.id)
             if session is not None and session.status_at == before.status_at and self._waits(session):
-                await open_request(tx, self._manager.notices, session, asked, tx.now, None)
+                await open_request(tx, self._notices, session, asked, tx.now, None)
 
     async def _check(self, request: Request) -> None:
         """Close a request whose dialog has gone, or that a hook has reported since."""
@@ -128,7 +133,7 @@ class TerminalDialogs:
         """Return whether other evidence shows that the dialog is over: a screen that cannot be read shows nothing."""
         if session.status is Status.WAITING_INPUT:
             return epoch_s(session.status_at) > epoch_s(request.created_at)  # it waits for something else
-        reader, lines = self._manager.provider(session).readers.screen, await self._visible(session)
+        reader, lines = self._providers[session.provider].readers.screen, await self._visible(session)
         if reader is None or lines is None:
             return False
         shown = reader.screen(lines, time.time())

@@ -4,18 +4,17 @@ A front door identifies its caller, calls only these facades and renders the res
 """
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from sm.core.config_state import ConfigState
 from sm.core.session_index import KnownSessions
-from sm.kernel import UseCase
 from sm.messaging.messages import Messages
+from sm.monitor.first_turns import FirstTurns
 from sm.monitor.live_screens import LiveScreens
 from sm.monitor.monitor import Monitor
 from sm.monitor.program_checks import ProgramChecks
-from sm.operations import Operation
 from sm.requests.answers import Requests
 from sm.requests.dialogs import Dialogs
 from sm.services.live import Live, LiveNews
@@ -24,38 +23,64 @@ from sm.services.telegram_status import Telegram, TelegramLink
 from sm.services.waits import LongPoll, TeamWaitResult, WaitEnd, WaitResult, Waits
 from sm.sessions.adopt import Adoptions
 from sm.sessions.archive import Records
+from sm.sessions.authorizer import Authorizer
 from sm.sessions.chat_users import ChatUsers
+from sm.sessions.fork import Forks
 from sm.sessions.interrupt import Interrupts
 from sm.sessions.leftovers import Leftover, Leftovers
 from sm.sessions.reports import Reports
 from sm.sessions.restore import Restorer
 from sm.sessions.sandboxing import Sandboxing
 from sm.sessions.seen import SeenSessions
-from sm.sessions.session_fields import SessionField, StatusField
+from sm.sessions.session_fields import SessionFields, StatusFields
 from sm.sessions.session_sums import SessionSums
+from sm.sessions.spawn import Spawner
 from sm.sessions.workspaces import Workspaces
+from sm.sessions.writable_paths import WritablePaths
 from sm.store import Store
-from sm.terminals.base import Screen
 
 __all__ = [
     "PAGE",
+    "Adoptions",
+    "Authorizer",
+    "ChatUsers",
     "DaemonInfo",
+    "Dialogs",
+    "FirstTurns",
+    "Forks",
+    "Interrupts",
     "Leftover",
+    "Leftovers",
     "ListPage",
     "Listed",
     "Live",
     "LiveNews",
+    "LiveScreens",
     "LongPoll",
+    "Messages",
+    "Monitor",
+    "ProgramChecks",
     "Reads",
-    "Services",
+    "Records",
+    "Reports",
+    "Requests",
+    "Restorer",
+    "Sandboxing",
+    "SeenSessions",
+    "SessionFields",
     "SessionFilter",
+    "SessionSums",
     "Sessions",
+    "Spawner",
+    "StatusFields",
     "TeamWaitResult",
     "Telegram",
     "TelegramLink",
     "WaitEnd",
     "WaitResult",
     "Waits",
+    "Workspaces",
+    "WritablePaths",
 ]
 
 
@@ -107,39 +132,3 @@ class DaemonInfo:
     terminal_server: Callable[[], int | None]
     """The pid of the terminal server, if it is known."""
     config: ConfigFollower
-
-
-@dataclass(frozen=True, slots=True)
-class Services:
-    """All use cases. Every front door gets only this object."""
-
-    sessions: Sessions
-    records: Records
-    seen: SeenSessions
-    programs: ProgramChecks
-    restorer: Restorer
-    adoptions: Adoptions
-    interrupts: Interrupts
-    workspaces: Workspaces
-    sandboxing: Sandboxing
-    leftovers: Leftovers
-    reports: Reports
-    requests: Requests
-    dialogs: Dialogs
-    messages: Messages
-    waits: Waits
-    monitor: Monitor
-    live: Live
-    usage: SessionSums
-    screens: LiveScreens
-    terminals: Screen
-    store: Reads
-    users: ChatUsers
-    telegram: Telegram
-    daemon: DaemonInfo
-    fields: Sequence[SessionField]
-    """The fields of sessions that capabilities add."""
-    status_fields: Sequence[StatusField]
-    """The fields of the overview that capabilities add."""
-    use_cases: Mapping[Operation, UseCase]
-    """Of the operations of capabilities."""

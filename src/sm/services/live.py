@@ -172,7 +172,10 @@ class Live:
         kept = self._store.sessions.kept
         sessions = (kept(s) for s in due if s in self._unmeasured or s not in self._rows)
         unmeasured = [s for s in sessions if s is not None]
-        return await self._monitor.usages(unmeasured) if unmeasured else {}
+        found = await self._monitor.usages(unmeasured) if unmeasured else {}
+        return {
+            s: replace(used, answer=None) for s, used in found.items()
+        }  # rows are kept, and it may be long
 
     async def _read_words(self, due: Sequence[str]) -> None:
         """Read the last words of the sessions that have failed, once for each failure."""

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 
 from sm.core.attention import EndedChildren
 from sm.core.lifecycle import is_ended, is_live
@@ -14,10 +15,12 @@ from sm.core.session_index import oldest_first
 from sm.core.statuses import Status
 from sm.errors import TerminalError
 from sm.messaging.timers import MailTimers
-from sm.policy.access import Action, Principal, is_unrestricted, visible
+from sm.policy.access import Principal, is_unrestricted, visible
+from sm.sessions.acknowledgements import acknowledge_endings
+from sm.sessions.authorizer import Authorizer
 from sm.sessions.kill import Kills
-from sm.sessions.manager import Manager, SessionResult
-from sm.sessions.spawn import START_WAIT_S, Spawner
+from sm.sessions.spawn import SessionResult, Spawner
+from sm.sessions.starts import START_WAIT_S, AgentStarts
 from sm.sessions.tree import matches
 from sm.sessions.workspaces import Workspaces
 from sm.store import Store
@@ -72,27 +75,23 @@ class Sessions:
     def __init__(
         self,
         store: Store,
-        manager: Manager,
+        authorizer: Authorizer,
         workspaces: Workspaces,
         spawner: Spawner,
+        starts: AgentStarts,
         kills: Kills,
         timers: MailTimers,
         terminals: Lifecycle,
     ) -> None:
         self._store = store
-        self._manager = manager
+        self._authorizer = authorizer
         self._spawner = spawner
+        self._starts = starts
         self._kills = kills
         self._timers = timers
         self._terminals = terminals
-        self.find = manager.find
-        self.caller_session = manager.caller_session
-        self.principal = manager.principal
-        self.descendants = manager.descendants
-        self.acknowledge_endings = manager.acknowledge_endings
-        self.agent_types = spawner.agent_types
-        self.type_modes = spawner.type_modes
-        self.workspace_slug = workspaces.slug
+        self.acknowledge_endings = partial(acknowledge_endings, store)
+        self._workspaces = workspaces
 
     # Lists
 
@@ -102,7 +101,7 @@ class Sessions:
 
     def select(self, caller: Caller, sessions: Iterable[Session], filter: SessionFilter) -> list[Session]:
         """The sessions among `sessions` that `caller` sees and that the filter selects."""
-        principal = self.principal(caller)
+        principal = self._authorizer.principal(caller)
         seen = [s for s in sessions if visible(principal, s) and (filter.archived or not s.archived)]
         return self.apply_filter(caller, seen, filter)
 
@@ -112,7 +111,7 @@ class Sessions:
 
     async def siblings(self, caller: Caller, filter: SessionFilter, page: ListPage = FIRST) -> Listed:
         """The other children of the caller's parent; for a caller that is no session, the sessions without a parent."""
-        caller_session = self.caller_session(caller)
+        caller_session = self._authorizer.caller_session(caller)
         parent = caller_session.parent_id if caller_session else None
         kept = [s for s in self._others(caller, filter) if s.parent_id == parent]
         return await self._page(kept, self.past(caller, filter).also("parent_id IS ?", parent), filter, page)
@@ -121,7 +120,7 @@ class Sessions:
         return await self._page(self._others(caller, filter), self.past(caller, filter), filter, page)
 
     def _others(self, caller: Caller, filter: SessionFilter) -> list[Session]:
-        caller_session = self.caller_session(caller)
+        caller_session = self._authorizer.caller_session(caller)
         seen = self.visible(caller, archived=filter.archived)
         return self.apply_filter(caller, [s for s in seen if s is not caller_session], filter)
 
@@ -129,7 +128,7 @@ class Sessions:
         self, caller: Caller, reference: str, filter: SessionFilter, page: ListPage = FIRST
     ) -> Listed:
         """The children of the named session; of the caller where `reference` is `-`."""
-        principal, tree = self.principal(caller), self._manager.tree
+        principal, tree = self._authorizer.principal(caller), self._authorizer.tree
         parent_id = self._parent(caller, reference)
         if parent_id is None:
             past = roots_for(principal)
@@ -147,13 +146,13 @@ class Sessions:
 
         Archived children are left out with all that is below them, unless the filter has them.
         """
-        principal, parent_id = self.principal(caller), self._parent(caller, reference)
+        principal, parent_id = self._authorizer.principal(caller), self._parent(caller, reference)
         if parent_id is None:
             past = seen_by(principal)
             top = [s for s in self.visible(caller, archived=True) if self._is_root(principal, s)]
         else:
             past = descendants_of(parent_id, principal)
-            top = self._manager.tree.children(parent_id)
+            top = self._authorizer.tree.children(parent_id)
         top = [s for s in top if visible(principal, s) and (filter.archived or not s.archived)]
         kept = [*top, *(s for parent in top for s in self._kept_below(principal, parent.id))]
         chosen = self.past(caller, filter, past)
@@ -170,8 +169,8 @@ class Sessions:
     def _parent(self, caller: Caller, reference: str) -> str | None:
         """The session whose children a caller asks for; None: those without a parent."""
         if reference != "-":
-            return self.find(caller, reference).id
-        principal = self.principal(caller)
+            return self._authorizer.find(caller, reference).id
+        principal = self._authorizer.principal(caller)
         return principal.id if isinstance(principal, Session) else None
 
     def _is_root(self, principal: Principal, session: Session) -> bool:
@@ -180,17 +179,17 @@ class Sessions:
         return parent is None or not visible(principal, parent)
 
     def _kept_below(self, principal: Principal, session_id: str) -> list[Session]:
-        return [s for s in self._manager.tree.descendants(session_id) if visible(principal, s)]
+        return [s for s in self._authorizer.tree.descendants(session_id) if visible(principal, s)]
 
     def past(self, caller: Caller, filter: SessionFilter, chosen: Chosen | None = None) -> Chosen:
         """The sessions of the history that the caller sees, or some of them, as far as the filter selects them."""
-        chosen = seen_by(self.principal(caller)) if chosen is None else chosen
+        chosen = seen_by(self._authorizer.principal(caller)) if chosen is None else chosen
         if not filter.archived:
             chosen = chosen.also("archived = 0")
         if filter.status != "all":
             chosen = chosen.also("status = ?", filter.status)
         if filter.workspace is not None:
-            chosen = chosen.also("workspace IS ?", self.workspace_slug(caller, filter.workspace))
+            chosen = chosen.also("workspace IS ?", self._workspaces.slug(caller, filter.workspace))
         if filter.search:
             chosen = replace(chosen, keep=lambda s: matches(s, filter.search), key=filter.search)
         return chosen
@@ -214,8 +213,8 @@ class Sessions:
 
     async def count_children(self, caller: Caller, session_id: str) -> Counter[str]:
         """Count the children that the caller sees, by status, without archived ones."""
-        kept = self.select(caller, self._manager.tree.children(session_id), SessionFilter())
-        past = self.past(caller, SessionFilter(), children_of(session_id, self.principal(caller)))
+        kept = self.select(caller, self._authorizer.tree.children(session_id), SessionFilter())
+        past = self.past(caller, SessionFilter(), children_of(session_id, self._authorizer.principal(caller)))
         counts = Counter[str]()
         for (status, _), count in (await self._store.history.counts(past)).items():
             counts[status.value] += count
@@ -224,14 +223,14 @@ class Sessions:
 
     async def visible_ids(self, caller: Caller) -> set[str]:
         """The ids of all sessions that exist for `caller`, archived ones included."""
-        past = await self._store.history.ids(seen_by(self.principal(caller)))
+        past = await self._store.history.ids(seen_by(self._authorizer.principal(caller)))
         return {*(s.id for s in self.visible(caller, archived=True)), *past}
 
     async def newest_completed(self, caller: Caller, agent_type: str, count: int) -> list[Session]:
         """The completed sessions of an agent type that the caller sees, archived ones included, the newest last."""
         completed = [s for s in self.visible(caller, archived=True) if s.status is Status.COMPLETED]
         kept = [s for s in completed if s.agent_type == agent_type][-count:]
-        past = seen_by(self.principal(caller)).also(
+        past = seen_by(self._authorizer.principal(caller)).also(
             "status = ? AND agent_type = ?", Status.COMPLETED, agent_type
         )
         found = await self._store.history.page(past, None, count - len(kept))
@@ -263,7 +262,7 @@ class Sessions:
         Archived ones are included. `workspace`: as in `SessionFilter`. `since`: without those that ended before, if no
         session is named. Raises NotFound.
         """
-        sessions = await self._manager.subtree(caller, reference, descendants=descendants, since=since)
+        sessions = await self._authorizer.subtree(caller, reference, descendants=descendants, since=since)
         return self.apply_filter(caller, sessions, SessionFilter(workspace=workspace))
 
     def apply_filter(
@@ -276,22 +275,22 @@ class Sessions:
             sessions = [s for s in sessions if s.status == filter.status]
         if filter.workspace is None:
             return list(sessions)
-        slug = self.workspace_slug(caller, filter.workspace)
+        slug = self._workspaces.slug(caller, filter.workspace)
         return [s for s in sessions if s.workspace == slug]
 
     async def event_scope(
         self, caller: Caller, reference: str | None, workspace: str | None, *, recursive: bool
     ) -> list[str] | None:
         """The ids of the sessions whose events the caller asks for; None for all."""
-        principal = self.principal(caller)
+        principal = self._authorizer.principal(caller)
         if reference is None and not isinstance(principal, Session):
             if workspace is None and is_unrestricted(caller):
                 return None
             filter = SessionFilter(workspace=workspace, archived=True)
             seen = self.apply_filter(caller, self.visible(caller, archived=True), filter)
             return [*(s.id for s in seen), *await self._store.history.ids(self.past(caller, filter))]
-        session = self.find(caller, reference or "me")
-        tree = self._manager.tree
+        session = self._authorizer.find(caller, reference or "me")
+        tree = self._authorizer.tree
         kept = self._kept_below(principal, session.id) if recursive else tree.children(session.id)
         past = descendants_of if recursive else children_of
         ids = await self._store.history.ids(past(session.id, principal))
@@ -299,13 +298,9 @@ class Sessions:
 
     # One session
 
-    def may_read(self, caller: Caller, session: Session) -> bool:
-        """True when the caller may read the contents of a visible session. A session may read its own."""
-        return self._manager.may_read(caller, session)
-
     def without_hidden_names(self, caller: Caller, session: Session) -> Session:
         """The session without the ids of sessions that the caller cannot see. The caller's own is complete."""
-        principal = self.principal(caller)
+        principal = self._authorizer.principal(caller)
         if is_unrestricted(caller) or caller.session_id == session.id:
             return session
         if session.parent_id is not None and self.is_hidden(principal, session.parent_id):
@@ -358,7 +353,7 @@ class Sessions:
         answer = await self._spawner.spawn(caller, wanted, key, start_wait_s, is_connected)
         if wait_s is None:
             return answer
-        ready = await self._spawner.ready(answer.session.id, max(0.0, until_s - loop.time()))
+        ready = await self._starts.ready(answer.session.id, max(0.0, until_s - loop.time()))
         return replace(answer, session=ready)
 
     async def kill(
@@ -376,16 +371,8 @@ class Sessions:
         for session in killed:
             self._timers.hold_notice(session.id, caller.mailbox)
         if is_connected():
-            await self._manager.acknowledge_endings(caller, [s.id for s in killed])
+            await acknowledge_endings(self._store, caller, [s.id for s in killed])
         return killed
-
-    def may_stop_daemon(self, caller: Caller) -> None:
-        """Raises NotPermitted."""
-        self._manager.require(caller, Action.STOP_DAEMON)
-
-    def may_read_config(self, caller: Caller) -> None:
-        """Raises NotPermitted."""
-        self._manager.require(caller, Action.READ_CONFIG, is_read=True)
 
     async def end_all(self) -> list[str]:
         """Kill every session and close every terminal; return the ids of the killed sessions."""

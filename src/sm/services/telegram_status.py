@@ -26,8 +26,8 @@ from sm.core.timestamps import later
 from sm.errors import IllegalState, UsageError
 from sm.policy.access import Action
 from sm.services.telegram_calls import CallQueue
+from sm.sessions.authorizer import Authorizer
 from sm.sessions.chat_users import ChatUsers
-from sm.sessions.manager import Manager
 from sm.store import Store
 from sm.store.audit import REFUSED, Record
 from sm.store.telegram_preferences import EVERYTHING
@@ -116,14 +116,14 @@ class Telegram:
     def __init__(
         self,
         store: Store,
-        manager: Manager,
+        authorizer: Authorizer,
         audit: Record,
         link: TelegramLink | None,
         owners: Sequence[int],
         users: ChatUsers,
     ) -> None:
         self._store = store
-        self._manager = manager
+        self._authorizer = authorizer
         self._audit = audit
         self.link = link
         self._owners = owners
@@ -145,7 +145,7 @@ class Telegram:
 
     async def status(self, caller: Caller) -> TelegramStatus:
         """Raises NotPermitted."""
-        self._manager.require(caller, Action.MANAGE_BOT, is_read=True)
+        self._authorizer.require(caller, Action.MANAGE_BOT, is_read=True)
         link = self.link
         answered = link is not None and link.last_answer is not None
         return TelegramStatus(
@@ -168,7 +168,7 @@ class Telegram:
 
         `user`: also the number alone. Raises NotPermitted; IllegalState without a bot; UsageError for another user.
         """
-        self._manager.require(caller, Action.MANAGE_BOT, user, "test")
+        self._authorizer.require(caller, Action.MANAGE_BOT, user, "test")
         if self.link is None:
             raise IllegalState("no bot is configured", "set telegram.token_file: sm config")
         known = [telegram_user(owner) for owner in self._owners]
@@ -207,7 +207,7 @@ class Telegram:
     async def pressed(self, nonce: str) -> TelegramButton | None:
         """The button with this nonce; None: it is unknown, expired or used up."""
         button = await self._store.telegram.button(nonce_digest(nonce))
-        if button is None or (button.expires_at is not None and button.expires_at <= self._manager.now()):
+        if button is None or (button.expires_at is not None and button.expires_at <= self._store.now()):
             return None
         return button
 
@@ -255,13 +255,13 @@ class Telegram:
         Raises NotPermitted for a whole group.
         """
         if session_id is None and is_group(chat_id):
-            self._manager.require(caller, Action.MUTE_GROUP, str(chat_id))
+            self._authorizer.require(caller, Action.MUTE_GROUP, str(chat_id))
         async with self._store.transaction() as tx:
             until = None if for_s is None else later(tx.now, for_s)
             tx.chat_preferences.mute(chat_id, session_id or EVERYTHING, until)
 
     async def is_muted(self, chat_id: int, session_id: str) -> bool:
-        return await self._store.chat_preferences.is_muted(chat_id, session_id, self._manager.now())
+        return await self._store.chat_preferences.is_muted(chat_id, session_id, self._store.now())
 
     # Reports
 

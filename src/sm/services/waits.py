@@ -20,7 +20,8 @@ from sm.messaging.timers import MailTimers
 from sm.operations.hints import Hint, Use
 from sm.operations.session_operations import SHOW_STATUS
 from sm.requests.answers import Requests
-from sm.sessions.manager import Manager
+from sm.sessions.acknowledgements import acknowledge
+from sm.sessions.authorizer import Authorizer
 from sm.sessions.waits import WaitingSessions, WaitKind
 from sm.state.notices import request_occasion
 from sm.store import Store
@@ -73,24 +74,16 @@ class TeamWaitResult:
     """The number of messages on their way to the caller."""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class Waits:
     """Waits for sessions, messages and answers. `long_poll` is the wait function of the front door."""
 
-    def __init__(
-        self,
-        store: Store,
-        manager: Manager,
-        messages: Messages,
-        requests: Requests,
-        waiting: WaitingSessions,
-        timers: MailTimers,
-    ) -> None:
-        self._store = store
-        self._manager = manager
-        self._messages = messages
-        self._requests = requests
-        self._waiting = waiting
-        self._timers = timers
+    _store: Store
+    _authorizer: Authorizer
+    _messages: Messages
+    _requests: Requests
+    _waiting: WaitingSessions
+    _timers: MailTimers
 
     async def sessions(
         self,
@@ -153,7 +146,7 @@ class Waits:
         requests are held meanwhile: `acknowledge` closes those that the result tells.
         """
         if references is None:
-            children = self._manager.tree.children(caller.session_id) if caller.session_id else []
+            children = self._authorizer.tree.children(caller.session_id) if caller.session_id else []
             references = [s.id for s in children if is_live(s.status)]
             if not references and caller.session_id:
                 children = [*await self._store.history.all(children_of(caller.session_id, None)), *children]
@@ -206,7 +199,7 @@ class Waits:
             is_ending = notice.kind is NoticeKind.ENDING and notice.session_id in ended
             return is_ending or (notice.kind is NoticeKind.REQUEST and notice.occasion in occasions)
 
-        await self._manager.acknowledge(caller, ended | {r.session_id for r in told.requests}, is_told)
+        await acknowledge(self._store, caller, ended | {r.session_id for r in told.requests}, is_told)
 
     def _named(self, caller: Caller, references: Sequence[str]) -> list[str]:
         """The ids of the sessions to wait for. Raises UsageError, NotFound."""
@@ -215,7 +208,7 @@ class Waits:
             raise UsageError(
                 f"too many sessions: {len(named)}, at most {_WAITED_MAX} are allowed in one wait"
             )
-        wanted = [self._manager.find(caller, reference).id for reference in named]
+        wanted = [self._authorizer.find(caller, reference).id for reference in named]
         if not wanted:
             raise UsageError("no session given")
         if caller.session_id in wanted:

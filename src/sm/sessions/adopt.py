@@ -18,9 +18,10 @@ from sm.operations.kernel_names import SEE_SESSIONS, SPAWN
 from sm.operations.session_operations import SHOW_STATUS
 from sm.policy.access import Action
 from sm.providers.base import Provider
-from sm.sessions.manager import Manager, SessionResult
+from sm.sessions.authorizer import Authorizer
 from sm.sessions.plan import SpawnPlanner
-from sm.sessions.spawn import START_WAIT_S, Spawner, as_payload
+from sm.sessions.spawn import SessionResult, Spawner, as_payload
+from sm.sessions.starts import START_WAIT_S, AgentStarts
 from sm.store import Store, Transaction
 from sm.terminals.base import ForeignPane, Lifecycle
 
@@ -31,8 +32,9 @@ _USUAL_TYPE = "general-purpose"
 @dataclass(frozen=True, slots=True, eq=False)
 class Adoptions:
     _store: Store
-    _manager: Manager
+    _authorizer: Authorizer
     _spawner: Spawner
+    _starts: AgentStarts
     _planner: SpawnPlanner
     _terminals: Lifecycle
     _providers: Mapping[str, Provider]
@@ -53,12 +55,12 @@ class Adoptions:
         Raises NotFound without such a pane, IllegalState when the pane is a session already or does not have exactly
         one agent, and the errors of a spawn.
         """
-        self._manager.require(caller, Action.ADOPT, target)
+        self._authorizer.require(caller, Action.ADOPT, target)
         async with self._store.transaction(caller, key) as tx:
             earlier = tx.replayed
         if earlier is not None:
             return SessionResult(
-                await self._spawner.wait_for_start(caller, earlier, START_WAIT_S, is_connected)
+                await self._starts.wait_for_start(caller, earlier, START_WAIT_S, is_connected)
             )
         pane = await self._pane(target)
         process, provider = await self._agent_in(pane)
@@ -94,7 +96,7 @@ class Adoptions:
             _refuse_an_adopted(tx, pane, process, adopted)
             inserted = await self._spawner.insert(tx, planned, caller, {"adopt": adopted})
         return SessionResult(
-            await self._spawner.wait_for_start(caller, inserted.id, START_WAIT_S, is_connected),
+            await self._starts.wait_for_start(caller, inserted.id, START_WAIT_S, is_connected),
             planned.warnings,
         )
 

@@ -1,9 +1,10 @@
 """Archives, unarchives, renames and removes sessions, and moves them to another parent."""
 
 from collections.abc import Awaitable, Callable
-from dataclasses import astuple
+from dataclasses import astuple, dataclass
 from functools import partial
 
+from sm.config import Naming
 from sm.core.effects import EffectKind
 from sm.core.labels import label, name_to_type, short_label
 from sm.core.lifecycle import is_live
@@ -15,11 +16,11 @@ from sm.errors import IllegalState, NameTaken, NotPermitted, UsageError
 from sm.operations.hints import Hint, Use
 from sm.operations.session_operations import KILL
 from sm.policy.access import Action, is_unrestricted
+from sm.sessions.authorizer import Authorizer, describe
 from sm.sessions.keepers import PlaceUse, RemovedSession, SessionKeeper
-from sm.sessions.manager import Manager, describe
-from sm.sessions.writable_paths import WritablePaths
 from sm.state.endings import set_parent
 from sm.state.notices import withdraw
+from sm.state.quota import Quota
 from sm.state.session_steps import set_archived
 from sm.state.unread_transcripts import tell_uncounted
 from sm.store import Store, Transaction
@@ -28,26 +29,20 @@ ReadToEnd = Callable[[str], Awaitable[str | None]]
 """Counts the usage in the last lines of a session's transcript: `Observer.read_to_end`."""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class Records:
-    def __init__(
-        self,
-        store: Store,
-        manager: Manager,
-        writable: WritablePaths,
-        read_to_end: ReadToEnd,
-        keepers: SessionKeeper,
-    ) -> None:
-        self._store = store
-        self._manager = manager
-        self._read_to_end = read_to_end
-        self._keepers = keepers
-        self.writable = writable
+    _store: Store
+    _authorizer: Authorizer
+    _quota: Quota
+    _naming: Naming
+    _read_to_end: ReadToEnd
+    _keepers: SessionKeeper
 
     async def archive(
         self, caller: Caller, reference: str, key: RequestKey | None, *, archived: bool
     ) -> Session:
         """Hide an ended session from lists, or show it again. Idempotent. Raises IllegalState for a live session."""
-        session = self._manager.find(caller, reference, Action.ARCHIVE)
+        session = self._authorizer.find(caller, reference, Action.ARCHIVE)
         async with self._store.transaction(caller, key) as tx:
             now = tx.session(session.id)
             if tx.replayed is not None or now.archived is archived:
@@ -69,7 +64,7 @@ class Records:
         async with self._store.transaction(caller, key) as tx:
             if tx.replayed is not None:  # the session of a repeated request no longer exists
                 return RemovedSession(*tx.replayed.split("\n"))
-        session = self._manager.find(caller, reference, Action.REMOVE)
+        session = self._authorizer.find(caller, reference, Action.REMOVE)
         unread = None if session.exit is None else await self._read_to_end(session.id)
         async with self._store.transaction(caller, key) as tx:
             now = tx.session(session.id)
@@ -117,10 +112,10 @@ class Records:
         Raises UsageError for a parent that is a descendant, IllegalState for a parent whose process is gone,
         NotPermitted for a parent with less trust or of another workspace, LimitReached for too many children.
         """
-        session = self._manager.find(caller, reference, Action.REPARENT)
-        principal = self._manager.principal(caller)
+        session = self._authorizer.find(caller, reference, Action.REPARENT)
+        principal = self._authorizer.principal(caller)
         # The parent gets a child, as by a spawn.
-        target = None if parent is None else self._manager.find(caller, parent, Action.SPAWN)
+        target = None if parent is None else self._authorizer.find(caller, parent, Action.SPAWN)
         if target is None and not is_unrestricted(caller):
             raise NotPermitted(f"{describe(principal)} may not move a session to the operator")
         async with self._store.transaction(caller, key) as tx:
@@ -131,7 +126,7 @@ class Records:
             after = now
             if now.parent_id != parent_id:
                 if parent_id is not None:
-                    await self._manager.quota.check_reparent(tx, caller, now, parent_id)
+                    await self._quota.check_reparent(tx, caller, now, parent_id)
                 after = await set_parent(tx, now, parent_id, tx.now, f"moved by {caller}")
                 for follower in tx.followers:
                     await follower.follow_move(tx, now, after)
@@ -146,8 +141,8 @@ class Records:
 
         Raises UsageError for an invalid name, and NameTaken if the session is live and another live one has the name.
         """
-        session = self._manager.find(caller, reference, Action.RENAME)
-        pattern = self._manager.naming.pattern
+        session = self._authorizer.find(caller, reference, Action.RENAME)
+        pattern = self._naming.pattern
         async with self._store.transaction(caller, key) as tx:
             now = tx.session(session.id)
             if tx.replayed is not None:

@@ -8,7 +8,6 @@ from sm.core.states import BridgeLevel, CallerKind
 from sm.core.text import folded
 from sm.errors import NotPermitted
 from sm.policy.limits import elapsed_s
-from sm.sessions.manager import Manager
 from sm.store import Open, Store
 from sm.store.audit import REFUSED, Record
 
@@ -53,9 +52,8 @@ class Admission:
 class ChatUsers:
     """`owners`: the names of the users with the authority of owners (`BridgeUser.name`)."""
 
-    def __init__(self, store: Store, manager: Manager, audit: Record, owners: Iterable[str]) -> None:
+    def __init__(self, store: Store, audit: Record, owners: Iterable[str]) -> None:
         self._store = store
-        self._manager = manager
         self._audit = audit
         self.owners = tuple(owners)
         self.admissions: list[Admission] = []
@@ -94,7 +92,7 @@ class ChatUsers:
 
     def _record_stranger(self, user: str) -> None:
         """Write one line for each user in ten minutes: a stranger must not be able to fill the log."""
-        now = self._manager.now()
+        now = self._store.now()
         at, count = self._refused.pop(user, ("", 0))
         since_s = elapsed_s(at or None, now)
         if since_s is not None and since_s < _LOGGED_EVERY_S:

@@ -17,7 +17,6 @@ from sm.core.timers import Timer
 from sm.core.timestamps import epoch_s
 from sm.errors import NoServer, NoTerminal, SmError, StorageFull
 from sm.sessions.keepers import SessionKeeper
-from sm.sessions.manager import Manager
 from sm.store import Store
 from sm.terminals.base import Lifecycle, Pane
 
@@ -71,12 +70,9 @@ def started_s(session: Session) -> float:
 
 
 class TerminalCleanup:
-    def __init__(
-        self, cleanup: Cleanup, store: Store, manager: Manager, terminals: Lifecycle, keeper: SessionKeeper
-    ) -> None:
+    def __init__(self, cleanup: Cleanup, store: Store, terminals: Lifecycle, keeper: SessionKeeper) -> None:
         self._cleanup = cleanup
         self._store = store
-        self._manager = manager
         self._terminals = terminals
         self._keeper = keeper
         self._unsaved: set[str] = set()
@@ -104,7 +100,7 @@ class TerminalCleanup:
             panes = await self._terminals.snapshot()
         except NoServer:
             return False
-        now_s = epoch_s(self._manager.now())
+        now_s = epoch_s(self._store.now())
         busy = {e.session_id for e in self._store.mail.open.effects.values() if e.kind in _ON_TERMINAL}
         old = expired(self._store.sessions, panes, self._cleanup.keep_terminals, now_s)
         left = [session for session in old if session.id not in busy and session.id not in self._unsaved]

@@ -1,6 +1,7 @@
 """Interrupts agents: presses the key that stops an agent's current work, once."""
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from sm.core.effects import EffectKind
@@ -20,7 +21,7 @@ from sm.operations.kernel_names import RESUME
 from sm.operations.session_operations import INTERRUPT, KILL, SHOW_STATUS
 from sm.policy.access import Action
 from sm.providers.base import Provider
-from sm.sessions.manager import Manager
+from sm.sessions.authorizer import Authorizer
 from sm.state.request_steps import open_of
 from sm.store import Store, Transaction
 
@@ -46,9 +47,10 @@ class InterruptResult:
 class Interrupts:
     """Orders interrupts. The outbox presses the key, or continues a suspended agent."""
 
-    def __init__(self, store: Store, manager: Manager) -> None:
+    def __init__(self, store: Store, authorizer: Authorizer, providers: Mapping[str, Provider]) -> None:
         self._store = store
-        self._manager = manager
+        self._authorizer = authorizer
+        self._providers = providers
 
     async def interrupt(self, caller: Caller, reference: str, key: RequestKey | None) -> InterruptResult:
         """Press the agent's interrupt key once, and wait a few seconds until the agent stops its work.
@@ -57,15 +59,15 @@ class Interrupts:
         nothing to interrupt, or only a person at the terminal can act. Raises ExternalError or WaitTimeout when it is
         unknown whether the key was pressed; the key is not pressed again.
         """
-        session = self._manager.find(caller, reference, Action.INTERRUPT)
-        has_turns = self._manager.provider(session).has_turns
+        session = self._authorizer.find(caller, reference, Action.INTERRUPT)
+        has_turns = self._providers[session.provider].has_turns
         if has_turns and await self._stuck_at_start(session):
             name = name_to_type(session)
             raise IllegalState(
                 f"session {short_label(session)} cannot be interrupted during its start: {session.status_reason}",
                 Hint(f"answer the dialog: sm attach {name}; or end the session: ", Use(KILL, name)),
             )
-        suspended = await _is_suspended(session, self._manager.provider(session))
+        suspended = await _is_suspended(session, self._providers[session.provider])
 
         async with self._store.transaction(caller, key) as tx:
             if tx.replayed is None:

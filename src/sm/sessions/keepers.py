@@ -1,21 +1,27 @@
 """Asks capabilities for what they keep of sessions beyond their terminals and transcripts, such as archives."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from typing import TypeAlias
+
+from sm.linux.files import FilePart
+
+OpenPart: TypeAlias = Callable[[], AbstractContextManager[FilePart]]
+"""Opens something for reading. Raises OSError."""
 
 
 @dataclass(frozen=True, slots=True)
 class KeptTranscript:
-    """A copy of a transcript. `name`: its path below the directory `root` (`monitor.transcripts.archive_names`)."""
+    """A copy of a transcript. `name`: as of `monitor.transcripts.archive_names`.
 
-    root: str
+    With an empty name, the copies cannot be read: `open` raises the reason.
+    """
+
     name: str
+    open: OpenPart
     begins_at: int = 0
     """The first byte of the transcript that the copy has."""
-
-    @property
-    def path(self) -> str:
-        return f"{self.root}/{self.name}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,9 @@ from sm.linux.processes import is_alive
 from sm.operations.hints import Hint, Use
 from sm.operations.session_operations import KILL, SHOW_STATUS
 from sm.policy.access import Action
+from sm.sessions.acknowledgements import acknowledge_endings
+from sm.sessions.authorizer import Authorizer
 from sm.sessions.leftovers import Leftover, Leftovers, listed
-from sm.sessions.manager import Manager
 from sm.state.pause_orders import end_by_kill
 from sm.store import Store, Transaction
 
@@ -29,11 +30,11 @@ class Kills:
     """
 
     def __init__(
-        self, store: Store, manager: Manager, trouble: Callable[[], str | None], leftovers: Leftovers
+        self, store: Store, authorizer: Authorizer, trouble: Callable[[], str | None], leftovers: Leftovers
     ) -> None:
         self._store = store
         self._leftovers = leftovers
-        self._manager = manager
+        self._authorizer = authorizer
         self._trouble = trouble
         self.killing: Counter[tuple[str, str | None]] = Counter()
         """Pairs of a session being killed and the caller's mailbox: the caller learns the end from the answer."""
@@ -47,7 +48,7 @@ class Kills:
         may not see. An ended session whose process still runs keeps its status. Of an ended session, ends what it left
         behind. Raises IllegalState when no process is left to kill, ExternalError when a process does not end.
         """
-        session = self._manager.find(caller, reference, Action.KILL)
+        session = self._authorizer.find(caller, reference, Action.KILL)
         cleaned = False
         if session.exit is not None and await self._leftovers.of([session.id]):
             done = await self._leftovers.end(caller, force=force, only=[session.id])
@@ -58,14 +59,14 @@ class Kills:
             # The tree as of this transaction: after the commit, no session in it can get another child.
             below = await tx.descendants(session.id) if tree else []
             descendants = [s for s in below if s.exit is None]
-            descendants = self._manager.filter_allowed(caller, Action.KILL, descendants, tx.find)
+            descendants = self._authorizer.filter_allowed(caller, Action.KILL, descendants, tx.find)
             victims = [session, *descendants]
             if tx.replayed is None:
                 victims = [s for s in victims if tx.session(s.id).exit is None]
                 if victims or not cleaned:
                     await self._order(tx, session, victims, caller, force=force)
                 tx.remember(session.id)
-        self._manager.record_allowed(caller, Action.KILL, descendants)
+        self._authorizer.record_allowed(caller, Action.KILL, descendants)
         await self.wait_until_ended(victims, caller)
         if cleaned and session not in victims:
             victims = [session, *victims]
@@ -129,7 +130,7 @@ class Kills:
 
         killed = [session_id for session_id in await asyncio.gather(*map(kill, victims)) if session_id]
         # Notices for a killed parent were readdressed to the operator, who knows these endings from the answer.
-        await self._manager.acknowledge_endings(OPERATOR, killed)
+        await acknowledge_endings(self._store, OPERATOR, killed)
         return killed
 
     def _unkilled(self, victims: Sequence[Session]) -> list[Session]:

@@ -15,7 +15,7 @@ from sm.linux import processes
 from sm.linux.process_usage import read_usage
 from sm.policy.access import Action, is_unrestricted, may, visible
 from sm.sandboxes.session_processes import SessionProcesses
-from sm.sessions.manager import Manager
+from sm.sessions.authorizer import Authorizer
 from sm.store import Store
 
 _GRACE_S = 5.0
@@ -45,9 +45,9 @@ class Ended:
 class Leftovers:
     """The processes that ended sessions left behind, within the permissions of the caller."""
 
-    def __init__(self, store: Store, manager: Manager, session_processes: SessionProcesses) -> None:
+    def __init__(self, store: Store, authorizer: Authorizer, session_processes: SessionProcesses) -> None:
         self._store = store
-        self._manager = manager
+        self._authorizer = authorizer
         self._processes = session_processes
         self._looking = asyncio.Lock()
         self._asked = self._answered = 0
@@ -55,7 +55,7 @@ class Leftovers:
 
     async def visible(self, caller: Caller) -> list[Leftover]:
         """Return the leftovers that the caller may see; those of a removed session only for the operator."""
-        principal = self._manager.principal(caller)
+        principal = self._authorizer.principal(caller)
         found = await self.of_all()
         return [
             leftover
@@ -101,17 +101,17 @@ class Leftovers:
         ends = (self._processes.end_left_behind(i, _GRACE_S, force=force) for i in ids)
         await asyncio.gather(*ends)
         killed = [session for i in ids if (session := self._store.sessions.get(i)) is not None]
-        self._manager.record_allowed(caller, Action.KILL, killed)
+        self._authorizer.record_allowed(caller, Action.KILL, killed)
         left = await self.of(ids)
         remaining = {leftover.process for leftover in left}
         return Ended([leftover for leftover in before if leftover.process not in remaining], left)
 
     def _may_end(self, caller: Caller, session_id: str) -> bool:
         session = self._store.sessions.get(session_id)
-        principal = self._manager.principal(caller)
+        principal = self._authorizer.principal(caller)
         if session is None:
             return is_unrestricted(caller)
-        return may(self._manager.tree.relation(principal, session), Action.KILL)
+        return may(self._authorizer.tree.relation(principal, session), Action.KILL)
 
     def _look(self) -> dict[str, list[Leftover]]:
         up_s = time.clock_gettime(time.CLOCK_BOOTTIME)

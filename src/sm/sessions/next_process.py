@@ -20,9 +20,9 @@ from sm.errors import (
     StorageFull,
     TerminalError,
 )
-from sm.sessions.manager import Manager
 from sm.sessions.plan import SpawnPlanner
 from sm.sessions.restore import refuse_foreign_process
+from sm.state.endings import Endings
 from sm.state.message_steps import send
 from sm.state.part_holds import hold_of, postponed
 from sm.store import Store, Transaction
@@ -38,7 +38,7 @@ class Restarter:
     """`restart` is a `TimerHandler` of the daemon."""
 
     _store: Store
-    _manager: Manager
+    _endings: Endings
     _planner: SpawnPlanner
     _terminals: Lifecycle
 
@@ -80,7 +80,7 @@ class Restarter:
             ):
                 return _AGAIN_S
             if tx.timers.take(timer):
-                await _order_start(tx, self._manager, now, timer, pane, begins_again=begins_again)
+                await _order_start(tx, self._endings, now, timer, pane, begins_again=begins_again)
                 for warning in told:
                     await tx.event(EventType.WARNING, now, tx.now, f"{subject(now)} - {warning}", {})
         return None
@@ -101,12 +101,12 @@ class Restarter:
         async with self._store.transaction() as tx:
             if tx.timers.take(timer):
                 signal = Signal(SignalKind.START_FAILED, RESTART, reason, tx.now)
-                await self._manager.endings.start_failed(tx, timer.subject, signal)
+                await self._endings.start_failed(tx, timer.subject, signal)
 
 
 async def _order_start(
     tx: Transaction,
-    manager: Manager,
+    endings: Endings,
     session: Session,
     timer: Timer,
     pane: Pane | None,
@@ -114,7 +114,7 @@ async def _order_start(
     begins_again: bool,
 ) -> None:
     """Write the effect that ends the rest of the old process, and starts the next one."""
-    session = await manager.endings.rejoin(tx, session)
+    session = await endings.rejoin(tx, session)
     assert session.restarts is not None
     why, hold = timer.data["why"], postponed(session, tx.mail.open, epoch_s(tx.now))
     reason = f"{timer.data['words']} waits: {hold}" if hold is not None else f"{timer.data['words']} ({why})"

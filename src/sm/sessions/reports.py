@@ -19,7 +19,11 @@ from sm.errors import IllegalState, IllegalTransition, InvalidText, UsageError
 from sm.operations.hints import Hint, Use
 from sm.operations.request_operations import LIST_REQUESTS
 from sm.policy.access import Action
-from sm.sessions.manager import Manager, SessionResult
+from sm.sessions.authorizer import Authorizer
+from sm.sessions.spawn import SessionResult
+from sm.state.endings import Endings
+from sm.state.notices import Notices
+from sm.state.quota import Quota
 from sm.state.request_steps import NewRequest, open_of, open_request
 from sm.state.session_steps import move
 from sm.state.signs import end_sign
@@ -37,9 +41,14 @@ _REPORTS = {
 class Reports:
     """`emitted_at`: when the session made a report that arrives late, from the spool; None: now."""
 
-    def __init__(self, store: Store, manager: Manager) -> None:
+    def __init__(
+        self, store: Store, authorizer: Authorizer, notices: Notices, endings: Endings, quota: Quota
+    ) -> None:
         self._store = store
-        self._manager = manager
+        self._authorizer = authorizer
+        self._notices = notices
+        self._endings = endings
+        self._quota = quota
 
     async def complete(
         self,
@@ -50,7 +59,7 @@ class Reports:
         emitted_at: str | None = None,
     ) -> SessionResult:
         """Complete the calling session, or propose its completion. Raises IllegalTransition when it has ended."""
-        session = self._manager.find(caller, "me", Action.REPORT)
+        session = self._authorizer.find(caller, "me", Action.REPORT)
         kind = _REPORTS.get(status)
         if kind is None:
             raise UsageError(f"unknown status {folded(status, 40)}", f"use one of: {', '.join(_REPORTS)}")
@@ -59,7 +68,7 @@ class Reports:
         if message is not None:
             text, changes = normalize_report(message, "message", RESULT_MAX)
         signal = Signal(
-            kind, "report", "reported with sm complete", emitted_at or self._manager.now(), message=text
+            kind, "report", "reported with sm complete", emitted_at or self._store.now(), message=text
         )
 
         async with self._store.transaction(caller, key) as tx:
@@ -88,9 +97,9 @@ class Reports:
     async def complete_session(self, tx: Transaction, session_id: str, signal: Signal) -> Session:
         """End the session after its report, or after the approval of its proposal."""
         before = tx.session(session_id)
-        after = await move(tx, self._manager.notices, session_id, signal)
-        after = await self._manager.endings.ended_without_process(tx, before, after)
-        await self._manager.endings.clean_up_completed(tx, after)
+        after = await move(tx, self._notices, session_id, signal)
+        after = await self._endings.ended_without_process(tx, before, after)
+        await self._endings.clean_up_completed(tx, after)
         return after
 
     async def _correct(self, tx: Transaction, session: Session, signal: Signal) -> Session:
@@ -105,7 +114,7 @@ class Reports:
             )
         # The parent heard of a success: it must hear of this end too.
         again = Signal(SignalKind.REOPENED, "report", "the session reports another result", tx.now)
-        await move(tx, self._manager.notices, session.id, again)
+        await move(tx, self._notices, session.id, again)
         return await self.complete_session(tx, session.id, signal)
 
     async def propose(
@@ -130,7 +139,7 @@ class Reports:
         )
         await open_request(
             tx,
-            self._manager.notices,
+            self._notices,
             session,
             NewRequest(RequestKind.COMPLETION, (Question(text or ""),), evidence=evidence),
             at,
@@ -147,19 +156,19 @@ class Reports:
         emitted_at: str | None = None,
     ) -> tuple[Checkpoint, tuple[str, ...]]:
         """Record a milestone of the calling session. Returns it with warnings about changes of its text."""
-        session = self._manager.find(caller, "me", Action.REPORT)
+        session = self._authorizer.find(caller, "me", Action.REPORT)
         text, changes = normalize_report(message, "message", RESULT_MAX)
         if not text.strip():
             raise UsageError("the message is empty", 'sm checkpoint "Data model done"')
-        checkpoint = Checkpoint(emitted_at or self._manager.now(), text, _validate_metadata(metadata))
+        checkpoint = Checkpoint(emitted_at or self._store.now(), text, _validate_metadata(metadata))
 
         async with self._store.transaction(caller, key) as tx:
             if tx.replayed is None:
                 now = tx.session(session.id)
-                self._manager.quota.check_report(now, tx.now)
+                self._quota.check_report(now, tx.now)
                 line = f"{subject(session)} - {quoted(checkpoint.message)}"
                 await tx.checkpoint(now, checkpoint, line)
-                await self._manager.notices.add_for_checkpoint(tx, now, checkpoint)
+                await self._notices.add_for_checkpoint(tx, now, checkpoint)
                 await end_sign(tx, now, WarningKind.REPORT_MISSING)
                 tx.remember(session.id)
         return checkpoint, changes
@@ -168,12 +177,12 @@ class Reports:
         self, caller: Caller, text: str, key: RequestKey | None, emitted_at: str | None = None
     ) -> SessionResult:
         """Say what the calling session does. An empty text removes the note."""
-        session = self._manager.find(caller, "me", Action.REPORT)
+        session = self._authorizer.find(caller, "me", Action.REPORT)
         line, changes = normalize_report(text, "note", NOTE_MAX, one_line=True)
         async with self._store.transaction(caller, key) as tx:
             after = tx.session(session.id)
             if tx.replayed is None:
-                self._manager.quota.check_report(after, tx.now)
+                self._quota.check_report(after, tx.now)
                 after = await tx.update(after, note=line)
                 text = f"{subject(after)} - {quoted(line)}"
                 await tx.event(EventType.NOTE, after, emitted_at or tx.now, text, {})

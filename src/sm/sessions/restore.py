@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from weakref import WeakValueDictionary
 
 from sm.core.effects import EffectKind
@@ -16,7 +16,6 @@ from sm.core.statuses import Status
 from sm.core.timestamps import later
 from sm.core.wording import subject
 from sm.errors import (
-    AgentStartFailed,
     IllegalState,
     NameTaken,
     NoServer,
@@ -27,21 +26,25 @@ from sm.errors import (
     WaitTimeout,
 )
 from sm.linux import processes
-from sm.operations.agent_operations import READ_OUTPUT
 from sm.operations.hints import Hint, Use
 from sm.operations.kernel_names import RESUME, SEE_SESSIONS, SPAWN
 from sm.operations.message_operations import SEND
 from sm.operations.session_operations import KILL
 from sm.policy.access import Action
 from sm.policy.trust import normalize_trust_level
+from sm.providers.base import Provider
 from sm.sandboxes.base import Sandbox
-from sm.sessions.manager import Manager, SessionResult
+from sm.sessions.authorizer import Authorizer
 from sm.sessions.plan import SpawnPlanner
-from sm.sessions.spawn import NOT_STARTED, START_WAIT_S, Spawner, as_payload
+from sm.sessions.spawn import as_payload
+from sm.sessions.starts import AgentStarts
+from sm.state.endings import Endings
 from sm.state.losses import left_behind, lost_together, was_lost
 from sm.state.message_steps import finish_unread, send
+from sm.state.notices import Notices
 from sm.state.part_holds import check_may_start
 from sm.state.pause_orders import check_not_paused
+from sm.state.quota import Quota
 from sm.state.session_steps import move
 from sm.store import Store, Transaction
 from sm.terminals.base import Lifecycle, Pane
@@ -56,8 +59,6 @@ GO_ON = "Your process ended during your last turn, and was started again. Check 
 _GOES_ON = " goes on"
 """Ends the remembered result of a restart with that message."""
 _KILLED_WITHIN_S = 5.0
-_ACCEPTED_WITHIN_S = 20.0
-"""A claude that resumes a conversation is ready, or has refused it, after about a second on an idle machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +87,12 @@ class _Begun:
 @dataclass(frozen=True, slots=True, eq=False)
 class Restorer:
     _store: Store
-    _manager: Manager
-    _spawner: Spawner
+    _authorizer: Authorizer
+    _notices: Notices
+    _endings: Endings
+    _quota: Quota
+    _providers: Mapping[str, Provider]
+    _starts: AgentStarts
     _planner: SpawnPlanner
     _sandbox: Sandbox
     _terminals: Lifecycle
@@ -118,13 +123,13 @@ class Restorer:
         ended at its start, FallbackOver when there is a sandbox for a session that fell back, and the errors of a
         spawn.
         """
-        session = self._manager.find(caller, reference, Action.RESTORE)
+        session = self._authorizer.find(caller, reference, Action.RESTORE)
         if trust is not None:
             await self._give_up_sandbox(caller, session, trust)
         if not tree:
             panes = await self._panes()
             begun = await self._begin_restart(caller, session.id, key, panes, go_on=go_on, is_alone=True)
-            restored = await self._wait_for_agent(caller, session.id, is_connected)
+            restored = await self._starts.wait_for_agent(caller, session.id, is_connected)
             continued = (session.id,) if begun.goes_on else ()
             losses = () if begun.loss is None else ((session.id, begun.loss),)
             return RestoreResult((restored,), continued=continued, losses=losses, left=begun.left)
@@ -132,7 +137,7 @@ class Restorer:
         async def ended(tx: Transaction) -> list[Session]:
             below = await tx.descendants(session.id)
             descendants = [s for s in below if _is_over(s) and not s.archived]
-            descendants = self._manager.filter_allowed(caller, Action.RESTORE, descendants, tx.find)
+            descendants = self._authorizer.filter_allowed(caller, Action.RESTORE, descendants, tx.find)
             now = tx.session(session.id)
             if not _is_over(now) and not descendants:
                 _refuse(now)
@@ -176,7 +181,7 @@ class Restorer:
         Archived sessions stay ended, and so does a session whose terminal was closed, probably on purpose. `go_on`: as
         in `restore`.
         """
-        self._manager.require(caller, Action.RESTORE_ALL)
+        self._authorizer.require(caller, Action.RESTORE_ALL)
 
         async def lost(tx: Transaction) -> list[Session]:
             sessions = [s for s in await lost_together(tx) if is_restored_by_all(s)]
@@ -213,7 +218,7 @@ class Restorer:
 
         async def started(session_id: str) -> Session | None:
             try:
-                return await self._wait_for_agent(caller, session_id, is_connected)
+                return await self._starts.wait_for_agent(caller, session_id, is_connected)
             except SmError as error:
                 failed[session_id] = error
                 return None
@@ -235,28 +240,7 @@ class Restorer:
             for session_id, why in failed.items():
                 session = tx.find(session_id)
                 if session is not None and _is_over(session):
-                    await self._manager.notices.add_for_restored(tx, session, caller.name, why)
-
-    async def _wait_for_agent(
-        self, caller: Caller, session_id: str, is_connected: Callable[[], bool]
-    ) -> Session:
-        """Wait until the agent has accepted its conversation; see `restore`."""
-        session = await self._spawner.wait_for_start(caller, session_id, START_WAIT_S, is_connected)
-        if not self._manager.provider(session).has_turns:
-            return session
-
-        def now() -> Session:
-            return self._store.sessions.get(session_id, session)
-
-        await self._store.wait_until(lambda: now().status not in NOT_STARTED, _ACCEPTED_WITHIN_S)
-        if now().status is not Status.ERROR:
-            return now()
-        if is_connected():
-            await self._manager.acknowledge_endings(caller, [session_id])
-        raise AgentStartFailed(
-            f"the agent of session {short_label(session)} ended at its start: {now().status_reason}",
-            Hint("read its last output: ", Use(READ_OUTPUT, name_to_type(session))),
-        )
+                    await self._notices.add_for_restored(tx, session, caller.name, why)
 
     async def _begin_restart(
         self,
@@ -275,7 +259,7 @@ class Restorer:
         async with self._store.transaction(caller, key) as tx:
             if tx.replayed is not None:
                 return _Begun(tx.replayed.endswith(_GOES_ON))
-        if (starter := self._manager.caller_session(caller)) is not None:
+        if (starter := self._authorizer.caller_session(caller)) is not None:
             check_not_paused(starter)
         session = self._store.sessions.get(session_id)
         if session is None:
@@ -306,27 +290,27 @@ class Restorer:
                 left = await left_behind(tx, now) if is_alone else []
                 await self._restart(tx, now, caller, digest(token), (*plan.warnings, *losses))
                 for other in left:
-                    await self._manager.notices.add_for_left(tx, other)
+                    await self._notices.add_for_left(tx, other)
                 await _order_start(tx, now, pane)
                 summarizes = summary if is_begun else None
                 _send_first(tx, caller, session_id, plan.first_message, summarizes, goes_on=goes_on)
                 tx.remember(session_id + (_GOES_ON if goes_on else ""))
-                named = self._manager.filter_allowed(caller, Action.RESTORE, left, tx.find)
+                named = self._authorizer.filter_allowed(caller, Action.RESTORE, left, tx.find)
                 return _Begun(goes_on, recovery.loss, tuple(other.id for other in named))
 
     async def _summary_command(self, session: Session) -> str | None:
         """The command that replaces a long and old conversation by a summary, if the operator wants that."""
-        provider = self._manager.provider(session)
+        provider = self._providers[session.provider]
         if provider.compact is None or not provider.summarizes_at_resume:
             return None
         tokens = (await self._store.measures.facts(session.id)).get("context_tokens") or 0
         ended_at = session.turn_ended_at or session.started_at or session.created_at
-        is_old = later(ended_at, _OLD_S) <= self._manager.now()
+        is_old = later(ended_at, _OLD_S) <= self._store.now()
         return provider.compact.text if is_old and tokens >= _LONG_TOKENS else None
 
     async def _was_cut_off(self, tx: Transaction, session: Session) -> bool:
         """True if the agent had a turn when its process ended."""
-        if session.status is Status.COMPLETED or not self._manager.provider(session).has_turns:
+        if session.status is Status.COMPLETED or not self._providers[session.provider].has_turns:
             return False
         return await tx.status_before_end(session.id) in (Status.RUNNING, Status.WAITING_INPUT)
 
@@ -341,7 +325,7 @@ class Restorer:
         if name is not None and any(s.friendly_name == name for s in others):
             raise NameTaken(f"name {name} is already used by a live session", Hint(Use(KILL, name)))
         check_may_start(tx, session)
-        self._manager.quota.check_restore(tx, caller, session)
+        self._quota.check_restore(tx, caller, session)
         return session
 
     async def _restart(
@@ -349,7 +333,7 @@ class Restorer:
     ) -> None:
         after = await move(
             tx,
-            self._manager.notices,
+            self._notices,
             session.id,
             Signal(SignalKind.RESTARTED, RESTORE, f"restored by {caller}", tx.now),
             process=None,
@@ -359,12 +343,10 @@ class Restorer:
             archived=False,
             restarts=None if session.restarts is None else Restarts(session.restarts.max),
         )
-        after = await self._manager.endings.rejoin(tx, after)
-        await self._manager.notices.add_for_restored(tx, after, caller.name)
+        after = await self._endings.rejoin(tx, after)
+        await self._notices.add_for_restored(tx, after, caller.name)
         # Messages of an earlier version of sm, which left them submitted at the end of the process.
-        own = await finish_unread(
-            tx, self._manager.notices, after, f"session {short_label(after)} was restored"
-        )
+        own = await finish_unread(tx, self._notices, after, f"session {short_label(after)} was restored")
         await tx.mail.reopen_notices(own, after.id)
         if session.archived:
             line = f"{subject(after)} unarchived"
@@ -399,35 +381,6 @@ class Restorer:
             raise WaitTimeout(
                 f"session {short_label(session)} is still being killed", "try again in a moment"
             )
-
-    # Forking
-
-    async def fork(
-        self,
-        caller: Caller,
-        reference: str,
-        name: str | None,
-        key: RequestKey | None,
-        is_connected: Callable[[], bool] = lambda: True,
-    ) -> SessionResult:
-        """Start a session from a copy of another session's conversation, under its nearest live ancestor.
-
-        Returns when the agent has accepted the copy, as `restore` does. Raises UsageError for an agent without
-        conversations, IllegalState for one that has not begun any or whose conversation cannot be read,
-        AgentStartFailed when the agent has ended at its start, and the errors of a spawn.
-        """
-        original = self._manager.find(caller, reference, Action.FORK)
-        async with self._store.transaction(caller, key) as tx:
-            if tx.replayed is None:
-                check_may_start(tx, tx.session(original.id))
-        living = (a for a in ancestors(original, self._store.sessions.get) if a.exit is None)
-        parent = next(living, None)
-        planned = await self._planner.plan_fork(caller, original, parent, name)
-        await self._planner.give_back(original, planned.recovery)
-        begun = await self._spawner.begin(caller, planned, key, START_WAIT_S, is_connected)
-        if begun.session.process is None:  # its account is parked, or it has ended
-            return begun
-        return replace(begun, session=await self._wait_for_agent(caller, begun.session.id, is_connected))
 
 
 def is_restored_by_all(session: Session) -> bool:

@@ -21,9 +21,9 @@ from sm.sandboxes.containers import Container, ContainerEventKind, ContainerReco
 from sm.sandboxes.engine import ContainerEngine, EngineFacts
 from sm.sandboxes.home import ContainerHome
 from sm.sandboxes.images import BuildRequest, ImageBuild, ImageFacts, agents_of, arguments_of
+from sm.sessions.authorizer import Authorizer
 from sm.sessions.home_files import write_missing
 from sm.sessions.kill import Kills
-from sm.sessions.manager import Manager
 from sm.sessions.workdir import no_such_workspace
 from sm.store import Store
 from sm.wire_types.sandbox_answers import UnusedView
@@ -102,7 +102,7 @@ class Sandboxing:
     def __init__(
         self,
         store: Store,
-        manager: Manager,
+        authorizer: Authorizer,
         kills: Kills,
         engine: ContainerEngine,
         paths: InstancePaths,
@@ -111,7 +111,7 @@ class Sandboxing:
     ) -> None:
         """`home_files`: the files that an agent CLI needs in a new home, by their paths in the container."""
         self._store = store
-        self._manager = manager
+        self._authorizer = authorizer
         self._kills = kills
         self._engine = engine.link
         self._images = engine.images
@@ -119,7 +119,7 @@ class Sandboxing:
         self._paths = paths
         self._settings = settings
         self._home_files = home_files
-        self._ooms = _OomTimes(manager.now)
+        self._ooms = _OomTimes(store.now)
         engine.containers.listen(self._ooms.on_event)
         engine.images.listen(engine.containers.image_changed)
 
@@ -310,7 +310,7 @@ class Sandboxing:
     # ---------------------------------------------------------------------------------------------- internal
 
     def _require(self, caller: Caller, target: str | None = None, *, is_read: bool = False) -> None:
-        self._manager.require(caller, Action.MANAGE_SANDBOXES, target, is_read=is_read)
+        self._authorizer.require(caller, Action.MANAGE_SANDBOXES, target, is_read=is_read)
 
     def _key(self, caller: Caller, name: str) -> str | None:
         """The slug that a name stands for; None for the default container. Raises NotFound."""

@@ -9,7 +9,7 @@ from sm.core.models import Caller, RequestKey, Session
 from sm.core.statuses import Status
 from sm.errors import StorageFull
 from sm.policy.access import Action, is_unrestricted
-from sm.sessions.manager import Manager
+from sm.sessions.authorizer import Authorizer
 from sm.sessions.restore import is_restored_by_all
 from sm.state.loss_causes import LOST_TOGETHER
 from sm.store import Store
@@ -25,16 +25,14 @@ _UNSEEN = "(seen_at IS NULL OR seen_at < status_at)"
 class SeenSessions:
     """Sets `Session.seen_at`. A session is seen until it ends again."""
 
-    def __init__(self, store: Store, manager: Manager, config: Config) -> None:
+    def __init__(self, store: Store, authorizer: Authorizer, config: Config) -> None:
         self._store = store
-        self._manager = manager
+        self._authorizer = authorizer
         self._config = config
 
     def since(self, caller: Caller) -> str | None:
         """Return `unseen_since` of `core.attention` for a caller."""
-        return (
-            unseen_since(self._manager.now(), self._config.unseen_days) if is_unrestricted(caller) else None
-        )
+        return unseen_since(self._store.now(), self._config.unseen_days) if is_unrestricted(caller) else None
 
     def lost(self, caller: Caller, sessions: Iterable[Session]) -> list[Session]:
         """The sessions that a loss of terminals ended, that the operator has not seen and may restore together."""
@@ -66,7 +64,7 @@ class SeenSessions:
     ) -> list[Session]:
         """Mark the named sessions as seen; None: all. Returns those that were not seen before."""
         if references is None:
-            self._manager.require(caller, Action.MARK_SEEN)
+            self._authorizer.require(caller, Action.MARK_SEEN)
             past = await self._store.history.ids(Chosen(_UNSEEN))
             old = [
                 session
@@ -75,7 +73,9 @@ class SeenSessions:
             ]
             return [*old, *await self._mark(list(self._store.sessions), caller, key)]
         else:
-            wanted = [self._manager.find(caller, reference, Action.MARK_SEEN).id for reference in references]
+            wanted = [
+                self._authorizer.find(caller, reference, Action.MARK_SEEN).id for reference in references
+            ]
         return await self._mark(wanted, caller, key)
 
     async def _mark(

@@ -33,6 +33,10 @@ class SessionField:
         return None
 
 
+class SessionFields(list[SessionField]):
+    """The fields that capabilities have registered."""
+
+
 class StatusField:
     """A field of the overview of `sm status`, for the operator. For others it is an empty list."""
 
@@ -40,3 +44,7 @@ class StatusField:
 
     async def value(self) -> list[Any]:
         return []
+
+
+class StatusFields(list[StatusField]):
+    """As SessionFields, of the overview."""

@@ -5,7 +5,7 @@ import errno
 import logging
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from sm.config import Cleanup
 from sm.core.effects import EffectKind
@@ -13,8 +13,9 @@ from sm.core.models import Session, digest
 from sm.core.timestamps import iso
 from sm.core.transcript_age import expires_in_s, is_about_to_expire
 from sm.errors import SmError
+from sm.providers.base import Provider
 from sm.sandboxes.home import HomeOf
-from sm.sessions.manager import Manager
+from sm.state.notices import Notices
 from sm.store import Store
 
 log = logging.getLogger(__name__)
@@ -26,14 +27,16 @@ class TranscriptWatch:
     def __init__(
         self,
         store: Store,
-        manager: Manager,
+        notices: Notices,
+        providers: Mapping[str, Provider],
         home_of: HomeOf,
         *,
         settings: Cleanup,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._store = store
-        self._manager = manager
+        self._notices = notices
+        self._providers = providers
         self._home_of = home_of
         self._settings = settings
         self._clock = clock
@@ -58,7 +61,7 @@ class TranscriptWatch:
                 log.exception("failed to check a transcript", extra={"sm_session": session.id})
 
     async def _look_at(self, session: Session, transcript: str) -> None:
-        setup = self._manager.provider(session).setup
+        setup = self._providers[session.provider].setup
         if setup is None:
             return
         try:
@@ -83,7 +86,7 @@ class TranscriptWatch:
             now = tx.find(session.id)
             if now is None or now.exit is not None:
                 return
-            if not await self._manager.notices.add_for_transcript(tx, now, occasion, trouble):
+            if not await self._notices.add_for_transcript(tx, now, occasion, trouble):
                 return
             if archive and self._settings.auto_archive_transcript:
                 payload = {"terminal": now.terminal, "began": now.started_at}

@@ -46,12 +46,6 @@ class SessionTree:
     def children(self, parent_id: str | None) -> list[Session]:
         return [s for s in self._sessions.values() if s.parent_id == parent_id]
 
-    def roots(self) -> list[Session]:
-        """Sessions without a parent, or with a removed one."""
-        return [
-            s for s in self._sessions.values() if s.parent_id is None or s.parent_id not in self._sessions
-        ]
-
     def descendants(self, session_id: str) -> Iterator[Session]:
         """All descendants, nearest first."""
         children: dict[str, list[Session]] = {}

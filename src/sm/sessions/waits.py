@@ -10,7 +10,7 @@ import asyncio
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
 
@@ -19,8 +19,9 @@ from sm.core.models import Session, Signal
 from sm.core.states import SignalKind
 from sm.core.statuses import Status
 from sm.core.wording import waits_for
-from sm.sessions.manager import Manager
-from sm.state.notices import WAITS_FOR_SESSIONS
+from sm.providers.base import Provider
+from sm.state.notices import WAITS_FOR_SESSIONS, Notices
+from sm.state.session_steps import move
 from sm.store import Store, durable
 
 log = logging.getLogger(__name__)
@@ -57,9 +58,10 @@ _WORKING = (Status.RUNNING, Status.IDLE, Status.WAITING_INPUT)
 class WaitingSessions:
     """Counts the waits of each session, and updates its status."""
 
-    def __init__(self, store: Store, manager: Manager) -> None:
+    def __init__(self, store: Store, notices: Notices, providers: Mapping[str, Provider]) -> None:
         self._store = store
-        self._manager = manager
+        self._notices = notices
+        self._providers = providers
         self._waits: Counter[tuple[str, WaitKind]] = Counter()
         self._awaited: dict[str, list[Awaited]] = {}
         """For each session that waits for others, its waits."""
@@ -172,7 +174,8 @@ class WaitingSessions:
 
     @durable
     async def _observe(self, session_id: str, signal: Signal) -> None:
-        await self._manager.observe(session_id, signal)
+        async with self._store.transaction() as tx:
+            await move(tx, self._notices, session_id, signal)
 
     @durable
     async def _explain(self, session: Session, source: WaitKind, reason: str) -> None:
@@ -181,7 +184,7 @@ class WaitingSessions:
             now = tx.session(session.id)
             if now.status is session.status:
                 continues = _says_waiting(now) and reason != _OVER
-                at = now.status_at if continues else self._manager.now()
+                at = now.status_at if continues else self._store.now()
                 await tx.update(now, status_source=source, status_reason=reason, status_at=at)
 
     def _has_wrong_status(self) -> bool:
@@ -193,13 +196,13 @@ class WaitingSessions:
         )
 
     def _has_no_turns(self, session: Session) -> bool:
-        return not self._manager.provider(session).has_turns
+        return not self._providers[session.provider].has_turns
 
     def _correction(self, session: Session, now: float) -> Signal | None:
         """The signal that corrects the session's status; None when the status is correct."""
         if not is_live(session.status) or not self._has_no_turns(session):
             return None
-        at = self._manager.now()
+        at = self._store.now()
         for what, (status, kind, reason) in _STATUSES.items():
             if self.is_waiting(session.id, what):
                 wrong = session.status is not status and session.status in _WORKING

@@ -20,7 +20,7 @@ from sm.operations.session_operations import KILL
 from sm.policy.access import Action, visible, visible_workspace
 from sm.policy.modes import parse_mode
 from sm.policy.trust import normalize_trust_level
-from sm.sessions.manager import Manager
+from sm.sessions.authorizer import Authorizer
 from sm.sessions.spawn import Spawner
 from sm.sessions.workdir import no_such_workspace
 from sm.store import Store, Transaction
@@ -37,15 +37,15 @@ _SKILL = re.compile(r"[A-Za-z0-9_.:-]{1,64}")
 
 
 class Workspaces:
-    def __init__(self, store: Store, manager: Manager, spawner: Spawner, items: ProjectItems) -> None:
+    def __init__(self, store: Store, authorizer: Authorizer, spawner: Spawner, items: ProjectItems) -> None:
         self._store = store
-        self._manager = manager
+        self._authorizer = authorizer
         self._spawner = spawner
         self._items = items
 
     def list_workspaces(self, caller: Caller, *, deleted: bool = False) -> list[Workspace]:
         """The workspaces that the caller sees, by slug; `deleted`: include deleted ones."""
-        principal = self._manager.principal(caller)
+        principal = self._authorizer.principal(caller)
         return [
             w
             for w in sorted(self._store.workspaces.values(), key=lambda w: w.slug)
@@ -65,7 +65,7 @@ class Workspaces:
 
     def sessions(self, caller: Caller, slug: str) -> list[Session]:
         """The sessions of the workspace that the caller sees."""
-        principal = self._manager.principal(caller)
+        principal = self._authorizer.principal(caller)
         return [s for s in self._store.sessions.values() if s.workspace == slug and visible(principal, s)]
 
     async def create(
@@ -89,7 +89,7 @@ class Workspaces:
                 f"no directory given for workspace {slug}", Hint("add ", Argument("working_dir", "PATH"))
             )
         given = await _resolved(given)
-        created = _changed(Workspace(slug, "", self._manager.now()), given)
+        created = _changed(Workspace(slug, "", self._store.now()), given)
         async with self._store.transaction(caller, key) as tx:
             before = tx.workspace(slug)
             if tx.replayed is not None:
@@ -100,7 +100,7 @@ class Workspaces:
                 self._put(tx, created)
                 tx.remember(slug)
         await self._agree_to_named(created, given)
-        past = seen_by(self._manager.principal(caller)).also("workspace = ?", slug)
+        past = seen_by(self._authorizer.principal(caller)).also("workspace = ?", slug)
         if not self.sessions(caller, slug) and not await self._store.history.count(past):
             return created, ()
         return created, (f"workspace {slug} existed before: its earlier sessions belong to it again",)
@@ -198,7 +198,7 @@ class Workspaces:
         return types.unknown_name_warnings(workspace.capabilities.agents or ())
 
     def _check(self, caller: Caller, slug: str, what: str) -> None:
-        self._manager.require(caller, Action.MANAGE_WORKSPACES, slug, what)
+        self._authorizer.require(caller, Action.MANAGE_WORKSPACES, slug, what)
 
     def _put(self, tx: Transaction, workspace: Workspace) -> None:
         for other in tx.all_workspaces():

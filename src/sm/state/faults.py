@@ -1,7 +1,8 @@
 """Records failed turns: event, notices, retry, a limit that was met, and the effect that closes its dialog."""
 
-from collections.abc import Callable
+from collections.abc import Mapping
 
+from sm.config import Config
 from sm.core.effects import EffectKind
 from sm.core.faults import Fault, FaultKind
 from sm.core.lifecycle import is_live
@@ -11,6 +12,7 @@ from sm.core.states import EventType
 from sm.core.timestamps import epoch_s, iso, later
 from sm.core.wording import compaction_event, fault_event, retry_event
 from sm.policy.retries import RetryLimits, pause_before_retry_s
+from sm.providers.base import Provider
 from sm.state.compactions import compact, was_compacted
 from sm.state.followers import FaultFollower, MetLimit
 from sm.state.notices import Notices
@@ -23,20 +25,12 @@ _SAME_FAULT_S = 10.0
 
 
 class Faults:
-    """Records each failed turn once, although its hook and the transcript both report it.
+    """Records each failed turn once, although its hook and the transcript both report it."""
 
-    `compaction`: the command that sm sends to a session whose context is full; None: it sends none.
-    """
-
-    def __init__(
-        self,
-        retry: Callable[[], RetryLimits],
-        notices: Notices,
-        compaction: Callable[[Session], str | None] = lambda _session: None,
-    ) -> None:
-        self._retry = retry
+    def __init__(self, config: Config, notices: Notices, providers: Mapping[str, Provider]) -> None:
+        self._config = config
         self._notices = notices
-        self._compaction = compaction
+        self._providers = providers
         self.followers: list[FaultFollower] = []
 
     async def record(
@@ -59,7 +53,7 @@ class Faults:
         if limit is not None:
             session = await tx.update(session, cut_off_at=iso(at))
         tries = retries_before(tx, session_id)
-        limits = self._retry()
+        limits = RetryLimits(self._config.retry.max, self._config.retry.backoff_s)
         pause_s = pause_before_retry_s(fault.kind, tries, limits)
         is_full = fault.kind is FaultKind.CONTEXT_FULL
         compacted = is_full and was_compacted(tx, session_id)
@@ -94,6 +88,13 @@ class Faults:
         if fault.kind is FaultKind.QUOTA:
             await tx.effect(EffectKind.CLOSE_DIALOG, session.id, {}, tx.now)
         return True
+
+    def _compaction(self, session: Session) -> str | None:
+        """The command that sm sends to a session whose context is full; None: it sends none."""
+        if self._config.on_context_full != "compact":
+            return None
+        command = self._providers[session.provider].compact
+        return None if command is None else command.text
 
     async def _follow(self, tx: Transaction, session: Session, fault: Fault, at: float) -> MetLimit | None:
         for follower in self.followers:

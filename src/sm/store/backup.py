@@ -28,7 +28,9 @@ _BUSY_S = 5.0
 _UNKNOWN_OUTCOMES = (
     "UPDATE messages SET state = 'delivering', via = 'terminal' WHERE state = 'queued' AND session_id IS NOT NULL",
     "UPDATE outbox SET state = 'taken' WHERE state = 'pending'"
-    " AND kind IN ('type', 'interrupt', 'notify_command', 'webhook', 'telegram')",
+    " AND kind IN ('type', 'interrupt', 'notify_command', 'webhook', 'telegram')"
+    # A call whose answer was lost has the mark already. If it were lost a second time, it would be dropped.
+    " AND NOT (kind = 'telegram' AND json_extract(payload, '$.lost_answers') > 0)",
 )
 
 

@@ -158,7 +158,8 @@ class Store(_KernelReads):
     ) -> None:
         super().__init__(reader)
         self._path = path
-        self._now = now
+        self.now = now
+        """The current time in the format of every stored time."""
         self._writer = writer
         self._reader = reader
         self.work = WorkClock(now, steady)
@@ -271,7 +272,7 @@ class Store(_KernelReads):
 
     def _limits(self) -> tuple[str, str]:
         """The parameters of `_KEPT`."""
-        now = self._now()
+        now = self.now()
         return later(now, -_ENDED_LATELY_S), later(now, -self.unseen_s)
 
     async def keep_unseen(self, unseen_s: float) -> None:
@@ -326,7 +327,7 @@ class Store(_KernelReads):
         for follower in self._followers_of_leaving:
             follower |= {*old}
         if old:
-            self.history.changed()
+            self.history.grew()
             self._show_change()
         return old
 
@@ -413,7 +414,7 @@ class Store(_KernelReads):
         tx = Transaction(
             self._writer,
             SHARED if shared else ALONE,
-            self._now(),
+            self.now(),
             changes.apply_to(self.index.sessions),
             changes.apply_to(self.index.unfinished),
             changes.removed,
@@ -497,7 +498,7 @@ class Store(_KernelReads):
 
     def elapsed_s(self, session: Session) -> float:
         """Seconds of the session's work that is under way."""
-        return self.work.elapsed_s(session, self._now())
+        return self.work.elapsed_s(session, self.now())
 
     def session_of_token(self, token_hash: str) -> Session | None:
         """The session in memory, live or ended, that owns the token with this hash, as committed."""

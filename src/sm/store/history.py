@@ -178,12 +178,19 @@ class History:
         self._found: OrderedDict[str, Session] = OrderedDict()
         self._answers: OrderedDict[Hashable, object] = OrderedDict()
         self._version = 0
+        self.resets = 0
+        """The changes of the history other than that sessions have left memory."""
 
     def close(self) -> None:
         self._db.close()
 
     def changed(self) -> None:
-        """Forget what was read. Call it when sessions enter or leave memory, or are renamed."""
+        """Forget what was read. Call it when sessions enter memory, are removed or renamed."""
+        self.resets += 1
+        self.grew()
+
+    def grew(self) -> None:
+        """Forget what was read. Call it when sessions leave memory."""
         self._found.clear()
         self._answers.clear()
         self._version += 1

@@ -39,6 +39,14 @@ class RemovedSums:
     """False: of a session that is not in memory, and `heir` is its parent."""
 
 
+def only(sessions: Collection[str] | None, parameter: str = "?4") -> tuple[str, tuple[str, ...]]:
+    """The condition that a row is of one of these sessions, after others, and its parameter. None: no condition."""
+    if sessions is None:
+        return "", ()
+    chosen = f" AND session_id IN (SELECT value FROM json_each({parameter}))"  # noqa: S608 - a constant name
+    return chosen, (encode_json(list(sessions)),)
+
+
 class SumWrites(Writes):
     def add_work(self, session_id: str, since: str, seconds: float) -> None:
         """Count the work of a session that began at `since` and lasted so long."""
@@ -77,33 +85,47 @@ class SumReads:
         )
         return [_removed_sums(*row) for row in rows]
 
-    async def work_since(self, since: str, *, slots: bool) -> list[tuple[str, str, float]]:
+    async def work_since(
+        self, since: str, *, slots: bool, sessions: Collection[str] | None = None
+    ) -> list[tuple[str, str, float]]:
         """(session, slot, seconds) of all work that is over; without `slots` one row with an empty slot a session.
 
-        `since`: only later work; of the slot in which it lies, at most the rest of the slot.
+        `sessions`: only of these. `since`: only later work; of the slot in which it lies, at most the rest of the slot.
         """
         at, by = ("at", "session_id, at") if slots else ("''", "session_id")
         first, rest_s = rest_of_slot(since)
+        chosen, values = only(sessions, "?3")
         rows = await self._read(
             f"SELECT session_id, {at}, sum(iif(at = ?1, min(seconds, ?2), seconds)) FROM work"  # noqa: S608 - constant names
-            f" WHERE at >= ?1 GROUP BY {by}",
-            (first, rest_s),
+            f" WHERE at >= ?1{chosen} GROUP BY {by}",
+            (first, rest_s, *values),
         )
         return [(row[0], row[1], row[2]) for row in rows]
 
-    async def endings_since(self, since: str) -> list[tuple[str, str, Status]]:
-        """(session, time, kind) of each ending."""
+    async def endings_since(
+        self, since: str, sessions: Collection[str] | None = None
+    ) -> list[tuple[str, str, Status]]:
+        """(session, time, kind) of each ending, or of those of some sessions."""
+        chosen, values = only(sessions, "?2")
+        # With `+` the index of sessions is used, not the one of times.
+        at = "timestamp" if sessions is None else "+timestamp"
         rows = await self._read(
-            "SELECT session_id, timestamp, type FROM events WHERE timestamp >= ?"
-            " AND type IN ('completed', 'error', 'abandoned', 'killed')",
-            (since,),
+            f"SELECT session_id, timestamp, type FROM events WHERE {at} >= ?1"  # noqa: S608 - constant texts
+            f" AND type IN ('completed', 'error', 'abandoned', 'killed'){chosen}",
+            (since, *values),
         )
         return [(row[0], row[1], Status(row[2])) for row in rows]
 
-    async def follow_ups_since(self, since: str) -> list[tuple[str, str, FollowUpKind]]:
-        """(session, time, kind) of each reminder and retry."""
+    async def follow_ups_since(
+        self, since: str, sessions: Collection[str] | None = None
+    ) -> list[tuple[str, str, FollowUpKind]]:
+        """(session, time, kind) of each reminder and retry, or of those of some sessions."""
         kinds = list(FollowUpKind)
-        rows = await self._read("SELECT session_id, at, kind FROM follow_ups WHERE at >= ?", (since,))
+        chosen, values = only(sessions, "?2")
+        rows = await self._read(
+            f"SELECT session_id, at, kind FROM follow_ups WHERE at >= ?1{chosen}",  # noqa: S608 - constant texts
+            (since, *values),
+        )
         return [(row[0], row[1], FollowUpKind(row[2])) for row in rows if row[2] in kinds]
 
 

@@ -114,6 +114,10 @@ class Transaction(StoreWriter):
     replayed: str | None = None
     """The result that an earlier transaction remembered for the same request; None: carry out the request."""
     _key = IdempotencyKey(None, None)
+    removed: set[str]
+    """The sessions that this transaction, or an earlier one of its commit, has removed."""
+    left_names: set[str]
+    """The friendly names that a session had before."""
 
     def __init__(
         self,
@@ -142,9 +146,7 @@ class Transaction(StoreWriter):
         self.events: list[Event] = []
         self.effects: list[Effect] = []
         self.removed = set(removed)
-        """The sessions that this transaction, or an earlier one of its commit, has removed."""
-        self.left_names: set[str] = set()
-        """The friendly names that a session had before."""
+        self.left_names = set[str]()
         self.mail = MailWrites(self, numbers)
         self.measures = MeasureWrites(self)
         self.sums = SumWrites(self)

@@ -1,6 +1,6 @@
 """Counts the usage of agents for the kernel. A capability does this; without it, nothing is counted."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import ClassVar
 
 from sm.core.usage import Usage
@@ -19,8 +19,10 @@ class UsageReads:
         """
         return {}
 
-    async def since(self, since: str, *, slots: bool = False) -> list[tuple[str, Usage]]:
-        """(session, sums by model) of all sessions, also of removed ones; with `slots` by slot, which is in `at`.
+    async def since(
+        self, since: str, *, slots: bool = False, sessions: Collection[str] | None = None
+    ) -> list[tuple[str, Usage]]:
+        """(session, sums by model) of these sessions (None: all, also removed ones). `slots`: by slot, in `at`.
 
         `since`: only later usage, of removed sessions only that of later slots; empty: all, also that without a time.
         """

@@ -12,7 +12,7 @@ from sm.core.telegram_model import CardDraft
 from sm.core.telegram_text import escaped
 from sm.core.text import folded
 from sm.core.wording import outcome
-from sm.services import Services
+from sm.services import Dialogs, Reads
 from sm.telegram.replies import NewButton
 from sm.telegram.request_card import CardFile, finished_card, request_card
 
@@ -36,14 +36,14 @@ class Card:
 _UNTOUCHED = CardDraft("", 0)
 
 
-def draw(services: Services, request: Request, draft: CardDraft = _UNTOUCHED) -> Card:
+def draw(store: Reads, dialogs: Dialogs, request: Request, draft: CardDraft = _UNTOUCHED) -> Card:
     """The card of a request in its current state. Only an open request without a proposed answer has buttons."""
-    session = services.store.sessions.get(request.session_id)
+    session = store.sessions.get(request.session_id)
     if session is None:
         return Card(f"<b>{request.name}</b>: {escaped(folded(result(request), 300))}")
     plan = None
     if request.kind is RequestKind.PERMISSION:
-        plan = services.dialogs.plan(session, request.tool, request.arguments)
+        plan = dialogs.plan(session, request.tool, request.arguments)
     if not request.open:
         return Card(finished_card(session, request, result(request), plan=plan).text)
     if request.has_proposed_answer:
@@ -74,7 +74,7 @@ def _action(request: Request, choice: str) -> str:
 def tree_rows(sessions: Iterable[Session]) -> list[tuple[str, Session]]:
     """The sessions in the order of a tree, each with the lines of the tree before it."""
     forest = Forest(sessions, lambda session: session.id, lambda session: session.parent_id)
-    return [(placed.branch, placed.item) for placed in forest.lines()]
+    return [(placed.branch, placed.row) for placed in forest.lines()]
 
 
 def session_lines(

@@ -7,7 +7,7 @@ from sm.core.models import Caller, RequestKey, Session
 from sm.core.telegram_model import TelegramButton
 from sm.errors import UsageError
 from sm.policy.access import Action
-from sm.services import Services
+from sm.services import Authorizer
 from sm.telegram.replies import BotReply, Place, Redrawn
 
 _NUMBER_MAX_DIGITS = 4
@@ -17,7 +17,7 @@ _NUMBER_MAX_DIGITS = 4
 class CommandCall:
     """One command of one person. `rest` follows the command; `shown`: the session of the message replied to."""
 
-    services: Services
+    authorizer: Authorizer
     caller: Caller
     key: RequestKey
     place: Place
@@ -45,7 +45,7 @@ class CommandCall:
         reference = words[0] if words else self.shown
         if reference is None:
             raise self.usage()
-        return self.services.sessions.find(self.caller, reference, action)
+        return self.authorizer.find(self.caller, reference, action)
 
     def count(self, default: int, most: int) -> int:
         """The number among the words, such as that of lines."""
@@ -59,12 +59,11 @@ class CommandCall:
             raise self.usage()
         return first, rest[0]
 
-    async def wait(self, condition: Callable[[], bool], wait_s: float) -> bool:
-        return await self.services.store.wait_until(condition, wait_s)
 
-
-Handler = Callable[[CommandCall], Awaitable[BotReply]]
-PressHandler = Callable[[CommandCall], Awaitable[BotReply | Redrawn]]
+Handler = Callable[..., Awaitable[BotReply]]
+"""Takes a CommandCall, and as keyword-only parameters the use cases that it needs."""
+PressHandler = Callable[..., Awaitable[BotReply | Redrawn]]
+"""As Handler."""
 
 
 @dataclass(frozen=True, slots=True)

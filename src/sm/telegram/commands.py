@@ -14,6 +14,7 @@ from sm.core.wording import outcome
 from sm.errors import IllegalState, UnknownAgentType, UsageError
 from sm.policy.access import Action
 from sm.requests.answers import RequestReply
+from sm.services import Authorizer, Interrupts, Messages, Reads, Records, Requests, Sessions
 from sm.telegram import preferences, views
 from sm.telegram.command_call import BotCommand, CommandCall
 from sm.telegram.ended_sessions import offer, offer_instead
@@ -23,22 +24,29 @@ from sm.telegram.replies import BotReply, NewButton
 _CONFIRM_S = 60.0
 
 
-async def send(call: CommandCall) -> BotReply:
+async def send(call: CommandCall, *, messages: Messages, store: Reads, authorizer: Authorizer) -> BotReply:
     reference, text = call.one_and_text()
-    return await send_text(call, reference, text)
+    return await send_text(call, reference, text, messages=messages, store=store, authorizer=authorizer)
 
 
-async def send_text(call: CommandCall, reference: str, text: str) -> BotReply:
+async def send_text(
+    call: CommandCall,
+    reference: str,
+    text: str,
+    *,
+    messages: Messages,
+    store: Reads,
+    authorizer: Authorizer,
+) -> BotReply:
     """Send a message to a session, as `sm send` does. The outcome of the message is the answer.
 
     To restore a session whose process is gone, a button is offered.
     """
-    services = call.services
-    session = services.sessions.find(call.caller, reference)
+    session = authorizer.find(call.caller, reference)
     try:
-        sent = await services.messages.send(call.caller, session.id, text, MessageMode.AUTO, None, call.key)
+        sent = await messages.send(call.caller, session.id, text, MessageMode.AUTO, None, call.key)
     except IllegalState as refusal:
-        now = services.store.sessions.get(session.id)
+        now = store.sessions.get(session.id)
         if now is None or now.exit is None:
             raise
         return offer(now, refusal.message, text)
@@ -49,28 +57,28 @@ async def send_text(call: CommandCall, reference: str, text: str) -> BotReply:
     return BotReply(words, about=session_object(session.id), watched=done.id)
 
 
-async def spawn(call: CommandCall) -> BotReply:
+async def spawn(call: CommandCall, *, sessions: Sessions, authorizer: Authorizer) -> BotReply:
     agent_type, prompt = call.one_and_text()
     wanted = SpawnRequest(
         agent_type,
         prompt=prompt,
         workspace=call.suffix or None,
         current_dir=os.environ.get("HOME", "/"),
-        environment=await call.services.sessions.shell_environment(call.caller),
+        environment=await sessions.shell_environment(call.caller),
     )
     try:
-        done = await call.services.sessions.spawn(call.caller, wanted, call.key, None, lambda: True)
+        done = await sessions.spawn(call.caller, wanted, call.key, None, lambda: True)
     except UnknownAgentType as unknown:
-        return offer_instead(call, agent_type, prompt, unknown)
+        return offer_instead(authorizer, call, agent_type, prompt, unknown)
     session = done.session
     warnings = "".join(f"\nwarning: {folded(warning)}" for warning in done.warnings)
     said = f"Started {label(session)} ({session.id}): {session.status}{warnings}"
     return BotReply(said, about=session_object(session.id))
 
 
-async def interrupt(call: CommandCall) -> BotReply:
+async def interrupt(call: CommandCall, *, interrupts: Interrupts) -> BotReply:
     session = call.session(Action.INTERRUPT)
-    await call.services.interrupts.interrupt(call.caller, session.id, call.key)
+    await interrupts.interrupt(call.caller, session.id, call.key)
     return BotReply(f"Interrupted {short_label(session)}", about=session_object(session.id))
 
 
@@ -81,41 +89,45 @@ async def kill(call: CommandCall) -> BotReply:
     return BotReply(text, buttons=[[button]], buttons_s=_CONFIRM_S)
 
 
-async def approve(call: CommandCall) -> BotReply:
+async def approve(call: CommandCall, *, requests: Requests) -> BotReply:
     if len(call.words) != 1:
         raise call.usage()
-    return await answer_request(call, call.words[0], RequestReply(True))
+    return await answer_request(call, requests, call.words[0], RequestReply(True))
 
 
-async def deny(call: CommandCall) -> BotReply:
+async def deny(call: CommandCall, *, requests: Requests) -> BotReply:
     reference, *why = call.rest.split(maxsplit=1) or [""]
     if not reference:
         raise call.usage()
-    return await answer_request(call, reference, RequestReply(False, message=why[0] if why else None))
+    return await answer_request(
+        call, requests, reference, RequestReply(False, message=why[0] if why else None)
+    )
 
 
-async def answer(call: CommandCall) -> BotReply:
+async def answer(call: CommandCall, *, requests: Requests) -> BotReply:
     reference, text = call.one_and_text()
-    return await answer_request(call, reference, RequestReply(True, (text,)))
+    return await answer_request(call, requests, reference, RequestReply(True, (text,)))
 
 
-async def answer_request(call: CommandCall, reference: str, reply: RequestReply) -> BotReply:
+async def answer_request(
+    call: CommandCall, requests: Requests, reference: str, reply: RequestReply
+) -> BotReply:
     """Answer a request, as `sm approve`, `sm deny` and `sm answer` do."""
-    done = await call.services.requests.answer(call.caller, reference, reply, call.key)
+    done = await requests.answer(call.caller, reference, reply, call.key)
     return BotReply(f"{done.name}: {outcome(done)}", about=session_object(done.session_id))
 
 
-async def archive(call: CommandCall) -> BotReply:
-    return await _archive(call, archived=True)
+async def archive(call: CommandCall, *, records: Records) -> BotReply:
+    return await _archive(call, records, archived=True)
 
 
-async def unarchive(call: CommandCall) -> BotReply:
-    return await _archive(call, archived=False)
+async def unarchive(call: CommandCall, *, records: Records) -> BotReply:
+    return await _archive(call, records, archived=False)
 
 
-async def _archive(call: CommandCall, *, archived: bool) -> BotReply:
+async def _archive(call: CommandCall, records: Records, *, archived: bool) -> BotReply:
     session = call.session(Action.ARCHIVE)
-    done = await call.services.records.archive(call.caller, session.id, call.key, archived=archived)
+    done = await records.archive(call.caller, session.id, call.key, archived=archived)
     verb = "Archived" if archived else "Unarchived"
     return BotReply(f"{verb} {label(done)}", about=session_object(done.id))
 

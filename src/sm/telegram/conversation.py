@@ -2,12 +2,11 @@
 
 import logging
 import re
-import time
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 
 from sm.config import TelegramSection
 from sm.core.models import Caller, RequestKey
+from sm.core.requests import Request
 from sm.core.telegram_model import (
     ANYONE,
     BotMethod,
@@ -25,14 +24,16 @@ from sm.core.telegram_model import (
 from sm.core.telegram_text import cut, escaped
 from sm.core.timestamps import iso
 from sm.errors import ExternalError, NotPermitted, SmError, StorageFull
-from sm.services import Services
-from sm.telegram.card_steps import reply_to_card
-from sm.telegram.cards import draw, result
+from sm.services import Authorizer, ChatUsers, Telegram
+from sm.services.parts import DoorParts
+from sm.telegram.card_steps import CardSteps
+from sm.telegram.cards import result
 from sm.telegram.command_call import CommandCall
 from sm.telegram.commands import COMMANDS, send_text, unknown_command
 from sm.telegram.forum import Forum
 from sm.telegram.presses import BUTTONS
 from sm.telegram.replies import BotReply, NewButton, Place, Redrawn, redraw, refusal, render
+from sm.telegram.shown_objects import ShownObjects
 from sm.telegram.updates import IncomingUpdate, UpdateKind
 
 log = logging.getLogger(__name__)
@@ -55,13 +56,27 @@ class Conversation:
 
     def __init__(
         self,
-        services: Services,
         section: TelegramSection,
         forum: Forum,
-        wall: Callable[[], float] = time.time,
+        wall: Callable[[], float],
+        parts: DoorParts,
+        *,
+        users: ChatUsers,
+        telegram: Telegram,
+        authorizer: Authorizer,
+        steps: CardSteps,
+        objects: ShownObjects,
     ) -> None:
+        """`parts`: the use cases of commands and buttons."""
+        self._users = users
+        self._telegram = telegram
+        self._authorizer = authorizer
+        self._steps = steps
+        self._objects = objects
+        self._send_text = parts.bound(send_text)
+        self._commands = {name: parts.bound(command.run) for name, command in COMMANDS.items()}
+        self._presses = {name: parts.bound(press) for name, press in BUTTONS.items()} | dict(steps.presses)
         self._forum = forum
-        self._services = services
         self._section = section
         self._wall = wall
 
@@ -77,7 +92,7 @@ class Conversation:
             return None
         try:
             user = telegram_user(update.user_id)
-            caller = self._services.users.caller(user)
+            caller = self._users.caller(user)
         except ValueError:
             return None
         except NotPermitted:
@@ -104,7 +119,7 @@ class Conversation:
     async def _is_our_group(self, chat_id: int) -> bool:
         if chat_id in self._section.groups:
             return True
-        moved = {chat.migrated_to: chat.chat_id for chat in await self._services.telegram.chats()}
+        moved = {chat.migrated_to: chat.chat_id for chat in await self._telegram.chats()}
         return moved.get(chat_id) in self._section.groups
 
     def _joined(self, update: IncomingUpdate) -> TelegramChange | None:
@@ -125,7 +140,7 @@ class Conversation:
             return None
         assert update.user_id is not None
         user = telegram_user(update.user_id)
-        answer = await self._services.users.ask(user, update.user_name, RequestKey(key, user))
+        answer = await self._users.ask(user, update.user_name, RequestKey(key, user))
         if answer is None:
             return None
         calls, buttons = [_answer(update, answer.text)], list[TelegramButton]()
@@ -157,18 +172,8 @@ class Conversation:
         if update.text is None:
             return BotReply(_TEXT_ONLY) if update.is_private else None
         reply = await self._guarded(self._carry_out(update, caller, key, update.text))
-        await self._look(caller, None if reply is None else reply.about)
+        await self._objects.look(caller, None if reply is None else reply.about)
         return reply
-
-    async def _look(self, caller: Caller, about: str | None) -> None:
-        """Mark the session that a person has read or written about as seen. `about`: the object of the message."""
-        kind, _, name = (about or "").partition(" ")
-        if kind == "request":
-            with suppress(SmError):
-                name = (await self._services.requests.find(caller, name)).session_id
-        session = self._services.store.sessions.get(name)
-        if session is not None:
-            await self._services.seen.look(caller, [session])
 
     async def _guarded(self, reply: Awaitable[BotReply | None]) -> BotReply | None:
         """The reply, or the words of the refusal."""
@@ -182,26 +187,26 @@ class Conversation:
     async def _carry_out(
         self, update: IncomingUpdate, caller: Caller, key: str, text: str
     ) -> BotReply | None:
-        shown = await self._object(update)
+        shown = await self._objects.of(update)
         request = shown.removeprefix(request_object("")) if shown.startswith(request_object("")) else None
         session = shown.removeprefix(session_object("")) if shown.startswith(session_object("")) else None
         if request is not None:
-            session = await self._session_of(caller, request)
+            session = await self._objects.session_of(caller, request)
         elif shown.startswith(message_object("")):
-            session = await self._recipient_of(caller, shown.removeprefix(message_object("")))
+            session = await self._objects.recipient_of(caller, shown.removeprefix(message_object("")))
         match = _COMMAND.match(text)
         place, user_id = _place(update), update.user_id or 0
         if match is None:
             call = CommandCall(
-                self._services, caller, RequestKey(key, "text"), place, user_id, "text", text, shown=session
+                self._authorizer, caller, RequestKey(key, "text"), place, user_id, "text", text, shown=session
             )
             if request is not None:
-                return await reply_to_card(call, request)
+                return await self._steps.reply_to_card(call, request)
             if session is not None:
-                return await send_text(call, session, text)
+                return await self._send_text(call, session, text)
             return BotReply("Reply to a message about a session, or: /help") if update.is_private else None
         name, suffix = match[1].lower(), match[2] or ""
-        link = self._services.telegram.link
+        link = self._telegram.link
         bot = "" if link is None else link.bot or ""
         if suffix and suffix.lower() == bot.lower():
             suffix = ""
@@ -213,7 +218,7 @@ class Conversation:
             raise unknown_command(name)
         command, rest = COMMANDS[name], text[match.end() :].strip()
         call = CommandCall(
-            self._services,
+            self._authorizer,
             caller,
             RequestKey(key, name),
             place,
@@ -224,34 +229,7 @@ class Conversation:
             session,
             command.usage,
         )
-        return await command.run(call)
-
-    async def _object(self, update: IncomingUpdate) -> str:
-        """The object of the message replied to, else the session of the topic; empty for another message."""
-        # In a topic, `reply_to` may also be the service message that begins it.
-        if found := await self._object_at(update.chat_id, update.reply_to):
-            return found
-        if update.chat_id is None or update.thread_id is None:
-            return ""
-        session = await self._services.telegram.threads.session_of_thread(update.chat_id, update.thread_id)
-        return "" if session is None else session_object(session)
-
-    async def _object_at(self, chat_id: int | None, message_id: int | None) -> str:
-        if chat_id is None or message_id is None:
-            return ""
-        return await self._services.telegram.object_of(chat_id, message_id) or ""
-
-    async def _session_of(self, caller: Caller, request: str) -> str | None:
-        try:
-            return (await self._services.requests.find(caller, request)).session_id
-        except SmError:
-            return None
-
-    async def _recipient_of(self, caller: Caller, number: str) -> str | None:
-        try:
-            return (await self._services.messages.read(caller, int(number))).session_id
-        except SmError:
-            return None
+        return await self._commands[name](call)
 
     # Buttons
 
@@ -260,23 +238,23 @@ class Conversation:
     ) -> TelegramChange:
         """Carry out a button once, for the user and in the chat that it was made for."""
         assert update.user_id is not None
-        telegram = self._services.telegram
+        telegram = self._telegram
         button = await telegram.pressed(update.callback_data or "")
         if button is None and await telegram.is_carried_out(caller, key):
             # The daemon was killed after the press. The report of the outcome has removed the buttons since.
             return TelegramChange([_callback(update, _DONE)], chat=chat)
-        shown = await self._object_at(update.chat_id, update.message_id)
+        shown = await self._objects.at(update.chat_id, update.message_id)
         if (reason := _refusal(update, button, shown)) is not None:
             telegram.record_refused_press(caller.name, reason)
             # Other buttons of the message may still work, such as those that a step on a card has added.
             keeps = button is not None or await telegram.has_buttons(shown, update.chat_id or 0)
             without = [] if keeps else _without_buttons(update)
-            told = _VOID if keeps else await self._void_words(caller, shown)
+            told = _VOID if keeps else _void_words(await self._objects.request(caller, shown))
             return TelegramChange([_callback(update, told), *without], chat=chat)
         assert button is not None
         action, _, rest = button.action.partition(" ")
         call = CommandCall(
-            self._services,
+            self._authorizer,
             caller,
             RequestKey(key, button.action),
             _place(update),
@@ -288,14 +266,14 @@ class Conversation:
         failed: SmError | None = None
         reply: BotReply | Redrawn
         try:
-            press = BUTTONS.get(action)  # None: the button of a capability that sm no longer has
+            press = self._presses.get(action)  # None: the button of a capability that sm no longer has
             reply = BotReply(_VOID) if press is None else await press(call)
         except StorageFull:
             raise
         except SmError as error:
             failed = error
             reply = BotReply(refusal(error))
-        await self._look(caller, button.about)
+        await self._objects.look(caller, button.about)
         if isinstance(reply, Redrawn):
             return self._step(update, chat, button, reply)
         calls = [_callback(update, reply.text)]
@@ -304,17 +282,6 @@ class Conversation:
         calls.append(await self._edit(update, caller, button, reply))
         watched = [] if reply.watched is None else [_watched(update, reply.watched, caller.name)]
         return TelegramChange(calls, spent=[button.about], watched=watched, chat=chat)
-
-    async def _void_words(self, caller: Caller, shown: str) -> str:
-        """Tell who was first, if the message shows a request that is over. `shown`: the object of the message."""
-        if shown.startswith(request_object("")):
-            try:
-                request = await self._services.requests.find(caller, shown.removeprefix(request_object("")))
-            except SmError:
-                return _VOID
-            if not request.open:
-                return f"{request.name}: {result(request)}"
-        return _VOID
 
     def _step(
         self, update: IncomingUpdate, chat: TelegramChat, button: TelegramButton, redrawn: Redrawn
@@ -332,17 +299,16 @@ class Conversation:
     ) -> NewCall:
         """Show the outcome in the message of the button, and remove its buttons."""
         text = escaped(cut(reply.text, 1000))
-        if button.about.startswith(request_object("")):
-            name = button.about.removeprefix(request_object(""))
-            try:
-                request = await self._services.requests.find(caller, name)
-            except SmError:
-                pass
-            else:
-                shown = draw(self._services, request).html
-                text = shown if not request.open else f"{shown}\n{text}"
+        if (request := await self._objects.request(caller, button.about)) is not None:
+            shown = self._steps.card(request).html
+            text = shown if not request.open else f"{shown}\n{text}"
         parameters = {"message_id": update.message_id, "text": text, "parse_mode": "HTML"}
         return NewCall(update.chat_id, BotMethod.EDIT_MESSAGE_TEXT, parameters)
+
+
+def _void_words(request: Request | None) -> str:
+    """Tell who was first, if the message shows a request that is over."""
+    return _VOID if request is None or request.open else f"{request.name}: {result(request)}"
 
 
 def _first_word(update: IncomingUpdate) -> str:

@@ -9,7 +9,8 @@ from types import ModuleType
 
 from sm.config import TelegramSection
 from sm.core.backoff import Backoff
-from sm.services import Services
+from sm.services import TelegramLink
+from sm.services.parts import DoorParts
 
 log = logging.getLogger(__name__)
 
@@ -25,16 +26,16 @@ class TelegramDoor:
         self,
         section: TelegramSection,
         token: str,
-        services: Services,
+        parts: DoorParts,
+        link: TelegramLink,
         wall: Callable[[], float],
         steady: Callable[[], float],
     ) -> None:
         self._section = section
         self._token = token
-        self._services = services
+        self._parts = parts
         self._clocks = wall, steady
-        assert services.telegram.link is not None  # wiring makes one for a token
-        self.link = services.telegram.link
+        self.link = link
 
     async def run(self) -> None:
         """Run until cancelled. No failure of the bot raises."""
@@ -54,7 +55,8 @@ class TelegramDoor:
     async def _serve(self) -> None:
         # The import takes a second of one core, which the event loop must not wait for.
         bot = await asyncio.to_thread(load_bot)
-        await bot.serve(self._section, self._token, self._services, self.link, *self._clocks)
+        serve = self._parts.bound(bot.serve)
+        await serve(self._section, self._token, self._parts, self.link, *self._clocks)
 
 
 def load_bot() -> ModuleType:

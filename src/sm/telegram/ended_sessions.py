@@ -7,6 +7,7 @@ from sm.core.requests import Request
 from sm.core.states import MessageMode
 from sm.core.wording import outcome
 from sm.errors import NotFound, UnknownAgentType, UsageError
+from sm.services import Authorizer, Messages, Records, Restorer
 from sm.telegram.command_call import CommandCall
 from sm.telegram.replies import BotReply, NewButton
 from sm.telegram.text_outcomes import outcome_words
@@ -22,13 +23,15 @@ def offer(session: Session, words: str, text: str) -> BotReply:
     return BotReply(words, buttons=buttons, buttons_s=_OFFER_S)
 
 
-def offer_instead(call: CommandCall, name: str, text: str, unknown: UnknownAgentType) -> BotReply:
+def offer_instead(
+    authorizer: Authorizer, call: CommandCall, name: str, text: str, unknown: UnknownAgentType
+) -> BotReply:
     """The reply to `/new` with a name that is no agent type: that of a session that has ended is offered.
 
     Raises `unknown` if no session has the name, and UsageError for a session that works.
     """
     try:
-        session = call.services.sessions.find(call.caller, name)
+        session = authorizer.find(call.caller, name)
     except NotFound:
         raise unknown from None
     if not is_ended(session.status) or session.exit is None:
@@ -42,23 +45,23 @@ def offer_instead(call: CommandCall, name: str, text: str, unknown: UnknownAgent
     return offer(session, words, text)
 
 
-async def press_unarchive(call: CommandCall) -> BotReply:
+async def press_unarchive(call: CommandCall, *, records: Records) -> BotReply:
     """`unarchive ID`"""
-    done = await call.services.records.archive(call.caller, call.rest, call.key, archived=False)
+    done = await records.archive(call.caller, call.rest, call.key, archived=False)
     return BotReply(f"Unarchived {label(done)}")
 
 
-async def press_restore(call: CommandCall) -> BotReply:
+async def press_restore(call: CommandCall, *, restorer: Restorer, messages: Messages) -> BotReply:
     """`restore ID TEXT`: restore the session, and send it the text."""
     reference, text = call.one_and_text()
-    services, key = call.services, call.key.text
-    restored = await services.restorer.restore(
+    key = call.key.text
+    restored = await restorer.restore(
         call.caller, reference, RequestKey(f"{key}:restore", "restore"), tree=False
     )
     (session,) = restored.sessions
     lost = "".join(f" {loss[:1].upper()}{loss[1:]}." for _, loss in restored.losses)
     sending = RequestKey(f"{key}:send", "send")
-    sent = await services.messages.send(call.caller, session.id, text, MessageMode.AUTO, None, sending)
+    sent = await messages.send(call.caller, session.id, text, MessageMode.AUTO, None, sending)
     done = sent.done
     if isinstance(done, Request):
         return BotReply(f"Restored {label(session)}.{lost} {done.name}: {outcome(done)}")

@@ -2,35 +2,33 @@
 
 import dataclasses
 from collections.abc import Mapping
-from functools import partial
 from typing import Any
 
 from sm.core.capability_parts import capability_operations
 from sm.core.telegram_model import session_object
-from sm.kernel import OperationCall
+from sm.kernel import OperationCall, UseCases
 from sm.operations import Operation
 from sm.telegram.command_call import BotCommand, CommandCall
 from sm.telegram.replies import BotReply
 
 
 async def run_operation(
-    operation: Operation, call: CommandCall, target: str, values: Mapping[str, Any]
+    operation: Operation, use_cases: UseCases, call: CommandCall, target: str, values: Mapping[str, Any]
 ) -> BotReply:
     """Carry out an operation. `values`: its arguments by name. Raises SmError."""
     arguments = None if operation.arguments is None else operation.arguments(**values)
-    use_case = call.services.use_cases[operation]
-    result = await use_case(OperationCall(call.caller, target, arguments, call.key))
+    result = await use_cases[operation](OperationCall(call.caller, target, arguments, call.key))
     return BotReply("Done." if operation.done is None else operation.done(result))
 
 
-async def _run_command(operation: Operation, call: CommandCall) -> BotReply:
+async def _run_command(operation: Operation, use_cases: UseCases, call: CommandCall) -> BotReply:
     fields = [] if operation.arguments is None else dataclasses.fields(operation.arguments)
     words = call.rest if operation.has_target is False else call.rest.partition(" ")[2].strip()
     values = {fields[0].name: words} if fields and words else {}
     if not operation.has_target:
-        return await run_operation(operation, call, "", values)
+        return await run_operation(operation, use_cases, call, "", values)
     session = call.session()
-    reply = await run_operation(operation, call, session.id, values)
+    reply = await run_operation(operation, use_cases, call, session.id, values)
     return dataclasses.replace(reply, about=session_object(session.id))
 
 
@@ -46,4 +44,8 @@ def operation_command(operation: Operation) -> BotCommand:
         (*(["ID"] if operation.has_target else []), *(["[TEXT]"] if operation.arguments is not None else []))
     )
     help = operation.summary[0].lower() + operation.summary[1:].removesuffix(".")
-    return BotCommand(partial(_run_command, operation), usage, help)
+
+    async def run(call: CommandCall, *, use_cases: UseCases) -> BotReply:
+        return await _run_command(operation, use_cases, call)
+
+    return BotCommand(run, usage, help)

@@ -2,26 +2,27 @@
 
 import re
 
+from sm.core.durations import seconds_in
 from sm.core.labels import label
 from sm.core.telegram_model import session_object
+from sm.services import Authorizer, Telegram
 from sm.telegram.command_call import CommandCall
 from sm.telegram.replies import BotReply
 
 _OFF = "off"
-_DURATION = re.compile(r"([1-9][0-9]{0,2})([mhd])")
-_UNIT_S = {"m": 60, "h": 3600, "d": 24 * 3600}
+_DURATION = re.compile(r"[1-9][0-9]{0,2}[mhd]")
 _DEFAULT = "1h"
 
 
-async def follow(call: CommandCall) -> BotReply:
+async def follow(call: CommandCall, *, telegram: Telegram, authorizer: Authorizer) -> BotReply:
     """`/follow ID`, `/follow ID off`"""
     words = [word for word in call.words if word != _OFF]
     reference = words[0] if words else call.shown
     if reference is None or len(words) > 1:
         raise call.usage()
-    session = call.services.sessions.find(call.caller, reference)
+    session = authorizer.find(call.caller, reference)
     follows = _OFF not in call.words
-    await call.services.telegram.follow(call.place.chat_id, session.id, follows=follows)
+    await telegram.follow(call.place.chat_id, session.id, follows=follows)
     said = (
         f"This chat follows {label(session)}: its checkpoints, notes and idle times are reported too"
         if follows
@@ -30,22 +31,21 @@ async def follow(call: CommandCall) -> BotReply:
     return BotReply(said, about=session_object(session.id))
 
 
-async def mute(call: CommandCall) -> BotReply:
+async def mute(call: CommandCall, *, telegram: Telegram, authorizer: Authorizer) -> BotReply:
     """`/mute`, `/mute ID`, `/mute 30m`, `/mute ID 2d`, `/mute ID off`"""
     times = [word for word in call.words if word == _OFF or _DURATION.fullmatch(word)]
     words = [word for word in call.words if word not in times]
     if len(times) > 1 or len(words) > 1:
         raise call.usage()
     reference = words[0] if words else call.shown
-    session = None if reference is None else call.services.sessions.find(call.caller, reference)
+    session = None if reference is None else authorizer.find(call.caller, reference)
     time = times[0] if times else _DEFAULT
-    found = _DURATION.fullmatch(time)
-    seconds = None if found is None else int(found[1]) * _UNIT_S[found[2]]
-    await call.services.telegram.mute(
+    seconds = None if time == _OFF else seconds_in(time)
+    await telegram.mute(
         call.caller,
         call.place.chat_id,
         None if session is None else session.id,
-        None if seconds is None else float(seconds),
+        seconds,
     )
     what = "all sessions" if session is None else label(session)
     said = (

@@ -7,10 +7,10 @@ let a daemon go on with the cards of the one before.
 
 import asyncio
 import logging
-import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
+from sm.config import TelegramSection
 from sm.core.lifecycle import is_ended
 from sm.core.models import Event, Session
 from sm.core.states import EventType
@@ -18,7 +18,7 @@ from sm.core.telegram_model import BotMethod, Need, NewCall, TelegramChange, ses
 from sm.core.telegram_threads import ProgressCard, progress_subject
 from sm.core.timestamps import iso
 from sm.errors import StorageFull
-from sm.services import Services
+from sm.services import Monitor, Reads, Sessions, Telegram
 from sm.telegram.progress_card import card_change, is_due, progress_text
 from sm.telegram.threads import Threads
 
@@ -37,15 +37,21 @@ class ProgressCards:
 
     def __init__(
         self,
-        services: Services,
         threads: Threads,
+        section: TelegramSection,
+        clock: Callable[[], float],
         *,
-        enabled: bool,
-        clock: Callable[[], float] = time.monotonic,
+        store: Reads,
+        telegram: Telegram,
+        monitor: Monitor,
+        sessions: Sessions,
     ) -> None:
-        self._services = services
+        self._store = store
+        self._telegram = telegram
+        self._monitor = monitor
+        self._sessions = sessions
         self._threads = threads
-        self._enabled = enabled
+        self._enabled = section.progress
         self._clock = clock
         self._looked: dict[tuple[str, int], tuple[float, int]] = {}
         """The time of the last look at each card, and the number of the newest event then."""
@@ -58,7 +64,7 @@ class ProgressCards:
         if self._enabled and event.type in _WORK and not is_ended(session.status):
             for thread in await self._threads.of(session):
                 owner = thread.owner
-                card = await self._services.telegram.threads.card(owner.id, thread.chat_id)
+                card = await self._telegram.threads.card(owner.id, thread.chat_id)
                 if is_ended(owner.status) or (card is not None and card.is_live):
                     continue
                 if card is not None and card.message_id is not None:
@@ -86,7 +92,7 @@ class ProgressCards:
 
     async def run(self) -> None:
         """Edit the cards until cancelled."""
-        store = self._services.store
+        store = self._store
         while self._enabled:
             seq = store.last_seq
             try:
@@ -103,11 +109,11 @@ class ProgressCards:
 
     async def edit(self) -> bool:
         """Queue the texts that are due and differ. False: no card is live."""
-        telegram, sessions = self._services.telegram, self._services.store.sessions
+        telegram, sessions = self._telegram, self._store.sessions
         # Read before the rows: the row of a message that is sent meanwhile has its id.
         waiting = {(call.subject, call.chat_id): call.state for call in telegram.outgoing.values()}
         cards = await telegram.threads.live_cards()
-        looked = self._clock(), self._services.store.last_seq
+        looked = self._clock(), self._store.last_seq
         due = [card for card in cards if card.session_id in sessions and self._is_due(card)]
         shown = {card.session_id: sessions[card.session_id] for card in due}
         texts = await self._texts(shown.values())
@@ -125,7 +131,7 @@ class ProgressCards:
         if looked is None:
             return True
         at, seq = looked
-        store = self._services.store
+        store = self._store
         session, is_news = store.sessions[card.session_id], seq != store.last_seq
         return is_due(session, card.chat_id, self._clock() - at, is_news=is_news)
 
@@ -134,22 +140,27 @@ class ProgressCards:
         cards = [card for change in changes for card in change.cards]
         lost = [card for change in changes for card in change.lost_cards]
         if calls or cards or lost:
-            await self._services.telegram.apply(TelegramChange(calls, cards=cards, lost_cards=lost))
+            await self._telegram.apply(TelegramChange(calls, cards=cards, lost_cards=lost))
 
     async def _texts(self, sessions: Collection[Session]) -> dict[str, str]:
         """The texts of the cards of these sessions."""
-        store, monitor = self._services.store, self._services.monitor
+        store, monitor = self._store, self._monitor
         children: dict[str, list[Session]] = {session.id: [] for session in sessions}
         for session in store.sessions.values():
             if session.parent_id in children:
                 children[session.parent_id].append(session)
         for parent_id, members in children.items():
-            members += await self._services.sessions.past_children(parent_id)
-        glances = await monitor.glances(list(sessions)) if sessions else {}
+            members += await self._sessions.past_children(parent_id)
+        usages = await monitor.usages(list(sessions)) if sessions else {}
         found = {}
         for session in sessions:
             newest = next(iter(await store.checkpoints(session.id, 1)), None)
             found[session.id] = progress_text(
-                session, glances[session.id], newest, children[session.id], iso(monitor.now())
+                session,
+                usages[session.id],
+                monitor.activity(session.id),
+                newest,
+                children[session.id],
+                iso(monitor.now()),
             )
         return found

@@ -15,9 +15,9 @@ from sm.core.telegram_model import BotMethod, Need, NewCall, TelegramChange, is_
 from sm.core.telegram_text import escaped
 from sm.core.telegram_threads import ProgressCard, progress_subject
 from sm.core.text import folded
+from sm.core.usage import SessionUsage
 from sm.core.wording import status_words
 from sm.core.work_time import elapsed_s
-from sm.monitor.monitor import Glance
 from sm.telegram.cards import UNTRUSTED
 
 PRIVATE_EVERY_S = 5.0
@@ -30,14 +30,19 @@ _DAY_HOURS = 24
 
 
 def progress_text(
-    session: Session, glance: Glance, checkpoint: Checkpoint | None, children: Iterable[Session], now: str
+    session: Session,
+    used: SessionUsage,
+    activity: str | None,
+    checkpoint: Checkpoint | None,
+    children: Iterable[Session],
+    now: str,
 ) -> str:
     """HTML for one message. `checkpoint`: the newest one. Fields without a measurement have no line."""
     own = f" {UNTRUSTED}" if session.effective_mode is TrustLevel.SANDBOXED else ""
     ended = is_ended(session.status)
     lines = [
         f"<b>{escaped(label(session))}</b> ({session.id}): {status_words(session)}",
-        " · ".join(_figures(session, glance, now)),
+        " · ".join(_figures(session, used, now)),
     ]
 
     def said(name: str, text: str | None, limit: int = _TEXT_MAX, mark: str = own) -> None:
@@ -49,24 +54,24 @@ def progress_text(
         said("reason", session.status_reason, mark="")
     else:
         said("note", session.note)
-        said("activity", glance.activity)
-        said("last tool", glance.last_tool)
+        said("activity", activity)
+        said("last tool", used.last_tool.name if used.last_tool else None)
     said("checkpoint", None if checkpoint is None else checkpoint.message)
     said("children", _children(children), mark="")
     return "\n".join(lines)
 
 
-def _figures(session: Session, glance: Glance, now: str) -> Iterator[str]:
+def _figures(session: Session, used: SessionUsage, now: str) -> Iterator[str]:
     until = session.completed_at if is_ended(session.status) else None
     if until is None:
         until = session.status_at if session.status is Status.IDLE else now
     yield elapsed(elapsed_s(session, until, session.worked_s))
-    if glance.tokens_used is not None:
-        yield f"{glance.tokens_used:,} tokens"
-    if glance.cost_usd is not None:
-        yield dollars(glance.cost_usd)
-    if glance.context_percent is not None:
-        yield f"context {glance.context_percent}%"
+    if used.tokens is not None:
+        yield f"{used.tokens.used:,} tokens"
+    if used.cost_usd is not None:
+        yield dollars(used.cost_usd)
+    if used.context_percent is not None:
+        yield f"context {used.context_percent}%"
 
 
 def _children(children: Iterable[Session]) -> str | None:

@@ -29,7 +29,7 @@ from sm.core.telegram_threads import Topic
 from sm.core.text import folded
 from sm.core.timestamps import iso
 from sm.errors import NotFound, StorageFull
-from sm.services import Services
+from sm.services import ChatUsers, Dialogs, Reads, Requests, Telegram
 from sm.telegram.cards import UNTRUSTED, Card, draw
 from sm.telegram.progress import ProgressCards
 from sm.telegram.replies import Place, keyboard
@@ -54,14 +54,23 @@ class EventReports:
 
     def __init__(
         self,
-        services: Services,
         section: TelegramSection,
         bot_id: int,
         threads: Threads,
         cards: ProgressCards,
-        wall: Callable[[], float] = time.time,
+        wall: Callable[[], float],
+        *,
+        store: Reads,
+        telegram: Telegram,
+        users: ChatUsers,
+        requests: Requests,
+        dialogs: Dialogs,
     ) -> None:
-        self._services = services
+        self._store = store
+        self._telegram = telegram
+        self._users = users
+        self._requests = requests
+        self._dialogs = dialogs
         self._threads = threads
         self._cards = cards
         self._section = section
@@ -71,7 +80,7 @@ class EventReports:
 
     async def run(self) -> None:
         """Report until cancelled."""
-        store, telegram = self._services.store, self._services.telegram
+        store, telegram = self._store, self._telegram
         seq = await telegram.begin_reports(self._bot_id)
         await self._threads.known()
         while True:
@@ -92,7 +101,7 @@ class EventReports:
         while True:
             try:
                 if (change := await self._change(event)) is not None:
-                    await self._services.telegram.record_report(self._bot_id, event.seq, change)
+                    await self._telegram.record_report(self._bot_id, event.seq, change)
                 return
             except StorageFull as error:
                 log.warning("postponed a report: %s", error.message)
@@ -100,13 +109,13 @@ class EventReports:
 
     async def _change(self, event: Event) -> TelegramChange | None:
         """The change that reports the event; None: nothing is shown."""
-        session = self._services.store.sessions.get(event.session_id)
+        session = self._store.sessions.get(event.session_id)
         if event.type is EventType.REQUEST:
             name = event.metadata.get("request_id")
             return None if not isinstance(name, str) else await self._request(name, session)
         if session is None:
             return None
-        telegram = self._services.telegram
+        telegram = self._telegram
         begun = await self._cards.begin(event, session)
         calls, topics = list(begun.calls), list[Topic]()
         # Of a warning, the operator gets a notice once, and not with each of its events.
@@ -127,7 +136,7 @@ class EventReports:
 
     async def _topic_changes(self, thread: Thread) -> tuple[list[NewCall], list[Topic]]:
         """The calls that give the topic of the thread the title and the state of its session."""
-        topic = await self._services.telegram.threads.topic(thread.owner.id, thread.chat_id)
+        topic = await self._telegram.threads.topic(thread.owner.id, thread.chat_id)
         if topic is None:
             return [], []
         calls, after = topic_changes(topic, thread.owner)
@@ -138,7 +147,7 @@ class EventReports:
         if session.effective_mode is TrustLevel.SANDBOXED:
             text = f"{text} {UNTRUSTED}"
         placed = await self._threads.parameters(thread, session)
-        muted = await self._services.telegram.is_muted(thread.chat_id, session.id)
+        muted = await self._telegram.is_muted(thread.chat_id, session.id)
         parameters = {**placed, "text": text, **self._sound(event.type, muted=muted)}
         need = Need.PROGRESS if event.type in _FOLLOWED else Need.ENDING
         about = session_object(session.id)
@@ -156,7 +165,7 @@ class EventReports:
         request = await self._find(name)
         if request is None:
             return None
-        card = draw(self._services, request)
+        card = draw(self._store, self._dialogs, request)
         if request.open and not request.has_proposed_answer:
             if session is None or EventType.REQUEST not in self._types:
                 return None
@@ -165,9 +174,9 @@ class EventReports:
 
     async def _find(self, name: str) -> Request | None:
         for owner in self._section.owner_ids[:1]:  # an owner sees every request
-            caller = self._services.users.caller(telegram_user(owner))
+            caller = self._users.caller(telegram_user(owner))
             try:
-                return await self._services.requests.find(caller, name)
+                return await self._requests.find(caller, name)
             except NotFound:
                 return None
         return None
@@ -204,7 +213,7 @@ class EventReports:
 
     async def _changed_cards(self, request: Request, card: Card) -> TelegramChange | None:
         """Show the outcome in every card. The card of a request that is over is not sent any more."""
-        about, telegram = request_object(request.name), self._services.telegram
+        about, telegram = request_object(request.name), self._telegram
         subjects = {_subject(request, chat_id): chat_id for chat_id in self._threads.chats}
         while waiting := [subject for subject in subjects if telegram.waits_with(subject) is not None]:
             shown = {"text": card.html, "parse_mode": "HTML"}
@@ -224,7 +233,7 @@ class EventReports:
             await telegram.apply(TelegramChange(replaced, spent=[about], withdrawn=needless))
             # The message of a call that has begun gets its id when the call ends. If the call fails, it waits again.
             begun = [s for s in waiting if telegram.waits_with(s) is EffectState.TAKEN]
-            if not begun or not await self._services.store.wait_until(
+            if not begun or not await self._store.wait_until(
                 lambda: all(telegram.waits_with(s) is not EffectState.TAKEN for s in begun),  # noqa: B023
                 _SENDING_WITHIN_S,
             ):

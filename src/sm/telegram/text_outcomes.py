@@ -6,7 +6,6 @@ in the transaction that queues the outcome, so that neither a crash nor a restar
 
 import asyncio
 import logging
-import time
 from collections.abc import Callable, Sequence
 
 from sm.core.labels import label
@@ -17,7 +16,7 @@ from sm.core.telegram_model import BotMethod, NewCall, WatchedText, message_obje
 from sm.core.telegram_text import escaped
 from sm.core.text import folded
 from sm.errors import NotFound, NotPermitted, StorageFull
-from sm.services import Services
+from sm.services import ChatUsers, Messages, Reads, Telegram
 from sm.telegram.replies import Place
 
 log = logging.getLogger(__name__)
@@ -55,15 +54,26 @@ def outcome_words(message: Message, session: Session | None) -> str:
 class TextOutcomes:
     """One task. `clock` is monotonic."""
 
-    def __init__(self, services: Services, clock: Callable[[], float] = time.monotonic) -> None:
-        self._services = services
+    def __init__(
+        self,
+        clock: Callable[[], float],
+        *,
+        store: Reads,
+        telegram: Telegram,
+        users: ChatUsers,
+        messages: Messages,
+    ) -> None:
+        self._store = store
+        self._telegram = telegram
+        self._users = users
+        self._messages = messages
         self._clock = clock
         self._since: dict[int, float] = {}
         """The time at which each text was first seen."""
 
     async def run(self) -> None:
         """Tell outcomes until cancelled."""
-        telegram = self._services.telegram
+        telegram = self._telegram
         while True:
             watched = telegram.watched
             now = self._clock()
@@ -79,37 +89,37 @@ class TextOutcomes:
             waits = [
                 self._since[text.id] + WAITS_AFTER_S - now for text in watched.values() if not text.is_told
             ]
-            await self._services.store.wait_until(
+            await self._store.wait_until(
                 lambda: telegram.watched is not watched or any(map(telegram.is_final, watched)),  # noqa: B023
                 max(0.0, min(waits)) if waits else None,
             )
 
     def _is_due(self, text: WatchedText, now: float) -> bool:
         waits = not text.is_told and now - self._since[text.id] >= WAITS_AFTER_S
-        return waits or self._services.telegram.is_final(text.id)
+        return waits or self._telegram.is_final(text.id)
 
     async def _tell(self, text: WatchedText) -> None:
         try:
-            caller = self._services.users.caller(text.user)
-            message = await self._services.messages.read(caller, text.id)
+            caller = self._users.caller(text.user)
+            message = await self._messages.read(caller, text.id)
         except (NotPermitted, NotFound):  # the user was revoked, or the session removed
-            await self._services.telegram.tell(text, [], is_over=True)
+            await self._telegram.tell(text, [], is_over=True)
             return
         is_over = message.state not in _WAITING
         try:
-            await self._services.telegram.tell(text, await self._calls(text, message), is_over=is_over)
+            await self._telegram.tell(text, await self._calls(text, message), is_over=is_over)
         except StorageFull as error:
             log.warning("postponed the outcome of a text: %s", error.message)
             await asyncio.sleep(_FULL_PAUSE_S)
             return
         if is_over and message.state not in _ARRIVED:
-            await self._services.messages.acknowledge(caller, message)
+            await self._messages.acknowledge(caller, message)
 
     async def _calls(self, text: WatchedText, message: Message) -> Sequence[NewCall]:
-        session = self._services.store.sessions.get(message.session_id or "")
+        session = self._store.sessions.get(message.session_id or "")
         about = message_object(message.id)
         words = outcome_words(message, session)
-        replies = await self._services.telegram.messages_of(about)
+        replies = await self._telegram.messages_of(about)
         reply = next((number for chat, number in replies if chat == text.chat_id), None)
         if reply is not None:  # this chat takes no reactions, so the person was told with a reply
             parameters = {"message_id": reply, "text": escaped(words), "parse_mode": "HTML"}

@@ -15,7 +15,7 @@ from sm.core.telegram_model import ANYONE, session_object, telegram_user
 from sm.core.telegram_threads import TOPIC
 from sm.errors import NotPermitted
 from sm.policy.access import visible
-from sm.services import Services
+from sm.services import ChatUsers, Reads, Telegram
 from sm.telegram.forum import Forum
 
 _HEAD = 80
@@ -45,24 +45,28 @@ class Thread:
 class Threads:
     """Finds threads. In a forum the sessions that the group follows have topics of their own."""
 
-    def __init__(self, services: Services, section: TelegramSection, forum: Forum) -> None:
-        self._services = services
+    def __init__(
+        self, section: TelegramSection, forum: Forum, *, store: Reads, telegram: Telegram, users: ChatUsers
+    ) -> None:
+        self._store = store
+        self._telegram = telegram
+        self._users = users
         self._topics = section.topics
         self._forum = forum
         self.known = forum.known
 
     async def of(self, session: Session) -> list[Thread]:
         """The threads that show the session: one in the forum, and one in the chat of each other reader."""
-        sessions, found = self._services.store.sessions, []
+        sessions, found = self._store.sessions, []
         if (chat_id := self._forum.chat_id) is not None:
             is_all = self._topics == "all"
-            followed = sessions if is_all else await self._services.telegram.followed(chat_id)
+            followed = sessions if is_all else await self._telegram.followed(chat_id)
             found.append(Thread(chat_id, thread_owner(session, sessions, followed), None))
-        chats = {chat.chat_id for chat in await self._services.telegram.chats()}
-        for number in self._services.telegram.users:
+        chats = {chat.chat_id for chat in await self._telegram.chats()}
+        for number in self._telegram.users:
             if number in chats and number not in self._forum.owners:
                 try:
-                    user = self._services.users.caller(telegram_user(number)).user
+                    user = self._users.caller(telegram_user(number)).user
                 except NotPermitted:  # revoked at this moment
                     continue
                 if user is not None and visible(user, session):
@@ -73,13 +77,13 @@ class Threads:
     def chats(self) -> list[int]:
         """Every chat that may show a session."""
         forum = self._forum.chat_id
-        return [*self._services.telegram.users, *([] if forum is None else [forum])]
+        return [*self._telegram.users, *([] if forum is None else [forum])]
 
     async def parameters(self, thread: Thread, session: Session) -> dict[str, Any]:
         """The parameters that put a message about the session into the thread."""
         if thread.is_topic:
             return {TOPIC: thread.owner.id}
-        found = await self._services.telegram.messages_of(session_object(session.id))
+        found = await self._telegram.messages_of(session_object(session.id))
         first = next((message for chat, message in found if chat == thread.chat_id), None)
         return {} if first is None else {"reply_to": first}
 

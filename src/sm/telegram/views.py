@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import groupby
 
 from sm.core.attention import (
@@ -12,7 +13,7 @@ from sm.core.attention import (
     current_task,
 )
 from sm.core.labels import label, name_to_type
-from sm.core.models import Session
+from sm.core.models import Caller, Session
 from sm.core.pauses import pause_fact
 from sm.core.requests import Request
 from sm.core.session_lines import HEADINGS, ended_children, left_out, loss
@@ -23,7 +24,17 @@ from sm.core.text import folded
 from sm.core.timestamps import epoch_s
 from sm.core.wording import status_words
 from sm.policy.access import Action
-from sm.services import ListPage, SessionFilter
+from sm.services import (
+    Authorizer,
+    DaemonInfo,
+    ListPage,
+    Monitor,
+    Reads,
+    Requests,
+    SeenSessions,
+    SessionFilter,
+    Sessions,
+)
 from sm.telegram.cards import UNTRUSTED, session_lines, tree_rows
 from sm.telegram.command_call import CommandCall, is_count
 from sm.telegram.progress_card import elapsed
@@ -37,77 +48,99 @@ _LISTED_MAX = 10_000
 _PAGES_S = 3600.0
 
 
-async def _open_requests(call: CommandCall) -> list[Request]:
-    return await call.services.requests.list_requests(call.caller, all=False, limit=0)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListedWork:
+    """Finds what sessions do and wait for."""
+
+    requests: Requests
+    monitor: Monitor
+    seen: SeenSessions
+    sessions: Sessions
+
+    async def open_requests(self, caller: Caller) -> list[Request]:
+        return await self.requests.list_requests(caller, all=False, limit=0)
+
+    async def waiting(self, caller: Caller) -> dict[str, list[Request]]:
+        """The open requests of each session that have no proposed answer."""
+        asked: dict[str, list[Request]] = {}
+        for request in await self.open_requests(caller):
+            if not request.has_proposed_answer:
+                asked.setdefault(request.session_id, []).append(request)
+        return asked
+
+    async def tasks(
+        self, caller: Caller, shown: list[Session]
+    ) -> tuple[dict[str, str], dict[str, list[str]]]:
+        """The current task and the names of the open requests of each session."""
+        asked, monitor, since = await self.waiting(caller), self.monitor, self.seen.since(caller)
+        answers = await monitor.answers(shown)
+        for session in shown:
+            if session.id not in answers and attention(session, (), since) is Attention.FAILED:
+                answers[session.id] = await monitor.last_words(session) or ""
+        ended = await self.sessions.ended_children(caller, shown)
+
+        def task(session: Session) -> str:
+            words = monitor.activity(session.id), answers.get(session.id)
+            children = {"children_failed": ended.failed(session.id), "children_done": ended.done(session.id)}
+            told = current_task(session, asked.get(session.id, []), *words).text
+            return "; ".join(filter(None, (ended_children(children), told)))
+
+        tasks = {session.id: task(session) for session in shown}
+        return tasks, {session_id: [r.name for r in requests] for session_id, requests in asked.items()}
 
 
-async def _waiting(call: CommandCall) -> dict[str, list[Request]]:
-    """The open requests of each session that have no proposed answer."""
-    asked: dict[str, list[Request]] = {}
-    for request in await _open_requests(call):
-        if not request.has_proposed_answer:
-            asked.setdefault(request.session_id, []).append(request)
-    return asked
-
-
-async def _tasks(call: CommandCall, sessions: list[Session]) -> tuple[dict[str, str], dict[str, list[str]]]:
-    """The current task and the names of the open requests of each session."""
-    asked, monitor, since = await _waiting(call), call.services.monitor, call.services.seen.since(call.caller)
-    answers = await monitor.answers(sessions)
-    for session in sessions:
-        if session.id not in answers and attention(session, (), since) is Attention.FAILED:
-            answers[session.id] = await monitor.last_words(session) or ""
-    ended = await call.services.sessions.ended_children(call.caller, sessions)
-
-    def task(session: Session) -> str:
-        words = monitor.activity(session.id), answers.get(session.id)
-        children = {"children_failed": ended.failed(session.id), "children_done": ended.done(session.id)}
-        told = current_task(session, asked.get(session.id, []), *words).text
-        return "; ".join(filter(None, (ended_children(children), told)))
-
-    tasks = {session.id: task(session) for session in sessions}
-    return tasks, {session_id: [r.name for r in requests] for session_id, requests in asked.items()}
-
-
-async def list_sessions(call: CommandCall) -> BotReply:
+async def list_sessions(
+    call: CommandCall, *, work: ListedWork, sessions: Sessions, seen: SeenSessions, store: Reads
+) -> BotReply:
     words = call.words
     scope = "all" if "all" in words else "live"
     slug = next((word for word in words if word != "all"), None)
-    text, buttons = await _list_page(call, 0, scope, slug)
+    text, buttons = await _list_page(call, 0, scope, slug, work, sessions, seen, store)
     return BotReply(text, is_output=True, name="sessions", buttons=buttons, buttons_s=_PAGES_S)
 
 
-async def press_list(call: CommandCall) -> Redrawn:
+async def press_list(
+    call: CommandCall, *, work: ListedWork, sessions: Sessions, seen: SeenSessions, store: Reads
+) -> Redrawn:
     """Show another page of a list: `list PAGE SCOPE [SLUG]`."""
     page, scope, *slug = call.words
-    text, buttons = await _list_page(call, int(page), scope, slug[0] if slug else None)
+    text, buttons = await _list_page(
+        call, int(page), scope, slug[0] if slug else None, work, sessions, seen, store
+    )
     return Redrawn(preformatted(text), buttons, buttons_s=_PAGES_S)
 
 
 async def _list_page(
-    call: CommandCall, page: int, scope: str, slug: str | None
+    call: CommandCall,
+    page: int,
+    scope: str,
+    slug: str | None,
+    work: ListedWork,
+    sessions: Sessions,
+    seen: SeenSessions,
+    store: Reads,
 ) -> tuple[str, Sequence[Sequence[NewButton]]]:
     """The text of a page of the list, from 0, in its current state, and the buttons to the pages beside it."""
-    sessions, filter = call.services.sessions, SessionFilter(workspace=slug)
+    filter = SessionFilter(workspace=slug)
     if scope == "all":
         found = (await sessions.list_sessions(call.caller, filter, ListPage(limit=_LISTED_MAX))).sessions
     else:
-        found = sessions.select(call.caller, call.services.store.sessions.values(), filter)
-    asked, since = await _waiting(call), call.services.seen.since(call.caller)
+        found = sessions.select(call.caller, store.sessions.values(), filter)
+    asked, since = await work.waiting(call.caller), seen.since(call.caller)
     groups: dict[str, list[Session]] = {heading: [] for heading in HEADINGS.values()}
     for session in found:
         group = attention(session, asked.get(session.id, ()), since)
         if scope == "all" or group not in HIDDEN:
             groups[HEADINGS[group]].append(session)
-    rows = [(heading, *row) for heading, sessions in groups.items() for row in tree_rows(sessions)]
+    rows = [(heading, *row) for heading, members in groups.items() for row in tree_rows(members)]
     pages = max(1, -(-len(rows) // SESSIONS_ON_PAGE))
     page = min(page, pages - 1)
     rows = rows[page * SESSIONS_ON_PAGE : (page + 1) * SESSIONS_ON_PAGE]
-    tasks, waits = await _tasks(call, [session for *_, session in rows])
+    tasks, waits = await work.tasks(call.caller, [session for *_, session in rows])
     title = "Sessions" if scope == "all" else "Active Sessions"
-    kept = [s for s in found if call.services.store.sessions.is_kept(s.id)]
-    lost = len(call.services.seen.lost(call.caller, kept))
-    lost += await call.services.seen.count_lost(call.caller, sessions.past(call.caller, filter))
+    kept = [s for s in found if store.sessions.is_kept(s.id)]
+    lost = len(seen.lost(call.caller, kept))
+    lost += await seen.count_lost(call.caller, sessions.past(call.caller, filter))
     lines = [*loss(lost), f"{title}{f' (page {page + 1} of {pages})' if pages > 1 else ''}:"]
     has_headings = bool(groups[HEADINGS["failed"]] or groups[HEADINGS["done"]])
     for heading, shown in groupby(rows, lambda row: row[0]):
@@ -124,14 +157,16 @@ async def _list_page(
     return text, [buttons] if buttons else []
 
 
-async def status(call: CommandCall) -> BotReply:
+async def status(
+    call: CommandCall, *, work: ListedWork, monitor: Monitor, sessions: Sessions, daemon: DaemonInfo
+) -> BotReply:
     if not call.words and call.shown is None:
-        return await _overview(call)
+        return await _overview(call, work, sessions, daemon)
     session = call.session()
-    tasks, waits = await _tasks(call, [session])
+    tasks, waits = await work.tasks(call.caller, [session])
     sandboxed = session.effective_mode is TrustLevel.SANDBOXED
     own = f" {UNTRUSTED}" if sandboxed else ""
-    for_ = elapsed(call.services.monitor.now() - epoch_s(session.status_at))
+    for_ = elapsed(monitor.now() - epoch_s(session.status_at))
     lines = [
         f"{label(session)} ({session.id}): {status_words(session)} for {for_}",
         f"reason: {folded(session.status_reason)}",
@@ -145,32 +180,31 @@ async def status(call: CommandCall) -> BotReply:
     return BotReply("\n".join(lines), about=session_object(session.id))
 
 
-async def _overview(call: CommandCall) -> BotReply:
+async def _overview(call: CommandCall, work: ListedWork, sessions: Sessions, daemon: DaemonInfo) -> BotReply:
     counts: dict[str, int] = {}
-    sessions = call.services.sessions
     for session in sessions.visible(call.caller):
         counts[session.status.value] = counts.get(session.status.value, 0) + 1
     for (status, _), count in (await sessions.past_counts(call.caller, SessionFilter())).items():
         counts[status.value] = counts.get(status.value, 0) + count
     lines = [f"{count} {status}" for status, count in sorted(counts.items())] or ["no sessions"]
-    lines.append(f"{len(await _open_requests(call))} open requests")
+    lines.append(f"{len(await work.open_requests(call.caller))} open requests")
     if call.caller.user is not None and call.caller.user.is_owner:
-        lines += [f"trouble: {folded(trouble)}" for trouble in call.services.daemon.trouble()]
+        lines += [f"trouble: {folded(trouble)}" for trouble in daemon.trouble()]
     return BotReply("\n".join(lines))
 
 
-async def children(call: CommandCall) -> BotReply:
+async def children(call: CommandCall, *, work: ListedWork, authorizer: Authorizer) -> BotReply:
     session = call.session()
-    sessions = await call.services.sessions.descendants(call.caller, session.id)
-    tasks, waits = await _tasks(call, sessions)
+    sessions = await authorizer.descendants(call.caller, session.id)
+    tasks, waits = await work.tasks(call.caller, sessions)
     lines = session_lines(tree_rows(sessions), tasks, waits)
     text = "\n".join([f"Below {label(session)}:", *lines])
     return BotReply(text, is_output=True, name="sessions", about=session_object(session.id))
 
 
-async def output(call: CommandCall) -> BotReply:
+async def output(call: CommandCall, *, monitor: Monitor) -> BotReply:
     session = call.session(Action.READ)
-    shown = await call.services.monitor.output(session, call.count(_OUTPUT_LINES, _OUTPUT_LINES_MAX))
+    shown = await monitor.output(session, call.count(_OUTPUT_LINES, _OUTPUT_LINES_MAX))
     text = "\n".join(line.rstrip() for line in shown.lines).strip("\n")
     return BotReply(
         text or "(no output)",
@@ -180,10 +214,10 @@ async def output(call: CommandCall) -> BotReply:
     )
 
 
-async def progress(call: CommandCall) -> BotReply:
+async def progress(call: CommandCall, *, monitor: Monitor, authorizer: Authorizer) -> BotReply:
     session = call.session()
-    may_read = call.services.sessions.may_read(call.caller, session)
-    shown = await call.services.monitor.progress(session, 1, may_read=may_read)
+    may_read = authorizer.may_read(call.caller, session)
+    shown = await monitor.progress(session, 1, may_read=may_read)
     status = shown["status"] if session.paused is None else f"{session.paused.state} ({shown['status']})"
     lines = [f"{label(session)} ({session.id}): {status}"]
     if session.paused is not None:
@@ -204,12 +238,12 @@ async def progress(call: CommandCall) -> BotReply:
     return BotReply("\n".join(lines), about=session_object(session.id))
 
 
-async def what(call: CommandCall) -> BotReply:
+async def what(call: CommandCall, *, monitor: Monitor) -> BotReply:
     session = call.session(Action.READ)
     about = session_object(session.id)
     try:
         async with asyncio.timeout(_SUMMARY_WITHIN_S):  # later texts of the chat wait meanwhile
-            summary = await call.services.monitor.summarize(session)
+            summary = await monitor.summarize(session)
     except TimeoutError:
         late = f"no summary within {_SUMMARY_WITHIN_S:.0f} s\nhint: sm what {name_to_type(session)}"
         return BotReply(late, about=about)
@@ -218,21 +252,21 @@ async def what(call: CommandCall) -> BotReply:
     return BotReply(f"{summary.summary}{own}\n(by {folded(summary.made_by)}{reason})", about=about)
 
 
-async def events(call: CommandCall) -> BotReply:
+async def events(call: CommandCall, *, sessions: Sessions, store: Reads) -> BotReply:
     names_session = call.shown is not None or any(not is_count(word) for word in call.words)
     reference = call.session().id if names_session else None
-    scope = await call.services.sessions.event_scope(call.caller, reference, None, recursive=False)
-    found = await call.services.store.events(sessions=scope, limit=call.count(_EVENTS, _EVENTS_MAX))
+    scope = await sessions.event_scope(call.caller, reference, None, recursive=False)
+    found = await store.events(sessions=scope, limit=call.count(_EVENTS, _EVENTS_MAX))
     lines = [f"{event.timestamp[11:16]} {folded(event.message)}" for event in found]
     about = session_object(reference) if reference is not None else None
     return BotReply("\n".join(lines) or "no events", name="events", about=about)
 
 
-async def requests(call: CommandCall) -> BotReply:
-    found = await _open_requests(call)
+async def requests(call: CommandCall, *, work: ListedWork, store: Reads) -> BotReply:
+    found = await work.open_requests(call.caller)
     lines = []
     for request in found:
-        session = call.services.store.sessions.get(request.session_id)
+        session = store.sessions.get(request.session_id)
         who = request.session_id if session is None else label(session)
         what = request.text or request.tool or ""
         lines.append(f"{request.name} {request.kind} of {who}: {folded(what, 200)}")

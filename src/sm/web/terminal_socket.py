@@ -180,7 +180,7 @@ class _Terminal:
     def _held(self) -> str:
         """Why the agent of a paused session reads no keys; empty: it may read them."""
         row = self._services.hub.situation.table.unarchived.get(self._session_id)
-        pause = None if row is None else row.data.get("paused")
+        pause = None if row is None else row.data["paused"]
         held = held_words(str(pause.get("held"))) if pause else ""
         return f"The session is paused: {held}." if held else ""
 

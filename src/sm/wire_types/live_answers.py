@@ -4,10 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
-from sm.core.attention import Attention
 from sm.core.statuses import Status
 from sm.wire_types.fields import Anything, SessionLabel, Time, narrowed
-from sm.wire_types.session_answers import SessionView
+from sm.wire_types.session_answers import ListedView
 from sm.wire_types.usage_answers import TokensView
 
 
@@ -33,7 +32,7 @@ class TreeView:
 
 
 @dataclass(frozen=True)
-class LiveRowView(SessionView):
+class LiveRowView(ListedView):
     """A session with its usage and its open work. A field without a measurement is null."""
 
     tokens: TokensView | None
@@ -53,14 +52,8 @@ class LiveRowView(SessionView):
     """The open requests that the caller may answer, such as `r57`, oldest first."""
     messages_held: int
     """The queued messages to the session."""
-    attention: Attention
-    """The group in lists, as in the overview."""
     last_words: str | None
     """The last words of a failed session that the operator has not seen."""
-    children_failed: int
-    """Its children that failed, without archived ones."""
-    children_done: int
-    """Its children that completed, without archived ones."""
     lost: bool
     """True: ended with the machine or the tmux server: `POST /v1/restore` starts it again."""
     tree: TreeView

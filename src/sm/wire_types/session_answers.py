@@ -156,8 +156,8 @@ CAPABILITY_FIELDS: Mapping[str, Any] = {
 
 
 @dataclass(frozen=True)
-class OverviewView(SessionView):
-    """A session with its current task and its usage."""
+class ListedView(SessionView):
+    """A session with its group."""
 
     attention: Attention
     """The group in lists. `waiting`: for an answer of a person or of the parent. `failed`, `done`: ended,
@@ -166,6 +166,12 @@ class OverviewView(SessionView):
     """Its children that failed, without archived ones."""
     children_done: int
     """Its children that completed, without archived ones."""
+
+
+@dataclass(frozen=True)
+class OverviewView(ListedView):
+    """A session with its current task and its usage."""
+
     task: str
     """The activity of the session, or the thing that it waits for; never empty."""
     task_kind: TaskKind

@@ -13,6 +13,7 @@ from sm.capabilities.accounts.model import Account, AccountTimer, Park, ParkKind
 from sm.capabilities.accounts.state import GO_ON, record_success, release, try_again
 from sm.capabilities.accounts.tables import PART
 from sm.config import Config
+from sm.config.fault_settings import RetrySettings
 from sm.core.faults import Fault, FaultKind
 from sm.core.messages import Message
 from sm.core.models import Signal
@@ -20,7 +21,6 @@ from sm.core.observation import Source
 from sm.core.states import MessageMode, MessageState, NoticeKind, SignalKind
 from sm.core.statuses import Status
 from sm.core.timestamps import iso
-from sm.policy.retries import RetryLimits
 from sm.state.faults import Faults
 from sm.state.notices import Notices
 from sm.state.part_holds import postponed
@@ -39,7 +39,8 @@ A, B, C, D = (s.id for s in SESSIONS)
 
 BUSY = Signal(SignalKind.BUSY, "hook", "a turn began", iso(START_S + 2))
 
-FAULTS = Faults(lambda: RetryLimits(0, ()), Notices(Config()))
+CONFIG = Config(retry=RetrySettings(max=0))
+FAULTS = Faults(CONFIG, Notices(CONFIG), {})
 FAULTS.followers.append(FaultParks())
 
 

@@ -41,7 +41,6 @@ from sm.monitor.evidence import Verdict
 from sm.monitor.recorder import Recorder
 from sm.monitor.usage import UsageMeter
 from sm.policy.unfinished import TerminalUse
-from sm.sessions.manager import Manager
 from sm.sessions.reports import Reports
 from sm.state.message_steps import send
 from sm.state.request_steps import NewRequest, finish_request, open_request
@@ -50,7 +49,7 @@ from sm.store import Store, Transaction
 from tests import samples
 from tests.capabilities.completion.rules.corpus import endings
 from tests.samples import commit
-from tests.session_manager import open_manager, with_completion, with_warnings
+from tests.state_parts import StateParts, open_parts, with_completion, with_warnings
 
 NOW_S = 1_800_000_000.0
 PARENT, CHILD, GRANDCHILD = "aaaa1111", "aaaa2222", "aaaa3333"
@@ -62,7 +61,7 @@ QUESTION = "Which database should I use, sqlite or postgres?"
 @dataclass
 class World:
     store: Store
-    manager: Manager
+    parts: StateParts
     reports: Reports
     recorder: Recorder
     completions: Completions
@@ -76,7 +75,7 @@ class World:
     async def work(self, session_id: str = CHILD) -> None:
         self.now_s += 1
         signal = Signal(SignalKind.BUSY, "hook", "a turn began", iso(self.now_s))
-        await self.manager.observe(session_id, signal)
+        await self.parts.observe(session_id, signal)
 
     async def end_turn(
         self, text: str, session_id: str = CHILD, *, background: int = 0, tools_used: int = 0
@@ -137,7 +136,7 @@ async def world(tmp_path: Path, config: dict[str, Any]) -> AsyncIterator[World]:
             raise worlds[0].error
         return worlds[0].use
 
-    async with open_manager(tmp_path, now) as (store, manager):
+    async with open_parts(tmp_path, now) as (store, parts):
         for session_id, parent in ((PARENT, None), (CHILD, PARENT), (GRANDCHILD, CHILD)):
             live = samples.session(session_id, parent=parent, status=Status.RUNNING)
             session = replace(live, provider="claude", terminal=f"claude-{session_id}")
@@ -145,12 +144,19 @@ async def world(tmp_path: Path, config: dict[str, Any]) -> AsyncIterator[World]:
                 session = replace(session, status=Status.COMPLETED, exit=Exit(0))
             async with store.transaction() as tx:
                 await tx.insert(session, samples.LAUNCH, "Fix the tests")
-        with_warnings(store, manager, WarningsSection())
-        reports = Reports(store, manager)
+        with_warnings(store, parts, WarningsSection())
+        reports = Reports(store, parts.authorizer, parts.notices, parts.endings, parts.quota)
         usage = UsageMeter(store, Config(), now)
-        recorder = Recorder(store, manager, usage, [with_completion(store, manager, settings)])
-        completions = Completions(settings, store, manager.notices, reports, use)
-        worlds.append(World(store, manager, reports, recorder, completions))
+        recorder = Recorder(
+            store,
+            parts.notices,
+            parts.faults,
+            parts.providers,
+            usage,
+            [with_completion(store, parts, settings)],
+        )
+        completions = Completions(settings, store, parts.notices, reports, use)
+        worlds.append(World(store, parts, reports, recorder, completions))
         yield worlds[0]
 
 
@@ -205,7 +211,7 @@ async def test_same_end_of_a_turn_that_arrives_twice_has_one_effect(world: World
 
 
 async def test_end_of_a_turn_counts_when_a_weaker_source_reported_idle_first(world: World) -> None:
-    await world.manager.observe(CHILD, Signal(SignalKind.WENT_IDLE, "title", "no spinner", iso(NOW_S)))
+    await world.parts.observe(CHILD, Signal(SignalKind.WENT_IDLE, "title", "no spinner", iso(NOW_S)))
     await world.clear_notices()
     await world.end_turn(DONE)
     assert world.timer() is not None
@@ -317,14 +323,14 @@ async def test_report_of_an_error_after_a_detected_completion_is_told(world: Wor
 async def test_live_child_holds_the_completion_and_gives_the_reason(world: World) -> None:
     await commit(world.store, lambda tx: tx.update(tx.session(GRANDCHILD), exit=None))
     async with world.store.transaction() as tx:
-        await move(tx, world.manager.notices, GRANDCHILD, Signal(SignalKind.REOPENED, "t", "more", tx.now))
+        await move(tx, world.parts.notices, GRANDCHILD, Signal(SignalKind.REOPENED, "t", "more", tx.now))
     await world.clear_notices()
     await world.end_turn(DONE)
     assert await world.fire() is not None
     assert (world.session().status, world.session().status_reason) == (Status.IDLE, "waiting for 1 child")
     assert world.notices() == []
     signal = Signal(SignalKind.EXITED, "process", "exited", iso(world.now_s), exit=Exit(0))
-    await world.manager.observe(GRANDCHILD, signal)
+    await world.parts.observe(GRANDCHILD, signal)
     assert await world.fire() is not None  # the notice of the ending is on its way
     await world.clear_notices()
     assert await world.fire() is not None  # a quiet window begins
@@ -392,7 +398,7 @@ async def test_open_entry_of_the_task_list_holds_the_completion(world: World) ->
 
 async def test_open_request_of_the_agent_holds_the_completion(world: World) -> None:
     asked = NewRequest(RequestKind.QUESTION, (Question("Which port?"),))
-    notices = world.manager.notices
+    notices = world.parts.notices
     request = await commit(
         world.store, lambda tx: open_request(tx, notices, tx.session(CHILD), asked, tx.now, None)
     )
@@ -412,7 +418,7 @@ async def test_undelivered_notice_holds_the_completion(world: World) -> None:
     await world.end_turn(DONE)
     await commit(
         world.store,
-        lambda tx: world.manager.notices.add_for_unclear(tx, tx.session(GRANDCHILD), ""),
+        lambda tx: world.parts.notices.add_for_unclear(tx, tx.session(GRANDCHILD), ""),
     )
     assert world.notices(CHILD, GRANDCHILD) != []
     assert await world.fire() is not None
@@ -469,7 +475,7 @@ async def hold_with_typing(world: World, tx: Transaction) -> None:
 async def hold_with_child(world: World, tx: Transaction) -> None:
     await tx.update(tx.session(GRANDCHILD), exit=None)
     signal = Signal(SignalKind.REOPENED, "t", "more", tx.now)
-    await move(tx, world.manager.notices, GRANDCHILD, signal)
+    await move(tx, world.parts.notices, GRANDCHILD, signal)
 
 
 HOLDS = [hold_with_message, hold_with_tasks, hold_with_draft, hold_with_typing, hold_with_child]
@@ -525,12 +531,10 @@ async def test_waiting_session_is_looked_at_again_only_after_a_commit(
 
 async def test_dialog_that_a_person_opens_delays_the_completion(world: World) -> None:
     await world.end_turn(DONE)
-    await world.manager.observe(CHILD, Signal(SignalKind.ASKED, "screen", "a dialog is open", iso(NOW_S + 9)))
+    await world.parts.observe(CHILD, Signal(SignalKind.ASKED, "screen", "a dialog is open", iso(NOW_S + 9)))
     assert await world.fire() is not None
     assert world.session().status is Status.WAITING_INPUT
-    await world.manager.observe(
-        CHILD, Signal(SignalKind.WENT_IDLE, "screen", "at its prompt", iso(NOW_S + 9))
-    )
+    await world.parts.observe(CHILD, Signal(SignalKind.WENT_IDLE, "screen", "at its prompt", iso(NOW_S + 9)))
     await world.fire()
     await world.fire()
     assert world.session().status is Status.COMPLETED

@@ -21,7 +21,7 @@ from sm.sessions.chat_users import AdmissionReply, ChatUsers
 from sm.store import Store
 from sm.wire_types.pairings import PairingView, PairOverviewView, PairRequestView, RevokedUserView
 from tests.samples import AT, LAUNCH, session
-from tests.session_manager import open_manager
+from tests.state_parts import open_parts
 
 ADA, BOB, OWNER = "telegram:4711", "telegram:4712", "telegram:1"
 
@@ -78,9 +78,9 @@ async def opened(directory: Path) -> AsyncIterator[World]:
     def audit(who: str, what: str, target: str | None, decision: str, reason: str | None) -> None:
         lines.append((who, what, target, decision, reason))
 
-    async with open_manager(directory, lambda: clock[0], audit) as (store, manager):
-        users = ChatUsers(store, manager, audit, [OWNER])
-        pairings = Pairings(store, manager, users, audit)
+    async with open_parts(directory, lambda: clock[0], audit) as (store, parts):
+        users = ChatUsers(store, audit, [OWNER])
+        pairings = Pairings(store, parts.authorizer, users, audit)
         users.admissions.append(pairings)
         yield World(store, users, pairings, clock, lines)
 

@@ -19,7 +19,7 @@ from sm.store import Store
 from tests.linux.child_process import IDLE, Start, start
 from tests.linux.session_cgroups import cgroups
 from tests.samples import AT, LAUNCH, session
-from tests.session_manager import open_manager, with_pauses
+from tests.state_parts import open_parts, with_pauses
 
 __all__ = ["cgroups", "start"]
 
@@ -57,10 +57,10 @@ async def test_agent_outside_of_the_cgroup_is_not_taken_for_frozen_but_ended(
     cgroup.freeze()
     freezer = Freezer(cgroups.of)
     assert not await freezer.is_frozen(claude)
-    async with open_manager(tmp_path, lambda: AT) as (store, manager):
+    async with open_parts(tmp_path, lambda: AT) as (store, parts):
         async with store.transaction() as tx:
             await tx.insert(claude, LAUNCH, None)
-            pauses = with_pauses(store, manager)
+            pauses = with_pauses(store, parts)
             await pauses.pause(tx, tx.session(claude.id), PauseOrder("operator", "a test"))
         effects = Suspension(store, pauses, freezer)
         await effects.suspend(Effect(1, EffectKind.SUSPEND, claude.id, {"force": True}))
@@ -74,10 +74,10 @@ async def test_agent_outside_of_the_cgroup_is_not_taken_for_frozen_but_ended(
 async def test_program_that_starts_processes_for_ever_does_not_keep_the_effect_from_ending(
     tmp_path: Path,
 ) -> None:
-    async with open_manager(tmp_path, lambda: AT) as (store, manager):
+    async with open_parts(tmp_path, lambda: AT) as (store, parts):
         async with store.transaction() as tx:
             await tx.insert(PROGRAM, LAUNCH, None)
-            pauses = with_pauses(store, manager)
+            pauses = with_pauses(store, parts)
             await pauses.pause(tx, tx.session(PROGRAM.id), PauseOrder("operator", "a test"))
         effects = Growing(store, pauses)
         await effects.suspend(Effect(1, EffectKind.SUSPEND, PROGRAM.id, {}))

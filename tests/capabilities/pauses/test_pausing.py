@@ -37,12 +37,11 @@ from sm.providers import make_providers
 from sm.sessions.interrupt import Interrupts
 from sm.sessions.kill import Kills
 from sm.sessions.leftovers import Leftovers
-from sm.sessions.manager import Manager
 from sm.store import Store
 from sm.wire_types.budget import BudgetState
 from tests.samples import AT, LAUNCH, session
 from tests.sandboxes.terminal import without_cgroups
-from tests.session_manager import open_manager, with_pauses
+from tests.state_parts import StateParts, open_parts, with_pauses
 
 PARENT = session("bbbb2222", status=Status.IDLE)
 WORKER = replace(
@@ -62,7 +61,7 @@ class Scene:
     """A session, a clock, and what a look at its agent finds."""
 
     store: Store
-    manager: Manager
+    parts: StateParts
     clock: list[str]
     works: bool | None = True
     agents: int = 3
@@ -71,7 +70,7 @@ class Scene:
     timers: PauseTimers = field(init=False)
 
     def __post_init__(self) -> None:
-        self.pauses = with_pauses(self.store, self.manager)
+        self.pauses = with_pauses(self.store, self.parts)
         self.timers = PauseTimers(self.store, self.pauses, make_providers(Config()), _Sight(self))
 
     def pause(self) -> Pause:
@@ -128,11 +127,11 @@ class _Sight(AgentSight):
 @pytest.fixture
 async def scene(tmp_path: Path) -> AsyncIterator[Scene]:
     clock = [AT]
-    async with open_manager(tmp_path, lambda: clock[0]) as (store, manager):
+    async with open_parts(tmp_path, lambda: clock[0]) as (store, parts):
         async with store.transaction() as tx:
             await tx.insert(PARENT, LAUNCH, None)
             await tx.insert(WORKER, LAUNCH, None)
-        yield Scene(store, manager, clock)
+        yield Scene(store, parts, clock)
 
 
 async def test_agent_that_works_on_is_interrupted_then_forced_and_told_of_once(scene: Scene) -> None:
@@ -210,7 +209,7 @@ async def test_process_that_a_pause_has_ended_starts_again_only_after_it(scene: 
     await scene.order()
     async with scene.store.transaction() as tx:
         assert await scene.pauses.end_process(tx, tx.session(WORKER.id)) is None
-        await scene.manager.endings.process_ended(tx, tx.session(WORKER.id), Exit(143, None), ())
+        await scene.parts.endings.process_ended(tx, tx.session(WORKER.id), Exit(143, None), ())
     ended = scene.store.sessions[WORKER.id]
     assert (ended.status, ended.process, ended.exit) == (Status.STARTING, None, None)
     assert ended.parent_id == PARENT.id and ended.restarts is not None and ended.restarts.times == ()
@@ -239,7 +238,7 @@ async def test_process_that_a_pause_ends_starts_again_when_resumed_before_its_en
     async with scene.store.transaction() as tx:
         await scene.pauses.resume(tx, tx.session(WORKER.id), "operator")
     async with scene.store.transaction() as tx:
-        await scene.manager.endings.process_ended(tx, tx.session(WORKER.id), Exit(143, None), ())
+        await scene.parts.endings.process_ended(tx, tx.session(WORKER.id), Exit(143, None), ())
     ended = scene.store.sessions[WORKER.id]
     assert (ended.status, ended.exit, ended.paused) == (Status.STARTING, None, None)
     assert await scene.recorded(EventType.RESUMED) == [
@@ -257,13 +256,16 @@ async def test_kill_beside_a_pause_that_ends_the_process_ends_the_session(
     async with scene.store.transaction() as tx:
         await scene.pauses.end_process(tx, tx.session(WORKER.id))
     kills = Kills(
-        scene.store, scene.manager, lambda: None, Leftovers(scene.store, scene.manager, without_cgroups())
+        scene.store,
+        scene.parts.authorizer,
+        lambda: None,
+        Leftovers(scene.store, scene.parts.authorizer, without_cgroups()),
     )
     async with scene.store.transaction() as tx:
         await kills.order(tx, tx.session(WORKER.id), OPERATOR)
     assert scene.orders(EffectKind.KILL) == 2
     async with scene.store.transaction() as tx:
-        await scene.manager.endings.process_ended(tx, tx.session(WORKER.id), Exit(143, None), ())
+        await scene.parts.endings.process_ended(tx, tx.session(WORKER.id), Exit(143, None), ())
     ended = scene.store.sessions[WORKER.id]
     assert (ended.status, ended.exit) == (Status.KILLED, Exit(143, None))
 
@@ -294,7 +296,9 @@ async def test_session_that_can_take_no_key_is_not_interrupted(scene: Scene, hel
         await scene.pauses.settle(tx, tx.session(WORKER.id), held)
     before = scene.orders(EffectKind.INTERRUPT)
     with pytest.raises(IllegalState, match=held_words(held)) as refusal:
-        await Interrupts(scene.store, scene.manager).interrupt(OPERATOR, WORKER.id, None)
+        await Interrupts(scene.store, scene.parts.authorizer, scene.parts.providers).interrupt(
+            OPERATOR, WORKER.id, None
+        )
     assert refusal.value.hint == f"sm resume {WORKER.id}"
     assert scene.orders(EffectKind.INTERRUPT) == before
 
@@ -343,7 +347,7 @@ async def test_start_of_the_daemon_leaves_the_looks_that_are_due(scene: Scene) -
 
 
 async def test_account_pauses_its_sessions_until_they_spend_nothing(scene: Scene) -> None:
-    accounts = Accounts(scene.store, scene.manager, QuotaSettings(stagger_s=0.0))
+    accounts = Accounts(scene.store, scene.parts.authorizer, QuotaSettings(stagger_s=0.0))
     async with scene.store.transaction() as tx:
         tx.part(accounts_tables.PART).put(ACCOUNT)
         await tx.update(tx.session(WORKER.id), account=ACCOUNT.name)
@@ -365,7 +369,7 @@ async def test_account_pauses_its_sessions_until_they_spend_nothing(scene: Scene
 
 
 async def test_end_of_an_accounts_pause_leaves_the_pauses_of_others(scene: Scene) -> None:
-    accounts = Accounts(scene.store, scene.manager, QuotaSettings(stagger_s=0.0))
+    accounts = Accounts(scene.store, scene.parts.authorizer, QuotaSettings(stagger_s=0.0))
     async with scene.store.transaction() as tx:
         tx.part(accounts_tables.PART).put(ACCOUNT)
         worker = await tx.update(tx.session(WORKER.id), account=ACCOUNT.name)
@@ -380,7 +384,7 @@ async def test_end_of_an_accounts_pause_leaves_the_pauses_of_others(scene: Scene
 async def test_session_of_a_paused_account_stays_paused_when_its_own_pause_ends(
     scene: Scene, end: str
 ) -> None:
-    accounts = Accounts(scene.store, scene.manager, QuotaSettings(stagger_s=0.0))
+    accounts = Accounts(scene.store, scene.parts.authorizer, QuotaSettings(stagger_s=0.0))
     budget = Budget(WORKER.id, Amounts(usd=1), state=BudgetState.STOPPED)
     scene.frozen = True
     async with scene.store.transaction() as tx:
@@ -398,14 +402,14 @@ async def test_session_of_a_paused_account_stays_paused_when_its_own_pause_ends(
         await scene.timers.resume_due(scene.store.mail.open.timers[WORKER.id, PauseTimer.RESUME])
     elif end == "its budget":
         async with scene.store.transaction() as tx:
-            manager = scene.manager
-            reads, providers = scene.store.part(PART), {"claude": manager.provider(worker)}
-            budgets = Budgets(BudgetSettings(), reads, manager.notices, providers)
+            parts = scene.parts
+            reads, providers = scene.store.part(PART), {"claude": parts.providers[worker.provider]}
+            budgets = Budgets(BudgetSettings(), reads, parts.notices, providers)
             await budgets.end(tx, budget, "operator")
     else:
         parent = Caller(CallerKind.SESSION, PARENT.id)
         with pytest.raises(IllegalState, match="is paused with its account a, which only the operator can"):
-            await Pausing(scene.store, scene.manager).resume(
+            await Pausing(scene.store, scene.parts.authorizer).resume(
                 OperationCall(parent, WORKER.id, ResumeRequest(), None)
             )
     pause = scene.pause()
@@ -418,7 +422,7 @@ async def test_session_of_a_paused_account_stays_paused_when_its_own_pause_ends(
 async def test_session_that_its_budget_keeps_paused_is_not_paused_with_its_account_any_more(
     scene: Scene,
 ) -> None:
-    accounts = Accounts(scene.store, scene.manager, QuotaSettings(stagger_s=0.0))
+    accounts = Accounts(scene.store, scene.parts.authorizer, QuotaSettings(stagger_s=0.0))
     async with scene.store.transaction() as tx:
         tx.part(accounts_tables.PART).put(ACCOUNT)
         await tx.update(tx.session(WORKER.id), account=ACCOUNT.name)

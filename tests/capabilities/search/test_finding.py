@@ -12,7 +12,7 @@ from sm.capabilities.search.tables import PART
 from sm.core.models import OPERATOR
 from sm.core.usage import SaidText
 from sm.kernel import OperationCall
-from sm.sessions.manager import Manager
+from sm.sessions.authorizer import Authorizer
 from sm.store import Store
 from tests import golden
 from tests.samples import LAUNCH
@@ -32,7 +32,7 @@ async def test_excerpts_take_few_words_and_are_made_in_a_thread(
         async with store.transaction() as tx:
             await tx.insert(golden.RUNNING, LAUNCH, f"quokka {'x' * 40_000}")
             tx.part(PART).follow_said(golden.RUNNING.id, [SaidText("text 1", "", "text", "quokka")])
-        search = finding.Search(store, cast(Manager, None))
+        search = finding.Search(store, cast(Authorizer, None))
         found = await search.find(
             OperationCall(OPERATOR, "", SearchedWords("quokka " * 5_000, limit=1_000), None)
         )

@@ -3,7 +3,7 @@
 from datetime import UTC
 
 from sm.capabilities.usage.model import UsageRecords, UsedSession, UsedTokens
-from sm.capabilities.usage.rules import usage_groups
+from sm.capabilities.usage.rules import UsageGroups
 from sm.core.percentiles import Spread
 from sm.core.statuses import Status
 from sm.core.time_slots import local_day
@@ -53,7 +53,13 @@ RECORDS = UsageRecords(
 
 
 def grouped(by: Grouping, since: str = "") -> tuple[dict[str | None, UsageGroupView], UsageGroupView]:
-    groups, total = usage_groups(by, SESSIONS, RECORDS, lambda at: local_day(at, UTC), since)
+    """The groups, after the sessions were added one by one."""
+    added = UsageGroups(by, lambda at: local_day(at, UTC), since)
+    for session in SESSIONS:
+        before, added = added, added.copy(lambda at: local_day(at, UTC))
+        added.add([session], RECORDS)
+        before.add([session], RECORDS)  # a copy has numbers of its own
+    groups, total = added.views()
     return {group.key: group for group in groups}, total
 
 
@@ -98,9 +104,9 @@ def test_each_record_counts_on_its_own_day() -> None:
 
 
 def test_sessions_from_before_the_beginning_count_by_their_records_only() -> None:
-    groups, total = usage_groups(
-        Grouping.TYPE, SESSIONS, UsageRecords(), lambda at: None, f"{NEXT}T00:00:00.000Z"
-    )
+    added = UsageGroups(Grouping.TYPE, lambda at: None, f"{NEXT}T00:00:00.000Z")
+    added.add(SESSIONS, UsageRecords())
+    groups, total = added.views()
     assert {group.key: group.sessions for group in groups} == {"Engineer": 1, "Explore": 1}
     assert total.tokens is None
     assert total.cost_usd is None

@@ -165,6 +165,18 @@ async def test_older_database_gets_the_sums_of_its_rows_and_of_removed_sessions(
     assert len(read(older, OF_ROWS)) == 3
 
 
+async def test_database_with_rows_and_sums_of_a_removed_session_has_the_total_of_both(older: str) -> None:
+    read(
+        older,
+        f"""INSERT INTO removed_usage (session_id, at, model, sidechain, {", ".join(KINDS)})
+        SELECT session_id, '2026-01-27T15:00', model, sidechain, 1, 1, 1, 1, 1 FROM usage
+        WHERE session_id = '{golden.RUNNING.id}' LIMIT 1""",  # noqa: S608 - a constant
+    )
+    async with await Store.open(older) as store:
+        sums = (await store.usage.of([golden.RUNNING.id]))[golden.RUNNING.id]
+    assert sum(one.input for one in sums) == sum(one.input for one in golden.SUMS) + 1
+
+
 async def test_sums_stay_when_an_older_sm_removes_a_session(older: str) -> None:
     async with await Store.open(older) as store:
         before = await store.usage.of([golden.RUNNING.id])

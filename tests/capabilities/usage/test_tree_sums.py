@@ -11,7 +11,7 @@ from sm.core.percentiles import Spread
 from sm.core.statuses import Status
 from sm.core.timestamps import later
 from sm.monitor.usage import UsageMeter
-from sm.sessions.manager import Manager
+from sm.sessions.authorizer import Authorizer
 from sm.store import Store
 from sm.store.sums import RemovedSums
 from tests.samples import AT, LAUNCH, session
@@ -23,13 +23,13 @@ def completed(number: int, model: str) -> Session:
 
 
 def tree_sums(store: Store) -> TreeSums:
-    manager = Manager(Config(), store, {}, lambda *_: None, lambda: AT)
-    return TreeSums(Config(), store, UsageMeter(store, Config(), lambda: AT), manager)
+    authorizer = Authorizer(store, lambda *_: None)
+    return TreeSums(Config(), store, UsageMeter(store, Config(), lambda: AT), authorizer, {})
 
 
 async def test_samples_include_a_model_that_newer_sessions_did_not_use(tmp_path: Path) -> None:
     sessions = [completed(number, "opus" if number <= 7 else "haiku") for number in range(1, 61)]
-    async with await Store.open(str(tmp_path / "sm.db")) as store:
+    async with await Store.open(str(tmp_path / "sm.db"), lambda: AT) as store:
         async with store.transaction() as tx:
             for made in sessions:
                 await tx.insert(made, LAUNCH, None)
@@ -43,7 +43,7 @@ async def test_samples_include_a_model_that_newer_sessions_did_not_use(tmp_path:
 
 
 async def test_session_that_lived_between_two_reads_counts_with_the_removed_ones(tmp_path: Path) -> None:
-    async with await Store.open(str(tmp_path / "sm.db")) as store:
+    async with await Store.open(str(tmp_path / "sm.db"), lambda: AT) as store:
         sums = tree_sums(store)
         await sums.refresh()
         made = replace(completed(7, "opus"), exit=Exit(0))

@@ -17,11 +17,10 @@ from sm.core.next_process import Restarts
 from sm.core.states import SignalKind
 from sm.core.timestamps import epoch_s, iso
 from sm.core.warnings import WarningKind
-from sm.sessions.manager import Manager
 from sm.state.session_steps import move
 from sm.store import Store
 from tests.samples import AT, LAUNCH, session
-from tests.session_manager import open_manager, with_warnings
+from tests.state_parts import StateParts, open_parts, with_warnings
 
 SETTINGS = WarningsSection(context=ContextUse(do="nudge"))
 ID = "aaaa1111"
@@ -45,7 +44,7 @@ class Clocks:
 class Bench:
     clocks: Clocks
     store: Store
-    manager: Manager
+    parts: StateParts
     detector: Detector
 
     @property
@@ -59,12 +58,12 @@ class Bench:
             process = Process(10_000_000 + self.session.runs, "another boot/0")
             if self.session.restarts is not None:
                 await tx.update(self.session, restarts=replace(self.session.restarts, next_at=None))
-            await move(tx, self.manager.notices, ID, signal, process=process, started_at=tx.now)
+            await move(tx, self.parts.notices, ID, signal, process=process, started_at=tx.now)
 
     async def crash(self) -> str | None:
         """Record the end of the process. Returns the reason of the status."""
         async with self.store.transaction() as tx:
-            await self.manager.endings.process_ended(tx, tx.session(ID), Exit(None, 9), ())
+            await self.parts.endings.process_ended(tx, tx.session(ID), Exit(None, 9), ())
         return self.session.status_reason
 
     async def look(self) -> None:
@@ -77,7 +76,7 @@ class Bench:
 @pytest.fixture
 async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
     clocks = Clocks()
-    async with open_manager(tmp_path, clocks.now, steady=clocks.steady) as (store, manager):
+    async with open_parts(tmp_path, clocks.now, steady=clocks.steady) as (store, parts):
         made = replace(session(ID), provider="claude", token_hash="0" * 64, restarts=Restarts())
 
         async def facts(_: str) -> Mapping[str, Any]:
@@ -85,12 +84,12 @@ async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
 
         async with store.transaction() as tx:
             await tx.insert(made, LAUNCH, None)
-        manager.endings.rules.append(CrashRule())
-        warnings = with_warnings(store, manager, SETTINGS)
+        parts.endings.rules.append(CrashRule())
+        warnings = with_warnings(store, parts, SETTINGS)
         detector = Detector(
-            SETTINGS, store, manager, warnings, lambda _: None, lambda _: None, facts, clocks.steady
+            SETTINGS, store, parts.providers, warnings, lambda _: None, lambda _: None, facts, clocks.steady
         )
-        bench = Bench(clocks, store, manager, detector)
+        bench = Bench(clocks, store, parts, detector)
         await bench.start()
         yield bench
 

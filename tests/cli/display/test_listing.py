@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from sm.cli.display.listing import fit, listing, listing_lines, ordered
+from sm.cli.display.listing import listing, ordered
+from sm.cli.display.text_table import fit, table_lines
 from sm.core.columns import columns
 from tests.cli.samples import AT, EVIL, ago, overview_row
 
@@ -53,6 +54,14 @@ def test_tree_stays_together_in_the_group_of_its_most_urgent_member() -> None:
     ]
 
 
+def test_listing_draws_the_members_of_a_cycle_of_parents() -> None:
+    rows = [
+        overview_row("00000001", parent_session_id="00000002"),
+        overview_row("00000002", parent_session_id="00000001", attention="waiting"),
+    ]
+    assert tree(*rows) == ["waiting 00000001", "waiting └─ 00000002"]
+
+
 def test_listing_shows_status_age_model_context_cost_and_task() -> None:
     rows = [
         overview_row(
@@ -66,7 +75,7 @@ def test_listing_shows_status_age_model_context_cost_and_task() -> None:
         ),
         overview_row("99999999", status="idle", attention="idle", task="All done.", task_kind="answer"),
     ]
-    assert listing_lines(listing(rows, AT)) == [
+    assert table_lines(listing(rows, AT)) == [
         "NAME               STATUS   AGE  MODEL     CTX  COST       TASK",
         "engineer-login     running  12m  opus-4-8  42%  $1,234.50  Bash: npm test",
         'engineer-99999999  idle     5m   -         -    -          "All done."',
@@ -80,13 +89,13 @@ def test_listing_shows_the_labels_of_the_daemon() -> None:
         overview_row("00000002", **shared | {"label": "engineer-x (00000002)"}),
         overview_row("00000003", friendly_name="engineer-y"),
     ]
-    names = [line.partition("  ")[0] for line in listing_lines(listing(rows, AT))[1:]]
+    names = [line.partition("  ")[0] for line in table_lines(listing(rows, AT))[1:]]
     assert names == ["engineer-x (00000002)", "engineer-y", "engineer-x (00000001)"]
 
 
 def test_listing_contains_no_control_characters() -> None:
     rows = [overview_row(friendly_name=EVIL, label=EVIL, model=EVIL, status=EVIL, task=EVIL, provider="x")]
-    text = "".join(listing_lines(listing(rows, AT)))
+    text = "".join(table_lines(listing(rows, AT)))
     assert text.isprintable()
 
 
@@ -106,17 +115,18 @@ def test_listing_omits_columns_until_the_task_has_room(width: int, header: list[
         model="claude-sonnet-4-5",
         task="w" * 200,
     )
-    shown = fit(listing([row], AT), width)
-    assert list(shown.header) == header
-    assert sum(shown.widths) + 2 * (len(shown.widths) - 1) <= width
-    assert [len(cells) for cells in shown.groups[0][1]] == [len(header)]
+    table = listing([row], AT)
+    widths = fit(table, width)
+    assert widths is not None
+    assert [table.rows[0][n] for n in widths] == header
+    assert sum(widths.values()) + 2 * (len(widths) - 1) <= width
 
 
 @pytest.mark.parametrize("task", ["w" * 200, "r3 asks: Which test?"])
 def test_listing_keeps_names_whole_at_80_columns(task: str) -> None:
     row = overview_row(friendly_name="general-purpose-flaky", status="waiting_input", task=task)
-    shown = fit(listing([row], AT), 80)
-    assert shown.widths[0] == columns("general-purpose-flaky")
+    widths = fit(listing([row], AT), 80)
+    assert widths is not None and widths[0] == columns("general-purpose-flaky")
 
 
 FAILED = {"status": "error", "attention": "failed", "status_at": ago(minutes=2)}
@@ -130,15 +140,15 @@ def test_unseen_ends_have_groups_with_the_commands_for_them() -> None:
         overview_row("00000003", **FAILED, task='exit code 3: "KeyError"'),
         overview_row("00000004", attention="waiting"),
     ]
-    assert [(heading, len(cells)) for heading, cells in listing(rows, AT).groups] == [
-        ("Needs you (failed: sm restore NAME or sm archive NAME)", 2),
-        ("Done, not seen yet (sm output NAME, sm send NAME TEXT or sm seen NAME)", 1),
-        ("Working", 1),
-    ]
+    assert listing(rows, AT).headings == {
+        1: "Needs you (failed: sm restore NAME or sm archive NAME)",
+        3: "Done, not seen yet (sm output NAME, sm send NAME TEXT or sm seen NAME)",
+        4: "Working",
+    }
     rows.append(overview_row("00000005", attention="waiting", requests=["r1"]))
-    (heading, cells), *_ = listing(rows, AT).groups
-    assert heading == "Needs you (waiting: sm requests; failed: sm restore NAME or sm archive NAME)"
-    assert len(heading) <= 80 and len(cells) == 3
+    first, second, *_ = (headings := listing(rows, AT).headings)
+    assert headings[first] == "Needs you (waiting: sm requests; failed: sm restore NAME or sm archive NAME)"
+    assert len(headings[first]) <= 80 and (first, second) == (1, 4)
 
 
 def test_unseen_end_leaves_the_tree_of_a_live_parent_in_its_group() -> None:
@@ -152,26 +162,26 @@ def test_unseen_end_leaves_the_tree_of_a_live_parent_in_its_group() -> None:
 
 def test_row_of_a_parent_counts_its_ended_children() -> None:
     rows = [overview_row(children_failed=2, children_done=3, task="Bash: make", task_kind="activity")]
-    assert listing_lines(listing(rows, AT))[1].endswith("  2 failed, 3 done; Bash: make")
+    assert table_lines(listing(rows, AT))[1].endswith("  2 failed, 3 done; Bash: make")
 
 
 def test_last_line_counts_the_sessions_that_the_list_leaves_out() -> None:
     rest = {"failed": 5, "completed": 10, "killed": 0, "older": 0, "lost": 0}
-    assert listing_lines(listing([overview_row()], AT, "", rest))[-1] == (
+    assert table_lines(listing([overview_row()], AT, "", rest))[-1] == (
         "15 more: 5 failed, 10 completed (sm ls -a)"
     )
-    assert listing_lines(listing([], AT, "", rest | {"failed": 0, "older": 4})) == [
+    assert table_lines(listing([], AT, "", rest | {"failed": 0, "older": 4})) == [
         "10 more: 10 completed (sm ls -a); 4 older not seen (sm seen --all)"
     ]
 
 
 def test_first_line_after_a_loss_is_the_command_that_restarts_the_agents() -> None:
-    lines = listing_lines(listing([overview_row("00000003", **FAILED)], AT, "", {"lost": 38}))
+    lines = table_lines(listing([overview_row("00000003", **FAILED)], AT, "", {"lost": 38}))
     assert lines[0].startswith("sm restore --all  # restarts 38 sessions ")
 
 
 def test_listing_shows_workspaces_if_a_session_has_one() -> None:
     rows = [overview_row("00000001", workspace="shop"), overview_row("00000002")]
-    header, first, second = (line.split() for line in listing_lines(listing(rows, AT)))
+    header, first, second = (line.split() for line in table_lines(listing(rows, AT)))
     assert header[-2:] == ["WORKSPACE", "TASK"]
     assert [first[6], second[6]] == ["shop", "-"]

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from sm.cli.display.output import table_lines
 from sm.cli.display.overview import log_line
 from sm.cli.display.progress_block import progress_block
-from sm.cli.display.sessions import session_table, tree_rows, tree_rows_of_list
+from sm.cli.display.sessions import session_table, tree_rows
+from sm.cli.display.text_table import table_lines
 from sm.core.lines import event_line, plain_line
 from sm.core.session_lines import last_words, process_of, session_block, status_of
 from tests.cli.samples import AT, EVIL, FORGED_HEADERS, ago, event, progress, session
@@ -78,7 +78,7 @@ def test_tree_makes_a_root_of_a_session_whose_parent_is_unknown() -> None:
         session("00000004", parent_session_id="00000002"),
         session("00000005", parent_session_id="00000001"),
     ]
-    rows = [(indent, shown["session_id"]) for indent, shown in tree_rows_of_list(flat)]
+    rows = [(indent, shown["session_id"]) for indent, shown in tree_rows(flat)]
     assert rows == [
         ("", "00000001"),
         ("  ├─ ", "00000002"),

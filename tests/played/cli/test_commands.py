@@ -319,6 +319,14 @@ def test_kill_all_kills_the_topmost_running_sessions_with_their_trees(run: Sm, p
     assert [other.json for other in others] == [{"force": False, "tree": True}] * 2
 
 
+def test_kill_all_reaches_a_cycle_of_parents(run: Sm, peer: Peer) -> None:
+    cycle = [session(f"0000000{n}", parent_session_id=f"0000000{3 - n}", created_at=f"{n}") for n in (1, 2)]
+    peer.script("GET /v1/sessions", answer(cycle))
+    killed = session("00000001", status="killed", killed=["00000001", "00000002"], killed_too=[])
+    peer.script("POST /v1/sessions/00000001/kill", answer(killed))
+    assert run("kill", "--all").out.startswith("Killed ")
+
+
 def test_kill_all_skips_a_session_that_has_ended_meanwhile(run: Sm, peer: Peer) -> None:
     peer.script("GET /v1/sessions", answer(TREE[:2]))
     peer.script("POST /v1/sessions/00000002/kill", error("illegal_state", "it has ended", 409))

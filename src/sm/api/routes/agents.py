@@ -29,6 +29,7 @@ from sm.operations.hints import Hint, Use
 from sm.operations.report_operations import ActivityNote, Milestone, NewestCheckpoints, WorkResult
 from sm.operations.session_operations import RESTORE
 from sm.policy.access import Action
+from sm.services import Authorizer, LiveScreens, Monitor, ProgramChecks, Reads, Reports, SessionSums, Spawner
 from sm.wire_types.agent_answers import (
     ActionView,
     AgentTypesView,
@@ -79,16 +80,16 @@ class ActionsQuery(SeenQuery):
 
 
 @routes.route("GET", "/v1/agents", agents=True, audit="agents")
-async def agent_types(request: ApiRequest, query: AgentTypesQuery) -> AgentTypesView:
+async def agent_types(
+    request: ApiRequest, query: AgentTypesQuery, *, usage: SessionSums, spawner: Spawner
+) -> AgentTypesView:
     """List the agent types that the caller can spawn."""
     variables = query.variables()
-    catalog = await request.services.sessions.agent_types(
-        request.caller, query.workspace, query.cwd, variables
-    )
+    catalog = await spawner.agent_types(request.caller, query.workspace, query.cwd, variables)
     # A session gets the types that it may spawn; the operator also the unusable ones, with their problems.
     is_session = request.caller.session_id is not None
-    estimates = await request.services.usage.estimates({t.name: t.agent.model for t in catalog.types})
-    modes = await request.services.sessions.type_modes(request.caller, catalog, variables)
+    estimates = await usage.estimates({t.name: t.agent.model for t in catalog.types})
+    modes = await spawner.type_modes(request.caller, catalog, variables)
     shown = [t for t in catalog.types if (t.usable if is_session else not t.withheld)]
     return AgentTypesView(
         workspace=catalog.workspace.slug if catalog.workspace else None,
@@ -98,18 +99,17 @@ async def agent_types(request: ApiRequest, query: AgentTypesQuery) -> AgentTypes
 
 
 @routes.carries_out(agent_operations.READ_OUTPUT)
-async def output(request: ApiRequest, given: OutputLines) -> OutputView:
+async def output(request: ApiRequest, given: OutputLines, *, monitor: Monitor) -> OutputView:
     session = await request.look_at(Action.READ, is_person=given.seen)
-    shown = await request.services.monitor.output(session, given.lines)
+    shown = await monitor.output(session, given.lines)
     return OutputView(session_id=session.id, lines=shown.lines, archived=shown.archived)
 
 
 @routes.carries_out(agent_operations.ATTACH)
-async def attach(request: ApiRequest, given: SeenByPerson) -> AttachView:
+async def attach(request: ApiRequest, given: SeenByPerson, *, screens: LiveScreens) -> AttachView:
     session = await request.look_at(Action.ATTACH, is_person=given.seen)
-    terminals = request.services.terminals
     try:
-        await terminals.capture(session.terminal, 1)
+        argv = await screens.attach_command(session.terminal)
     except NoTerminal:
         if session.exit is None:
             raise
@@ -120,35 +120,39 @@ async def attach(request: ApiRequest, given: SeenByPerson) -> AttachView:
                 "show its last output: ", Use(READ_OUTPUT, name), "; or start it again: ", Use(RESTORE, name)
             ),
         ) from None
-    return AttachView(session_id=session.id, argv=list(terminals.attach_command(session.terminal)))
+    return AttachView(session_id=session.id, argv=list(argv))
 
 
 @routes.carries_out(agent_operations.SHOW_PROGRESS)
-async def progress(request: ApiRequest, given: ProgressParts) -> ProgressView:
-    services, session = request.services, request.session()
-    may_read = services.sessions.may_read(request.caller, session)
-    shown = await services.monitor.progress(session, given.checkpoints, may_read=may_read)
+async def progress(
+    request: ApiRequest, given: ProgressParts, *, monitor: Monitor, usage: SessionSums, authorizer: Authorizer
+) -> ProgressView:
+    session = request.session()
+    may_read = authorizer.may_read(request.caller, session)
+    shown = await monitor.progress(session, given.checkpoints, may_read=may_read)
     if given.tree:
-        sums = await services.usage.sums(request.caller, [session])
-        both = session_sums_json(services.usage.own(session.id), sums(session.id), services.monitor.now())
+        sums = await usage.sums(request.caller, [session])
+        both = session_sums_json(usage.own(session.id), sums(session.id), monitor.now())
         shown |= {"own": both.own, "tree": both.tree}
     return ProgressView(**shown)
 
 
 @routes.carries_out(agent_operations.WHY)
-async def why(request: ApiRequest) -> WhyView:
-    services, session = request.services, request.session()
-    ledger = services.monitor.ledger(session.id)
+async def why(
+    request: ApiRequest, *, programs: ProgramChecks, monitor: Monitor, authorizer: Authorizer
+) -> WhyView:
+    session = request.session()
+    ledger = monitor.ledger(session.id)
     facts = [
-        *await services.monitor.facts(session.id),
+        *await monitor.facts(session.id),
         f"lifecycle mode {session.mode}, from {session.mode_source}",
     ]
-    facts += services.programs.facts(session)
+    facts += programs.facts(session)
     if session.paused is not None:
         facts.insert(0, pause_fact(session.paused))
-    evidence = [] if ledger is None else evidence_json(ledger, services.monitor.now())
+    evidence = [] if ledger is None else evidence_json(ledger, monitor.now())
     reason = session.status_reason
-    if not services.sessions.may_read(request.caller, session):
+    if not authorizer.may_read(request.caller, session):
         reason, evidence = folded(reason, _REASON_MAX), [replace(entry, reason=None) for entry in evidence]
     return build_view(
         WhyView,
@@ -156,24 +160,24 @@ async def why(request: ApiRequest) -> WhyView:
         session_id=session.id,
         label=label(session),
         status_reason=reason,
-        status_stale=services.monitor.is_stale(session.id),
+        status_stale=monitor.is_stale(session.id),
         evidence=evidence,
         facts=facts,
     )
 
 
 @routes.route("GET", "/v1/sessions/{ref}/actions", agents=True)
-async def actions(request: ApiRequest, query: ActionsQuery) -> list[ActionView]:
+async def actions(request: ApiRequest, query: ActionsQuery, *, monitor: Monitor) -> list[ActionView]:
     """List the last actions of an agent, oldest first."""
     session = await request.look_at(Action.READ, is_person=query.seen)
-    acts = await request.services.monitor.actions(session, query.lines)
+    acts = await monitor.actions(session, query.lines)
     return [act for act in acts if query.after is None or act.timestamp > query.after]
 
 
 @routes.carries_out(agent_operations.SUMMARIZE)
-async def what(request: ApiRequest) -> SummaryView:
+async def what(request: ApiRequest, *, monitor: Monitor) -> SummaryView:
     session = request.session(Action.READ)
-    summary = await request.services.monitor.summarize(session)
+    summary = await monitor.summarize(session)
     return build_view(SummaryView, summary, session_id=session.id)
 
 
@@ -181,28 +185,30 @@ async def what(request: ApiRequest) -> SummaryView:
 
 
 @routes.carries_out(report_operations.LIST_CHECKPOINTS)
-async def checkpoints(request: ApiRequest, given: NewestCheckpoints) -> list[CheckpointView]:
-    return [
-        build_view(CheckpointView, c)
-        for c in await request.services.store.checkpoints(request.session().id, given.limit)
-    ]
+async def checkpoints(request: ApiRequest, given: NewestCheckpoints, *, store: Reads) -> list[CheckpointView]:
+    return [build_view(CheckpointView, c) for c in await store.checkpoints(request.session().id, given.limit)]
 
 
 @routes.carries_out(report_operations.CHECKPOINT)
-async def checkpoint(request: ApiRequest, given: Milestone, key: RequestKey | None) -> ReportedCheckpointView:
-    reports = request.services.reports
+async def checkpoint(
+    request: ApiRequest, given: Milestone, key: RequestKey | None, *, reports: Reports
+) -> ReportedCheckpointView:
     made, warnings = await reports.checkpoint(request.caller, given.message, given.metadata or {}, key)
     return build_view(ReportedCheckpointView, made, warnings=list(warnings))
 
 
 @routes.carries_out(report_operations.NOTE)
-async def note(request: ApiRequest, given: ActivityNote, key: RequestKey | None) -> StartedView:
-    return request.views.started(await request.services.reports.note(request.caller, given.text or "", key))
+async def note(
+    request: ApiRequest, given: ActivityNote, key: RequestKey | None, *, reports: Reports
+) -> StartedView:
+    return request.views.started(await reports.note(request.caller, given.text or "", key))
 
 
 @routes.carries_out(report_operations.COMPLETE)
-async def complete(request: ApiRequest, given: WorkResult, key: RequestKey | None) -> StartedView:
-    reports, status = request.services.reports, given.status or "completed"
+async def complete(
+    request: ApiRequest, given: WorkResult, key: RequestKey | None, *, reports: Reports
+) -> StartedView:
+    status = given.status or "completed"
     return request.views.started(await reports.complete(request.caller, given.message, status, key))
 
 

@@ -10,14 +10,31 @@ from sm.api.body import Body
 from sm.api.context import ApiRequest
 from sm.api.query import Query, WorkspaceName
 from sm.api.route import RouteTable
-from sm.api.views import build_view
+from sm.api.views import Views, build_view
 from sm.core.attention import Attention, attention
 from sm.core.lifecycle import is_live
 from sm.core.messages import SM_ITSELF
 from sm.core.wording import operator_message_notice
 from sm.errors import SandboxUnavailable
 from sm.messaging.messages import RenderedMessage
-from sm.services import DaemonInfo, Leftover, SessionFilter
+from sm.policy.access import Action
+from sm.services import (
+    Authorizer,
+    DaemonInfo,
+    Leftover,
+    Leftovers,
+    Messages,
+    Monitor,
+    ProgramChecks,
+    Reads,
+    Requests,
+    Sandboxing,
+    SeenSessions,
+    SessionFields,
+    SessionFilter,
+    Sessions,
+    StatusFields,
+)
 from sm.wire_types.daemon import (
     CgroupsView,
     ConfigView,
@@ -46,63 +63,83 @@ class StopBody(Body):
 
 
 @routes.route("GET", "/v1/health", agents=True)
-async def health(request: ApiRequest) -> HealthView:
+async def health(request: ApiRequest, *, sessions: Sessions, daemon: DaemonInfo) -> HealthView:
     """Check that the daemon answers."""
-    services = request.services
-    seen = services.sessions.visible(request.caller, archived=True)
+    seen = sessions.visible(request.caller, archived=True)
     return build_view(
         HealthView,
-        _daemon(services.daemon),
-        socket=services.daemon.socket,
+        _daemon(daemon),
+        socket=daemon.socket,
         sessions=sum(is_live(s.status) for s in seen),
     )
 
 
 @routes.route("GET", "/v1/status", agents=True)
-async def status(request: ApiRequest, query: StatusQuery) -> StatusOverview:
+async def status(
+    request: ApiRequest,
+    query: StatusQuery,
+    *,
+    sessions: Sessions,
+    seen: SeenSessions,
+    programs: ProgramChecks,
+    leftovers: Leftovers,
+    requests: Requests,
+    messages: Messages,
+    monitor: Monitor,
+    store: Reads,
+    daemon: DaemonInfo,
+    fields: SessionFields,
+    status_fields: StatusFields,
+    authorizer: Authorizer,
+) -> StatusOverview:
     """Show an overview in numbers."""
-    services, caller = request.services, request.caller
-    visible = services.sessions.visible(caller)
-    seen = services.sessions.apply_filter(caller, visible, SessionFilter(workspace=query.workspace))
-    past = await services.sessions.past_counts(caller, SessionFilter(workspace=query.workspace))
+    caller, filter = request.caller, SessionFilter(workspace=query.workspace)
+    visible = sessions.visible(caller)
+    shown = sessions.apply_filter(caller, visible, filter)
+    past = await sessions.past_counts(caller, filter)
     counts = Counter[str]()  # those that ended long ago come first: the order is that of the oldest sessions
     for (session_status, _), count in past.items():
         counts[session_status.value] += count
-    counts.update(session.status.value for session in seen)
-    operator = services.sessions.principal(caller) is None
-    unseen_since = services.seen.since(caller)
-    groups = Counter(attention(session, (), unseen_since) for session in seen)
-    ids = None if operator else await services.sessions.visible_ids(caller)
-    requests = await services.requests.list_requests(caller, all=False, limit=0)
-    inbox = services.messages.available(caller, idle=True)
-    waiting = await services.messages.render(inbox[:_STATUS_LINES])
-    lines = [line for message in waiting for line in _headline(request, message)]
-    tmux_silent = [s for s in sorted(services.monitor.tmux_silent) if ids is None or s in ids]
-    engine_silent = [s for s in sorted(services.monitor.engine_silent) if ids is None or s in ids]
-    has_cgroups, reason = await services.leftovers.cgroups()
-    added = {field.name: await field.value() for field in services.status_fields} if operator else {}
+    counts.update(session.status.value for session in shown)
+    operator = authorizer.principal(caller) is None
+    unseen_since = seen.since(caller)
+    groups = Counter(attention(session, (), unseen_since) for session in shown)
+    ids = None if operator else await sessions.visible_ids(caller)
+    waiting_requests = await requests.list_requests(caller, all=False, limit=0)
+    inbox = messages.available(caller, idle=True)
+    waiting = await messages.render(inbox[:_STATUS_LINES])
+    lines = [line for message in waiting for line in _headline(request.views, message, store)]
+    tmux_silent = [s for s in sorted(monitor.tmux_silent) if ids is None or s in ids]
+    engine_silent = [s for s in sorted(monitor.engine_silent) if ids is None or s in ids]
+    has_cgroups, reason = await leftovers.cgroups()
+    added = {field.name: await field.value() for field in status_fields} if operator else {}
+
+    def is_in(leftover: Leftover) -> bool:
+        session = store.sessions.get(leftover.session_id)
+        return session is not None and bool(sessions.select(caller, [session], filter))
+
     return StatusOverview(
-        daemon=_daemon(services.daemon),
-        terminal_server=services.daemon.terminal_server() if operator else None,
+        daemon=_daemon(daemon),
+        terminal_server=daemon.terminal_server() if operator else None,
         sessions=counts,
         not_seen={str(group): groups[group] for group in (Attention.FAILED, Attention.DONE)},
-        orphans=sum(services.sessions.is_orphan(s) for s in seen),
+        orphans=sum(sessions.is_orphan(s) for s in shown),
         orphan_processes=[
             _orphan(request, leftover)
-            for leftover in await services.leftovers.visible(caller)
-            if query.workspace is None or _is_in(request, leftover.session_id, query.workspace)
+            for leftover in await leftovers.visible(caller)
+            if query.workspace is None or is_in(leftover)
         ],
         cgroups=CgroupsView(available=has_cgroups, reason=reason),
-        dead_letters=await services.store.dead_letters(ids),
-        requests_open=len(requests),
-        warnings=sum(field.signs(s.id) for field in services.fields for s in seen),
+        dead_letters=await store.dead_letters(ids),
+        requests_open=len(waiting_requests),
+        warnings=sum(field.signs(s.id) for field in fields for s in shown),
         inbox=len(inbox),
         inbox_lines=lines[:_STATUS_LINES],
         parked=added.get("parked", []),
-        programs=services.programs.lines() if operator else [],
+        programs=programs.lines() if operator else [],
         trouble=[
-            *services.daemon.trouble(),
-            *((*services.daemon.config.state.lines(), *services.daemon.lost_sockets()) if operator else ()),
+            *daemon.trouble(),
+            *((*daemon.config.state.lines(), *daemon.lost_sockets()) if operator else ()),
             *(f"tmux does not respond for session {request.views.recipient(s)}" for s in tmux_silent),
             *(
                 f"the agent of session {request.views.recipient(s)} has ended, and the container engine, "
@@ -114,10 +151,10 @@ async def status(request: ApiRequest, query: StatusQuery) -> StatusOverview:
 
 
 @routes.route("GET", "/v1/config", agents=False)
-async def config(request: ApiRequest) -> ConfigView:
+async def config(request: ApiRequest, *, authorizer: Authorizer, daemon: DaemonInfo) -> ConfigView:
     """Apply a change of config.yaml now, and show what of the file applies."""
-    request.services.sessions.may_read_config(request.caller)
-    state = await request.services.daemon.config.read_now()
+    authorizer.require(request.caller, Action.READ_CONFIG, is_read=True)
+    state = await daemon.config.read_now()
     return ConfigView(
         path=state.path,
         mistakes=[] if state.problem is None else state.problem.splitlines(),
@@ -126,16 +163,18 @@ async def config(request: ApiRequest) -> ConfigView:
 
 
 @routes.route("GET", "/v1/orphans", agents=True)
-async def orphans(request: ApiRequest) -> list[OrphanProcessView]:
+async def orphans(request: ApiRequest, *, leftovers: Leftovers) -> list[OrphanProcessView]:
     """List the live processes that ended sessions left behind."""
-    found = await request.services.leftovers.visible(request.caller)
+    found = await leftovers.visible(request.caller)
     return [_orphan(request, leftover) for leftover in found]
 
 
 @routes.route("POST", "/v1/orphans/kill", agents=True)
-async def kill_orphans(request: ApiRequest, body: KillOrphansBody) -> EndedOrphansView:
+async def kill_orphans(
+    request: ApiRequest, body: KillOrphansBody, *, leftovers: Leftovers
+) -> EndedOrphansView:
     """End the processes that ended sessions left behind, and look again."""
-    done = await request.services.leftovers.end(request.caller, force=bool(body.force))
+    done = await leftovers.end(request.caller, force=bool(body.force))
     return EndedOrphansView(
         ended=[_orphan(request, leftover) for leftover in done.ended],
         left=[_orphan(request, leftover) for leftover in done.left],
@@ -143,27 +182,28 @@ async def kill_orphans(request: ApiRequest, body: KillOrphansBody) -> EndedOrpha
 
 
 @routes.route("POST", "/v1/daemon/stop", agents=False, audit="stop")
-async def stop_daemon(request: ApiRequest, body: StopBody) -> StoppedView:
+async def stop_daemon(
+    request: ApiRequest,
+    body: StopBody,
+    *,
+    authorizer: Authorizer,
+    sessions: Sessions,
+    sandboxing: Sandboxing,
+    daemon: DaemonInfo,
+) -> StoppedView:
     """Stop the daemon; with `all` kill every session and remove every container first."""
-    sessions = request.services.sessions
-    sessions.may_stop_daemon(request.caller)
+    authorizer.require(request.caller, Action.STOP_DAEMON)
     killed = await sessions.end_all() if body.all else []
     if body.all:
         with suppress(SandboxUnavailable):  # then no container runs, or nobody can reach it
-            await request.services.sandboxing.remove_all()
-    request.services.daemon.stopping.set()
+            await sandboxing.remove_all()
+    daemon.stopping.set()
     return StoppedView(killed=killed)
 
 
 def _daemon(daemon: DaemonInfo) -> DaemonView:
     uptime_s = round(time.monotonic() - daemon.started_s, 3)
     return DaemonView(pid=os.getpid(), version=__version__, uptime_s=uptime_s)
-
-
-def _is_in(request: ApiRequest, session_id: str, workspace: str) -> bool:
-    session = request.services.store.sessions.get(session_id)
-    filter = SessionFilter(workspace=workspace)
-    return session is not None and bool(request.services.sessions.select(request.caller, [session], filter))
 
 
 def _orphan(request: ApiRequest, leftover: Leftover) -> OrphanProcessView:
@@ -177,7 +217,7 @@ def _orphan(request: ApiRequest, leftover: Leftover) -> OrphanProcessView:
     )
 
 
-def _headline(request: ApiRequest, rendered: RenderedMessage) -> list[str]:
+def _headline(views: Views, rendered: RenderedMessage, store: Reads) -> list[str]:
     """The lines of a message in an overview: the text of sm's own messages, the sender of other messages.
 
     The operator also sees the words of a session.
@@ -185,7 +225,7 @@ def _headline(request: ApiRequest, rendered: RenderedMessage) -> list[str]:
     message = rendered.message
     if message.sender == SM_ITSELF:
         return rendered.text.split("\n")
-    sender = request.services.store.sessions.get(message.sender)
+    sender = store.sessions.get(message.sender)
     if message.session_id is None and sender is not None:
         return [operator_message_notice(sender, message, rendered.text)]
-    return [f"message {message.id} from {request.views.message(message).from_label}"]
+    return [f"message {message.id} from {views.message(message).from_label}"]

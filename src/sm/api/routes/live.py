@@ -8,7 +8,7 @@ from aiohttp import web
 from sm.api.context import ApiRequest
 from sm.api.event_streams import HEARTBEAT, event_stream
 from sm.api.fields import Present, count, doc
-from sm.api.live_updates import SHARED, LiveUpdates
+from sm.api.live_updates import SHARED, LiveUpdates, RowViews
 from sm.api.query import LISTED_MAX, ListQuery, Moment, Query, SessionName, WorkspaceName
 from sm.api.route import RouteTable, StreamOf
 from sm.api.views import build_view
@@ -17,6 +17,7 @@ from sm.core.models import Session
 from sm.core.text import folded
 from sm.core.timeline import Span, spans
 from sm.core.timestamps import iso, later
+from sm.services import Authorizer, Live, Monitor, Reads, Requests, SeenSessions, Sessions
 from sm.wire import HEARTBEAT_S
 from sm.wire_types.live_answers import (
     LaneView,
@@ -49,41 +50,53 @@ class TimelineQuery(Query):
 
 @routes.route("GET", "/v1/live", agents=True)
 async def live(
-    request: ApiRequest, query: LiveQuery
+    request: ApiRequest,
+    query: LiveQuery,
+    *,
+    sessions: Sessions,
+    live: Live,
+    monitor: Monitor,
+    authorizer: Authorizer,
+    requests: Requests,
+    seen: SeenSessions,
 ) -> Annotated[web.StreamResponse, StreamOf(LiveUpdateView)]:
     """Stream the sessions as rows: a snapshot, then each row that changes, whole.
 
     A row comes at most 4 times a second. A reader that is slower gets the newest state of each row. A comment line
     comes every 15 s.
     """
-    rows, filter = request.services.live, query.filter()
-    request.services.sessions.select(request.caller, (), filter)  # to refuse before the stream begins
-    updates = LiveUpdates(request.views, filter, request.http.app[SHARED])
-    async with rows.reading(), event_stream(request) as response:
+    filter = query.filter()
+    sessions.select(request.caller, (), filter)  # to refuse before the stream begins
+    rows = RowViews(request.views, authorizer, requests, seen)
+    shared = request.http.app[SHARED]
+    updates = LiveUpdates(request.caller, filter, shared, live, sessions, rows, monitor.now)
+    async with live.reading(), event_stream(request) as response:
         cursor = updates.start(query.since)
         while not request.context.is_over():
             cursor, events = updates.since(cursor)
             for event in events:
                 await response.write(event)
-            if not await request.wait_until(lambda: rows.number > cursor, HEARTBEAT_S, rows):  # noqa: B023 - awaited
+            if not await request.wait_until(lambda: live.number > cursor, HEARTBEAT_S, live):  # noqa: B023 - awaited
                 await response.write(HEARTBEAT)
     return response
 
 
 @routes.route("GET", "/v1/timeline", agents=True)
-async def timeline(request: ApiRequest, query: TimelineQuery) -> TimelineView:
+async def timeline(
+    request: ApiRequest, query: TimelineQuery, *, sessions: Sessions, monitor: Monitor, store: Reads
+) -> TimelineView:
     """Show when each session had which status, archived and ended ones included."""
-    services, caller = request.services, request.caller
-    until = iso(services.monitor.now())
+    caller = request.caller
+    until = iso(monitor.now())
     since = query.since or later(until, -_TIMELINE_S)
-    sessions = await services.sessions.subtree(
+    members = await sessions.subtree(
         caller, query.session, query.workspace, descendants=query.tree, since=since
     )
-    events, cut = await services.store.status_events([s.id for s in sessions], since, query.limit)
+    events, cut = await store.status_events([s.id for s in members], since, query.limit)
     if cut:
         since = max(since, events[-query.limit].timestamp if query.limit else until)
     found = spans(events, since)
-    shown = (services.sessions.without_hidden_names(caller, s) for s in sessions if s.id in found)
+    shown = (sessions.without_hidden_names(caller, s) for s in members if s.id in found)
     return TimelineView(since, until, [lane_json(s, found[s.id]) for s in shown])
 
 

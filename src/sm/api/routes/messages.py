@@ -19,7 +19,7 @@ from sm.operations.message_operations import (
     TextToSend,
 )
 from sm.policy.access import Action
-from sm.services import SessionFilter
+from sm.services import Authorizer, Messages, Reads, SeenSessions, SessionFilter, Sessions, Waits
 from sm.wire_types.message_answers import LetterView, LoggedView, MessageView, SentView
 from sm.wire_types.session_answers import SessionView
 
@@ -32,71 +32,90 @@ class AudienceQuery(Query):
 
 
 @routes.carries_out(operations.SEND)
-async def send(request: ApiRequest, given: TextToSend, key: RequestKey | None) -> SentView:
-    services, caller = request.services, request.caller
+async def send(
+    request: ApiRequest,
+    given: TextToSend,
+    key: RequestKey | None,
+    *,
+    seen: SeenSessions,
+    messages: Messages,
+    waits: Waits,
+    store: Reads,
+) -> SentView:
+    caller = request.caller
     mode = MessageMode(given.mode or MessageMode.AUTO)
     use = TextUse(given.answer) if given.answer else None
-    sent = await services.messages.send(
+    sent = await messages.send(
         caller, given.to, given.text, mode, given.ttl_s, key, use, given.request_id or None
     )
-    if (target := services.store.sessions.get(sent.done.session_id or "")) is not None:
-        await services.seen.look(caller, [target])
+    if (target := store.sessions.get(sent.done.session_id or "")) is not None:
+        await seen.look(caller, [target])
     if isinstance(sent.done, Request):
         return _sent_view(request.views, sent.done)
-    followed = await services.waits.message(caller, sent.done, request.long_poll, given.wait_s or 0)
+    followed = await waits.message(caller, sent.done, request.long_poll, given.wait_s or 0)
     view = request.views.message(followed)
     return build_view(SentView, view, request_id="", unarchived=sent.unarchived)
 
 
 @routes.carries_out(operations.LOG)
-async def messages(request: ApiRequest, given: MessageFilter) -> list[LoggedView]:
-    services, caller = request.services, request.caller
+async def messages(
+    request: ApiRequest,
+    given: MessageFilter,
+    *,
+    seen: SeenSessions,
+    messages: Messages,
+    authorizer: Authorizer,
+) -> list[LoggedView]:
+    caller = request.caller
     session = None
     if given.session is not None:
-        session = services.sessions.find(caller, given.session)
+        session = authorizer.find(caller, given.session)
         if session.id != caller.session_id:
-            session = services.sessions.find(caller, given.session, Action.READ)
+            session = authorizer.find(caller, given.session, Action.READ)
         if given.seen:
-            await services.seen.look(caller, [session])
-    log = await services.messages.log(caller, session, given.limit)
+            await seen.look(caller, [session])
+    log = await messages.log(caller, session, given.limit)
     return [build_view(LoggedView, request.views.message(message), text=text) for message, text in log]
 
 
 @routes.carries_out(operations.SHOW_MESSAGE)
-async def message(request: ApiRequest, wait: MessageWait) -> MessageView:
-    services, caller = request.services, request.caller
-    message = await services.messages.read(caller, _number(request.name))
+async def message(request: ApiRequest, wait: MessageWait, *, messages: Messages, waits: Waits) -> MessageView:
+    caller = request.caller
+    message = await messages.read(caller, _number(request.name))
     return request.views.message(
-        await services.waits.message(caller, message, request.long_poll, wait.wait_s, settled=wait.settled)
+        await waits.message(caller, message, request.long_poll, wait.wait_s, settled=wait.settled)
     )
 
 
 @routes.route("GET", "/v1/audience", agents=True)
-async def audience(request: ApiRequest, query: AudienceQuery) -> list[SessionView]:
+async def audience(
+    request: ApiRequest, query: AudienceQuery, *, sessions: Sessions, messages: Messages
+) -> list[SessionView]:
     """List the recipients of the caller's broadcast."""
-    services, caller = request.services, request.caller
-    recipients = services.messages.audience(caller, recursive=query.recursive)
+    caller = request.caller
+    recipients = messages.audience(caller, recursive=query.recursive)
     filter = SessionFilter(workspace=query.workspace)
-    return request.views.sessions(services.sessions.apply_filter(caller, recipients, filter))
+    return request.views.sessions(sessions.apply_filter(caller, recipients, filter))
 
 
 @routes.carries_out(operations.INBOX)
-async def inbox(request: ApiRequest, given: InboxLimit) -> list[LetterView]:
-    messages = request.services.messages
+async def inbox(request: ApiRequest, given: InboxLimit, *, messages: Messages) -> list[LetterView]:
     waiting = messages.available(request.caller, idle=True)
     return [request.views.letter(rendered) for rendered in await messages.render(waiting[: given.limit])]
 
 
 @routes.carries_out(operations.TAKE_INBOX)
-async def take_inbox(request: ApiRequest, given: Taking, key: RequestKey | None) -> list[LetterView]:
+async def take_inbox(
+    request: ApiRequest, given: Taking, key: RequestKey | None, *, waits: Waits
+) -> list[LetterView]:
     limit = None if given.limit is None else int(given.limit)
-    taken = await request.services.waits.inbox(request.caller, limit, key, request.long_poll, given.wait_s)
+    taken = await waits.inbox(request.caller, limit, key, request.long_poll, given.wait_s)
     return [request.views.letter(rendered) for rendered in taken]
 
 
 @routes.carries_out(operations.CONFIRM_INBOX)
-async def confirm_inbox(request: ApiRequest, given: Arrivals) -> list[MessageView]:
-    confirmed = await request.services.messages.confirm(request.caller, given.message_ids or ())
+async def confirm_inbox(request: ApiRequest, given: Arrivals, *, messages: Messages) -> list[MessageView]:
+    confirmed = await messages.confirm(request.caller, given.message_ids or ())
     return [request.views.message(message) for message in confirmed]
 
 

@@ -13,6 +13,7 @@ from sm.api.views import build_view
 from sm.core.programs import image_agents, login_commands
 from sm.errors import UsageError
 from sm.sandboxes.images import ImageBuild, ImageFacts
+from sm.services import Sandboxing, WritablePaths
 from sm.sessions.sandboxing import ContainerStatus, EngineStatus, PruneScope, SandboxStatus
 from sm.wire_types.sandbox_answers import (
     BuildLineView,
@@ -78,72 +79,76 @@ class PruneBody(Body):
 
 
 @routes.route("GET", "/v1/sandbox", agents=False, audit="sandbox")
-async def sandbox_status(request: ApiRequest) -> SandboxView:
+async def sandbox_status(request: ApiRequest, *, sandboxing: Sandboxing) -> SandboxView:
     """Show the engine, the image and the containers."""
-    return _sandbox_view(await request.services.sandboxing.status(request.caller))
+    return _sandbox_view(await sandboxing.status(request.caller))
 
 
 @routes.route("POST", "/v1/sandbox/build", agents=False, audit="build")
-async def build_image(request: ApiRequest, body: BuildBody) -> BuildView:
+async def build_image(request: ApiRequest, body: BuildBody, *, sandboxing: Sandboxing) -> BuildView:
     """Begin to build the image. A build with the same options that already runs is joined."""
-    build = await request.services.sandboxing.build(
+    build = await sandboxing.build(
         request.caller, body.agents, body.environment, no_cache=bool(body.no_cache), pull=bool(body.pull)
     )
     return _progress(build, 0)
 
 
 @routes.route("GET", "/v1/sandbox/build", agents=False, audit="build")
-async def follow_build(request: ApiRequest, query: BuildQuery) -> BuildView:
+async def follow_build(request: ApiRequest, query: BuildQuery, *, sandboxing: Sandboxing) -> BuildView:
     """Show the progress of the build, from a line on. An error after the last line is the reason of a failed build."""
-    build = request.services.sandboxing.running_build(request.caller)
+    build = sandboxing.running_build(request.caller)
     await build.wait(query.after, query.wait_s)
     return _progress(build, query.after)
 
 
 @routes.route("POST", "/v1/sandbox/containers/{name}/stop", agents=False, audit="stop")
-async def stop_container(request: ApiRequest, body: ForceBody) -> DoneView:
+async def stop_container(request: ApiRequest, body: ForceBody, *, sandboxing: Sandboxing) -> DoneView:
     """Stop a container: that of a workspace, or `default`. The next spawn starts it."""
-    await request.services.sandboxing.stop(request.caller, request.name, force=bool(body.force))
+    await sandboxing.stop(request.caller, request.name, force=bool(body.force))
     return DoneView(container=request.name)
 
 
 @routes.route("POST", "/v1/sandbox/containers/{name}/remove", agents=False, audit="remove")
-async def remove_container(request: ApiRequest, body: ForceBody) -> DoneView:
+async def remove_container(request: ApiRequest, body: ForceBody, *, sandboxing: Sandboxing) -> DoneView:
     """Remove a container, but not its home. The next spawn makes it anew."""
-    await request.services.sandboxing.remove(request.caller, request.name, force=bool(body.force))
+    await sandboxing.remove(request.caller, request.name, force=bool(body.force))
     return DoneView(container=request.name)
 
 
 @routes.route("POST", "/v1/sandbox/containers/{name}/enter", agents=False, audit="enter")
-async def enter_container(request: ApiRequest, body: EnterBody) -> CommandView:
+async def enter_container(request: ApiRequest, body: EnterBody, *, sandboxing: Sandboxing) -> CommandView:
     """Start a container, and name the command for a shell or a login in it."""
-    argv = await request.services.sandboxing.enter(request.caller, request.name, body.login)
+    argv = await sandboxing.enter(request.caller, request.name, body.login)
     return CommandView(argv=argv)
 
 
 @routes.route("POST", "/v1/sandbox/writable", agents=False)
-async def writable_paths(request: ApiRequest, body: PathsBody) -> WritableView:
+async def writable_paths(request: ApiRequest, body: PathsBody, *, writable: WritablePaths) -> WritableView:
     """Tell which of these paths a sandboxed session of any time could write, also an ended or removed one.
 
     Git must not run where it would read or write one of them. Every caller of the operator's socket may ask.
     """
     if len(body.paths) > _PATHS_MAX or not all(path.startswith("/") for path in body.paths):
         raise UsageError(f"give at most {_PATHS_MAX} absolute paths")
-    return WritableView(writable=list(await request.services.records.writable.among(body.paths)))
+    return WritableView(writable=list(await writable.among(body.paths)))
 
 
 @routes.route("GET", "/v1/sandbox/unused", agents=False, audit="prune")
-async def unused_things(request: ApiRequest, query: UnusedQuery) -> list[UnusedView]:
+async def unused_things(
+    request: ApiRequest, query: UnusedQuery, *, sandboxing: Sandboxing
+) -> list[UnusedView]:
     """List the containers, homes and images that a prune would remove."""
     scope = PruneScope(query.homes, query.images)
-    return await request.services.sandboxing.unused(request.caller, scope)
+    return await sandboxing.unused(request.caller, scope)
 
 
 @routes.route("POST", "/v1/sandbox/prune", agents=False, audit="prune")
-async def prune_sandboxes(request: ApiRequest, body: PruneBody) -> list[UnusedView]:
+async def prune_sandboxes(
+    request: ApiRequest, body: PruneBody, *, sandboxing: Sandboxing
+) -> list[UnusedView]:
     """Remove stopped containers without sessions, and homes and images that nothing uses."""
     scope = PruneScope(bool(body.homes), bool(body.images))
-    return await request.services.sandboxing.prune(request.caller, scope)
+    return await sandboxing.prune(request.caller, scope)
 
 
 def _progress(build: ImageBuild, after: int) -> BuildView:

@@ -12,6 +12,7 @@ from sm.api.route import RouteTable, StreamOf
 from sm.api.views import build_view
 from sm.monitor.live_screens import LiveScreen
 from sm.policy.access import Action
+from sm.services import Authorizer, LiveScreens, Reads, SeenSessions
 from sm.wire import HEARTBEAT_S
 from sm.wire_types.live_answers import ScreenRowView, ScreenUpdateView
 
@@ -20,7 +21,13 @@ routes = RouteTable()
 
 @routes.route("GET", "/v1/sessions/{ref}/screen/stream", agents=True, audit="screen")
 async def follow_screen(
-    request: ApiRequest, query: SeenQuery
+    request: ApiRequest,
+    query: SeenQuery,
+    *,
+    seen: SeenSessions,
+    screens: LiveScreens,
+    store: Reads,
+    authorizer: Authorizer,
 ) -> Annotated[web.StreamResponse, StreamOf(ScreenUpdateView)]:
     """Stream the visible screen of a session's terminal: all rows, then those that change.
 
@@ -29,17 +36,17 @@ async def follow_screen(
     """
     session = await request.look_at(Action.READ, is_person=query.seen)
     async with (
-        request.services.screens.looking(session.terminal) as screen,
+        screens.looking(session.terminal) as screen,
         event_stream(request) as response,
     ):
         cursor, over = 0, False
         while not over and not request.context.is_over():
-            current = request.services.store.sessions.get(session.id)
-            if current is None or not request.services.sessions.may_read(request.caller, current):
+            current = store.sessions.get(session.id)
+            if current is None or not authorizer.may_read(request.caller, current):
                 break  # the session was removed, or moved away from the caller
             over = screen.is_over
             if over and query.seen:  # a person has watched the end
-                await request.services.seen.look(request.caller, [current])
+                await seen.look(request.caller, [current])
             if screen.number > cursor or over:
                 update = orjson.dumps(screen_json(screen, cursor, over=over))
                 cursor = screen.number

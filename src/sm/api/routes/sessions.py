@@ -11,7 +11,7 @@ from sm.api.fields import LongText, NeededText, NeededTexts, Present, Seconds, c
 from sm.api.operation_routes import OperationTable
 from sm.api.query import WAIT_MAX_S, ListQuery, PagedQuery, Recursive
 from sm.api.sums import session_sums_json
-from sm.api.views import failures_json, losses_json, nest
+from sm.api.views import Views, failures_json, losses_json, nest
 from sm.core.attention import (
     HIDDEN,
     Attention,
@@ -27,7 +27,7 @@ from sm.core.session_index import oldest_first
 from sm.core.states import TrustLevel
 from sm.core.statuses import ENDED_OF_ANY_KIND, Status
 from sm.core.text import folded
-from sm.monitor.monitor import Glance
+from sm.core.usage import SessionUsage
 from sm.operations import session_operations as operations
 from sm.operations.arguments import SeenByPerson
 from sm.operations.session_operations import (
@@ -36,6 +36,22 @@ from sm.operations.session_operations import (
     NewParent,
     RestoreAllOptions,
     RestoreOptions,
+)
+from sm.services import (
+    Adoptions,
+    Authorizer,
+    Forks,
+    Interrupts,
+    Monitor,
+    ProgramChecks,
+    Reads,
+    Records,
+    Requests,
+    Restorer,
+    SeenSessions,
+    Sessions,
+    SessionSums,
+    Waits,
 )
 from sm.wire_types.common import EmptyView
 from sm.wire_types.session_answers import (
@@ -172,125 +188,158 @@ class AcknowledgeBody(Body):
 
 
 @routes.route("GET", "/v1/sessions", agents=True, audit="all")
-async def all_sessions(request: ApiRequest, query: SessionsQuery) -> list[SessionWithSums]:
+async def all_sessions(
+    request: ApiRequest, query: SessionsQuery, *, sessions: Sessions
+) -> list[SessionWithSums]:
     """List all sessions, oldest first: all live ones and those that ended lately, then by page older ones."""
-    listed = await request.services.sessions.list_sessions(request.caller, query.filter(), query.page())
-    sessions = request.page(listed)
+    listed = await sessions.list_sessions(request.caller, query.filter(), query.page())
+    page = request.page(listed)
     if query.sums:
-        return await request.views.sessions_with_sums(sessions)
-    return cast("list[SessionWithSums]", request.views.sessions(sessions))
+        return await request.views.sessions_with_sums(page)
+    return cast("list[SessionWithSums]", request.views.sessions(page))
 
 
 @routes.route("GET", "/v1/overview", agents=True)
-async def overview(request: ApiRequest, query: OverviewQuery) -> list[OverviewView]:
+async def overview(
+    request: ApiRequest,
+    query: OverviewQuery,
+    *,
+    sessions: Sessions,
+    seen: SeenSessions,
+    requests: Requests,
+    monitor: Monitor,
+    store: Reads,
+    authorizer: Authorizer,
+) -> list[OverviewView]:
     """List sessions with their current tasks, oldest first."""
-    services, caller = request.services, request.caller
+    caller = request.caller
     waiting: dict[str, list[Request]] = {}
-    for asked in await services.requests.list_requests(caller, all=False, limit=0):
+    for asked in await requests.list_requests(caller, all=False, limit=0):
         if not asked.has_proposed_answer:
             waiting.setdefault(asked.session_id, []).append(asked)
-    since, groups = services.seen.since(caller), dict[str, Attention]()
+    since, groups = seen.since(caller), dict[str, Attention]()
     with_ended = query.ended or query.archived
     if with_ended:
-        listed = await services.sessions.list_sessions(caller, query.filter(), query.page())
-        sessions = request.page(listed)
+        listed = await sessions.list_sessions(caller, query.filter(), query.page())
+        shown = request.page(listed)
     else:
-        sessions = services.sessions.select(caller, services.store.sessions.values(), query.filter())
-    for session in sessions:
+        shown = sessions.select(caller, store.sessions.values(), query.filter())
+    for session in shown:
         groups[session.id] = attention(session, waiting.get(session.id, ()), since)
     if not with_ended:
-        sessions = [s for s in sessions if groups[s.id] not in HIDDEN]
-    glances = await services.monitor.glances(sessions)
-    ended = await services.sessions.ended_children(caller, sessions)
-    failed = [s for s in sessions if groups[s.id] is Attention.FAILED and glances[s.id].answer is None]
-    words = {s.id: await services.monitor.last_words(s) for s in failed[:_WORDS_MAX]}
+        shown = [s for s in shown if groups[s.id] not in HIDDEN]
+    usages = await monitor.usages(shown)
+    ended = await sessions.ended_children(caller, shown)
+    failed = [s for s in shown if groups[s.id] is Attention.FAILED and usages[s.id].answer is None]
+    words = {s.id: await monitor.last_words(s) for s in failed[:_WORDS_MAX]}
     return [
-        overview_json(request, s, groups[s.id], waiting.get(s.id, []), glances[s.id], ended, words.get(s.id))
-        for s in sessions
+        overview_json(
+            request.views,
+            s,
+            groups[s.id],
+            waiting.get(s.id, []),
+            usages[s.id],
+            ended,
+            words.get(s.id),
+            activity=monitor.activity(s.id),
+            may_read=authorizer.may_read(caller, s),
+        )
+        for s in shown
     ]
 
 
 @routes.route("GET", "/v1/overview/rest", agents=True)
-async def overview_rest(request: ApiRequest, query: ListQuery) -> OverviewRestView:
+async def overview_rest(
+    request: ApiRequest,
+    query: ListQuery,
+    *,
+    sessions: Sessions,
+    seen: SeenSessions,
+    programs: ProgramChecks,
+    store: Reads,
+    authorizer: Authorizer,
+) -> OverviewRestView:
     """Count the ended sessions that the overview leaves out and those that a loss of terminals ended.
 
     Names the programs of agents that were not checked or break a contract.
     """
-    services, caller = request.services, request.caller
-    since, sessions, filter = services.seen.since(caller), services.sessions, query.filter()
-    kept = sessions.select(caller, services.store.sessions.values(), filter)
+    caller = request.caller
+    since, filter = seen.since(caller), query.filter()
+    kept = sessions.select(caller, store.sessions.values(), filter)
     counts = count_hidden(kept, since, await sessions.past_counts(caller, filter))
-    lost = len(services.seen.lost(caller, kept))
-    lost += await services.seen.count_lost(caller, sessions.past(caller, filter))
+    lost = len(seen.lost(caller, kept))
+    lost += await seen.count_lost(caller, sessions.past(caller, filter))
     return OverviewRestView(
         failed=counts["failed"],
         completed=counts["completed"],
         killed=counts["killed"],
         older=counts["older"],
         lost=lost,
-        programs=services.programs.problems() if sessions.principal(caller) is None else [],
+        programs=programs.problems() if authorizer.principal(caller) is None else [],
     )
 
 
 @routes.route("GET", "/v1/me", agents=True)
-async def me(request: ApiRequest) -> SessionView:
+async def me(request: ApiRequest, *, authorizer: Authorizer) -> SessionView:
     """Show the calling session; 404 for the operator."""
-    return request.views.session(request.services.sessions.find(request.caller, "me"))
+    return request.views.session(authorizer.find(request.caller, "me"))
 
 
 @routes.route("GET", "/v1/who", agents=True)
-async def who(request: ApiRequest, query: PagedQuery) -> list[SessionView]:
+async def who(request: ApiRequest, query: PagedQuery, *, sessions: Sessions) -> list[SessionView]:
     """List the other children of the caller's parent; for the operator the sessions without a parent."""
-    listed = await request.services.sessions.siblings(request.caller, query.filter(), query.page())
+    listed = await sessions.siblings(request.caller, query.filter(), query.page())
     return request.views.sessions(request.page(listed))
 
 
 @routes.route("GET", "/v1/others", agents=True)
-async def others(request: ApiRequest, query: PagedQuery) -> list[SessionView]:
+async def others(request: ApiRequest, query: PagedQuery, *, sessions: Sessions) -> list[SessionView]:
     """List the other sessions of the caller's workspace."""
-    listed = await request.services.sessions.others(request.caller, query.filter(), query.page())
+    listed = await sessions.others(request.caller, query.filter(), query.page())
     return request.views.sessions(request.page(listed))
 
 
 @routes.carries_out(operations.SHOW_STATUS)
-async def session(request: ApiRequest, given: SeenByPerson) -> SessionWithOutput:
+async def session(
+    request: ApiRequest, given: SeenByPerson, *, sessions: Sessions, monitor: Monitor, authorizer: Authorizer
+) -> SessionWithOutput:
     shown = await request.look_at(is_person=given.seen)
-    has_output = is_ended(shown.status) and request.services.sessions.may_read(request.caller, shown)
+    has_output = is_ended(shown.status) and authorizer.may_read(request.caller, shown)
     return SessionWithOutput(
         **vars(request.views.session(shown)),
-        children_by_status=await request.services.sessions.count_children(request.caller, shown.id),
-        last_output=await request.services.monitor.last_output(shown) if has_output else LEFT_OUT,
+        children_by_status=await sessions.count_children(request.caller, shown.id),
+        last_output=await monitor.last_output(shown) if has_output else LEFT_OUT,
     )
 
 
 @routes.route("GET", "/v1/sessions/{ref}/children", agents=True)
-async def children(request: ApiRequest, query: ChildrenQuery) -> list[SessionWithSums]:
+async def children(
+    request: ApiRequest, query: ChildrenQuery, *, sessions: Sessions, monitor: Monitor, usage: SessionSums
+) -> Sequence[SessionWithSums]:
     """List the children of a session; of the caller if `ref` is `-`."""
-    sessions, views, caller = request.services.sessions, request.views, request.caller
+    views, caller = request.views, request.caller
     if not query.recursive:
         listed = await sessions.children(caller, request.name, query.filter(), query.page())
         return cast("list[SessionWithSums]", views.sessions(request.page(listed)))
     listed, above = await sessions.below(caller, request.name, query.filter(), query.page())
     members = sorted([*request.page(listed), *above], key=oldest_first)
-    wanted, known = {s.id for s in listed.sessions}, {s.id for s in members}
-    children: dict[str, list[Session]] = {}
-    for member in members:
-        children.setdefault(member.parent_id if member.parent_id in known else "", []).append(member)
-    usage, now_s = request.services.usage, request.services.monitor.now()
+    now_s = monitor.now()
     sums = await usage.sums(caller, members)
 
     def view(session: Session) -> SessionWithSums:
         both = session_sums_json(usage.own(session.id), sums(session.id), now_s)
         return SessionWithSums(**vars(views.session(session)), sums=both)
 
-    return nest(children.get("", ()), children, wanted, view)
+    return nest(members, view)
 
 
 # Starts and ends
 
 
 @routes.route("POST", "/v1/sessions", agents=True)
-async def spawn(request: ApiRequest, body: SpawnBody, key: RequestKey | None) -> StartedView:
+async def spawn(
+    request: ApiRequest, body: SpawnBody, key: RequestKey | None, *, sessions: Sessions
+) -> StartedView:
     """Start an agent.
 
     Answers when the process runs, or has run and ended; with `wait_s` when the agent is ready.
@@ -306,15 +355,16 @@ async def spawn(request: ApiRequest, body: SpawnBody, key: RequestKey | None) ->
         process_limits=body.process_limits or {},
         additions={name: getattr(body, name) for name in _ADDITIONS},
     )
-    sessions = request.services.sessions
     return request.views.started(
         await sessions.spawn(request.caller, wanted, key, body.wait_s, request.is_connected)
     )
 
 
 @routes.carries_out(operations.KILL)
-async def kill(request: ApiRequest, given: KillOptions, key: RequestKey | None) -> KilledView:
-    killed = await request.services.sessions.kill(
+async def kill(
+    request: ApiRequest, given: KillOptions, key: RequestKey | None, *, sessions: Sessions, seen: SeenSessions
+) -> KilledView:
+    killed = await sessions.kill(
         request.caller,
         request.name,
         key,
@@ -322,7 +372,7 @@ async def kill(request: ApiRequest, given: KillOptions, key: RequestKey | None) 
         tree=bool(given.tree),
         is_connected=request.is_connected,
     )
-    await request.services.seen.look(request.caller, killed)
+    await seen.look(request.caller, killed)
     target = await request.look_at()
     too = request.views.sessions(s for s in killed if s.id != target.id)
     view = request.views.session(target)
@@ -330,9 +380,11 @@ async def kill(request: ApiRequest, given: KillOptions, key: RequestKey | None) 
 
 
 @routes.carries_out(operations.RESTORE)
-async def restore(request: ApiRequest, given: RestoreOptions, key: RequestKey | None) -> RestoredView:
-    services, target = request.services, await request.look_at()
-    done = await services.restorer.restore(
+async def restore(
+    request: ApiRequest, given: RestoreOptions, key: RequestKey | None, *, restorer: Restorer, store: Reads
+) -> RestoredView:
+    target = await request.look_at()
+    done = await restorer.restore(
         request.caller,
         target.id,
         key,
@@ -342,23 +394,21 @@ async def restore(request: ApiRequest, given: RestoreOptions, key: RequestKey | 
         is_connected=request.is_connected,
     )
     return RestoredView(
-        **vars(request.views.session(services.store.sessions.get(target.id, target))),
+        **vars(request.views.session(store.sessions.get(target.id, target))),
         restored=[s.id for s in done.sessions],
         restored_too=request.views.sessions(s for s in done.sessions if s.id != target.id),
         continued=done.continued,
         losses=losses_json(done),
-        left=request.views.sessions(
-            s for i in done.left if (s := services.store.sessions.get(i)) is not None
-        ),
+        left=request.views.sessions(s for i in done.left if (s := store.sessions.get(i)) is not None),
         failed=failures_json(done),
     )
 
 
 @routes.carries_out(operations.RESTORE_ALL)
 async def restore_all(
-    request: ApiRequest, given: RestoreAllOptions, key: RequestKey | None
+    request: ApiRequest, given: RestoreAllOptions, key: RequestKey | None, *, restorer: Restorer
 ) -> AllRestoredView:
-    done = await request.services.restorer.restore_all(
+    done = await restorer.restore_all(
         request.caller, key, go_on=bool(given.go_on), is_connected=request.is_connected
     )
     return AllRestoredView(
@@ -370,29 +420,30 @@ async def restore_all(
 
 
 @routes.carries_out(operations.INTERRUPT)
-async def interrupt(request: ApiRequest, key: RequestKey | None) -> InterruptedView:
-    done = await request.services.interrupts.interrupt(request.caller, request.name, key)
+async def interrupt(
+    request: ApiRequest, key: RequestKey | None, *, interrupts: Interrupts
+) -> InterruptedView:
+    done = await interrupts.interrupt(request.caller, request.name, key)
     view = request.views.session(done.session)
     return InterruptedView(**vars(view), interrupted=done.stopped, continued=done.continued)
 
 
 @routes.route("POST", "/v1/sessions/{ref}/fork", agents=True)
-async def fork(request: ApiRequest, body: ForkBody, key: RequestKey | None) -> StartedView:
+async def fork(request: ApiRequest, body: ForkBody, key: RequestKey | None, *, forks: Forks) -> StartedView:
     """Start a session from a copy of the conversation of another one."""
-    restorer = request.services.restorer
     return request.views.started(
-        await restorer.fork(request.caller, request.name, body.name, key, request.is_connected)
+        await forks.fork(request.caller, request.name, body.name, key, request.is_connected)
     )
 
 
 @routes.route("POST", "/v1/adopt", agents=False)
-async def adopt(request: ApiRequest, body: AdoptBody, key: RequestKey | None) -> StartedView:
+async def adopt(
+    request: ApiRequest, body: AdoptBody, key: RequestKey | None, *, adoptions: Adoptions
+) -> StartedView:
     """Manage an agent that already runs in a tmux pane."""
     fields = body.model_dump(exclude={"pane"})
     return request.views.started(
-        await request.services.adoptions.adopt(
-            request.caller, body.pane, key, **fields, is_connected=request.is_connected
-        )
+        await adoptions.adopt(request.caller, body.pane, key, **fields, is_connected=request.is_connected)
     )
 
 
@@ -400,44 +451,47 @@ async def adopt(request: ApiRequest, body: AdoptBody, key: RequestKey | None) ->
 
 
 @routes.carries_out(operations.REPARENT)
-async def reparent(request: ApiRequest, given: NewParent, key: RequestKey | None) -> SessionView:
-    records = request.services.records
+async def reparent(
+    request: ApiRequest, given: NewParent, key: RequestKey | None, *, records: Records
+) -> SessionView:
     return request.views.session(await records.reparent(request.caller, request.name, given.parent, key))
 
 
 @routes.carries_out(operations.RENAME)
-async def rename(request: ApiRequest, given: NewName, key: RequestKey | None) -> SessionView:
-    records = request.services.records
+async def rename(
+    request: ApiRequest, given: NewName, key: RequestKey | None, *, records: Records
+) -> SessionView:
     return request.views.session(await records.rename(request.caller, request.name, given.name, key))
 
 
 @routes.carries_out(operations.ARCHIVE)
-async def archive(request: ApiRequest, key: RequestKey | None) -> SessionView:
-    records = request.services.records
+async def archive(
+    request: ApiRequest, key: RequestKey | None, *, records: Records, seen: SeenSessions, store: Reads
+) -> SessionView:
     archived = await records.archive(request.caller, request.name, key, archived=True)
-    await request.services.seen.look(request.caller, [archived])
-    return request.views.session(request.services.store.sessions.get(archived.id, archived))
+    await seen.look(request.caller, [archived])
+    return request.views.session(store.sessions.get(archived.id, archived))
 
 
 @routes.carries_out(operations.UNARCHIVE)
-async def unarchive(request: ApiRequest, key: RequestKey | None) -> SessionView:
-    records = request.services.records
+async def unarchive(request: ApiRequest, key: RequestKey | None, *, records: Records) -> SessionView:
     return request.views.session(await records.archive(request.caller, request.name, key, archived=False))
 
 
 @routes.route("POST", "/v1/seen", agents=False)
-async def seen(request: ApiRequest, body: SeenBody, key: RequestKey | None) -> SeenView:
+async def seen(
+    request: ApiRequest, body: SeenBody, key: RequestKey | None, *, seen: SeenSessions
+) -> SeenView:
     """Mark ended sessions as seen by the operator, so that lists show them no more as not seen.
 
     Acts that show or change one session do that too: attach, output, status of one session, send and others.
     """
-    marked = await request.services.seen.mark(request.caller, body.sessions, key)
+    marked = await seen.mark(request.caller, body.sessions, key)
     return SeenView(request.views.sessions(marked))
 
 
 @routes.carries_out(operations.REMOVE)
-async def remove(request: ApiRequest, key: RequestKey | None) -> RemovedView:
-    records = request.services.records
+async def remove(request: ApiRequest, key: RequestKey | None, *, records: Records) -> RemovedView:
     removed = await records.remove(request.caller, request.name, key)
     request.views.forget(removed.session_id)
     users = await records.use_of(removed)
@@ -455,19 +509,19 @@ async def remove(request: ApiRequest, key: RequestKey | None) -> RemovedView:
 
 
 @routes.route("POST", "/v1/wait", agents=True)
-async def wait(request: ApiRequest, body: WaitBody) -> WaitView:
+async def wait(request: ApiRequest, body: WaitBody, *, waits: Waits) -> WaitView:
     """Wait until sessions have a status."""
     until, wait_s = body.until or ENDED_OF_ANY_KIND, body.wait_s or 0
-    result = await request.services.waits.sessions(
+    result = await waits.sessions(
         request.caller, body.sessions, until, request.long_poll, wait_s, any_of=bool(body.any)
     )
     return WaitView(result.reached, request.views.sessions(result.sessions))
 
 
 @routes.route("POST", "/v1/wait/heard", agents=True)
-async def heard(request: ApiRequest, body: AcknowledgeBody) -> EmptyView:
+async def heard(request: ApiRequest, body: AcknowledgeBody, *, sessions: Sessions) -> EmptyView:
     """Acknowledge the endings in an answer, so that the caller gets no notice of them."""
-    await request.services.sessions.acknowledge_endings(request.caller, body.sessions or ())
+    await sessions.acknowledge_endings(request.caller, body.sessions or ())
     return EmptyView()
 
 
@@ -475,29 +529,31 @@ async def heard(request: ApiRequest, body: AcknowledgeBody) -> EmptyView:
 
 
 def overview_json(
-    request: ApiRequest,
+    views: Views,
     session: Session,
     group: Attention,
     requests: Sequence[Request],
-    glance: Glance,
+    used: SessionUsage,
     ended: EndedChildren,
     words: str | None,
+    *,
+    activity: str | None,
+    may_read: bool,
 ) -> OverviewView:
     """A row of the overview. A caller that may not read the session does not see its texts.
 
     `words`: the last line that it printed, for a session that said nothing else.
     """
-    may_read = request.services.sessions.may_read(request.caller, session)
-    texts = (glance.activity, glance.answer or words) if may_read else (None, None)
+    texts = (activity, used.answer or words) if may_read else (None, None)
     task = current_task(session, requests, *texts)
     return OverviewView(
-        **{**vars(request.views.session(session)), "model": glance.model},
+        **{**vars(views.session(session)), "model": used.model},
         attention=group,
         children_failed=ended.failed(session.id),
         children_done=ended.done(session.id),
         task=folded(task.text, _TASK_MAX),
         task_kind=task.kind,
         requests=[asked.name for asked in requests],
-        context_percent=glance.context_percent,
-        cost_usd=glance.cost_usd,
+        context_percent=used.context_percent,
+        cost_usd=used.cost_usd,
     )

@@ -8,6 +8,7 @@ from sm.api.fields import doc
 from sm.api.route import RouteTable
 from sm.api.views import build_view
 from sm.core.models import RequestKey
+from sm.services import Telegram
 from sm.wire_types.telegram_answers import (
     GroupRightsView,
     TelegramChatView,
@@ -23,9 +24,9 @@ class TelegramTestBody(Body):
 
 
 @routes.route("GET", "/v1/telegram", agents=False)
-async def telegram_status(request: ApiRequest) -> TelegramView:
+async def telegram_status(request: ApiRequest, *, telegram: Telegram) -> TelegramView:
     """Show the state of the bot of Telegram."""
-    status = await request.services.telegram.status(request.caller)
+    status = await telegram.status(request.caller)
     return TelegramView(
         configured=status.configured,
         bot=status.bot,
@@ -44,6 +45,8 @@ async def telegram_status(request: ApiRequest) -> TelegramView:
 
 
 @routes.route("POST", "/v1/telegram/test", agents=False)
-async def telegram_test(request: ApiRequest, body: TelegramTestBody, key: RequestKey | None) -> TestedView:
+async def telegram_test(
+    request: ApiRequest, body: TelegramTestBody, key: RequestKey | None, *, telegram: Telegram
+) -> TestedView:
     """Send a test message to the owners, or to one user."""
-    return TestedView(users=await request.services.telegram.test(request.caller, body.user, key))
+    return TestedView(users=await telegram.test(request.caller, body.user, key))

@@ -1,5 +1,6 @@
 """The routes of workspaces."""
 
+from dataclasses import asdict
 from typing import Annotated, Any
 
 from pydantic import ConfigDict, Field, SkipValidation, with_config
@@ -12,9 +13,12 @@ from sm.api.query import Query
 from sm.api.route import RouteTable
 from sm.api.views import build_view
 from sm.config import SandboxOptions
-from sm.core.models import RequestKey, Workspace
+from sm.core.lifecycle import is_live
+from sm.core.models import Caller, RequestKey, Workspace
+from sm.services import SessionFilter, Sessions, Workspaces
 from sm.wire_types.fields import narrowed
 from sm.wire_types.workspaces import (
+    CapabilitiesView,
     ChangedWorkspaceView,
     Names,
     ProjectItemView,
@@ -88,71 +92,117 @@ class AgreeBody(Body):
 
 
 @routes.route("GET", "/v1/workspaces", agents=True, audit="list")
-async def workspaces(request: ApiRequest, query: WorkspacesQuery) -> list[WorkspaceView]:
+async def workspaces(
+    request: ApiRequest, query: WorkspacesQuery, *, workspaces: Workspaces, sessions: Sessions
+) -> list[WorkspaceView]:
     """List the workspaces; for a session its own."""
-    listed = request.services.workspaces.list_workspaces(request.caller, deleted=query.deleted)
-    return [await request.views.workspace(workspace) for workspace in listed]
+    listed = workspaces.list_workspaces(request.caller, deleted=query.deleted)
+    return [await _view(request.caller, workspace, workspaces, sessions) for workspace in listed]
 
 
 @routes.route("GET", "/v1/workspaces/{slug}", agents=True, audit="show")
-async def workspace(request: ApiRequest) -> ShownWorkspaceView:
+async def workspace(request: ApiRequest, *, workspaces: Workspaces, sessions: Sessions) -> ShownWorkspaceView:
     """Show a workspace."""
-    return await _shown(request, request.services.workspaces.find(request.caller, request.name))
+    return await _shown(request, workspaces.find(request.caller, request.name), workspaces, sessions)
 
 
 @routes.route("POST", "/v1/workspaces", agents=False, audit="create")
 async def create_workspace(
-    request: ApiRequest, body: CreateBody, key: RequestKey | None
+    request: ApiRequest,
+    body: CreateBody,
+    key: RequestKey | None,
+    *,
+    workspaces: Workspaces,
+    sessions: Sessions,
 ) -> ChangedWorkspaceView:
     """Create a workspace."""
-    workspaces = request.services.workspaces
     made, warnings = await workspaces.create(request.caller, body.slug, body.changes(), key)
-    return await _changed(request, made, warnings, body.changes())
+    return await _changed(request, made, warnings, body.changes(), workspaces, sessions)
 
 
 @routes.route("POST", "/v1/workspaces/{slug}", agents=False, audit="set")
 async def set_workspace(
-    request: ApiRequest, body: SettingsBody, key: RequestKey | None
+    request: ApiRequest,
+    body: SettingsBody,
+    key: RequestKey | None,
+    *,
+    workspaces: Workspaces,
+    sessions: Sessions,
 ) -> ChangedWorkspaceView:
     """Change a workspace; sessions that run keep the old settings."""
-    workspaces = request.services.workspaces
     changed = await workspaces.change(request.caller, request.name, body.changes(), key)
-    return await _changed(request, changed, (), body.changes())
+    return await _changed(request, changed, (), body.changes(), workspaces, sessions)
 
 
 @routes.route("POST", "/v1/workspaces/{slug}/agree", agents=False, audit="agree")
-async def agree_to_items(request: ApiRequest, body: AgreeBody) -> ShownWorkspaceView:
+async def agree_to_items(
+    request: ApiRequest, body: AgreeBody, *, workspaces: Workspaces, sessions: Sessions
+) -> ShownWorkspaceView:
     """Agree to items of the workspace's files, so that its sessions get them.
 
     An item counts as it is now. After a change it is left out until the operator agrees again. `illegal_state`: an id
     belongs to no present item, so its file has changed meanwhile.
     """
-    workspaces = request.services.workspaces
-    return await _shown(request, await workspaces.agree(request.caller, request.name, body.items))
+    agreed = await workspaces.agree(request.caller, request.name, body.items)
+    return await _shown(request, agreed, workspaces, sessions)
 
 
 @routes.route("POST", "/v1/workspaces/{slug}/delete", agents=False, audit="delete")
-async def delete_workspace(request: ApiRequest, body: EmptyBody, key: RequestKey | None) -> WorkspaceView:
+async def delete_workspace(
+    request: ApiRequest,
+    body: EmptyBody,
+    key: RequestKey | None,
+    *,
+    workspaces: Workspaces,
+    sessions: Sessions,
+) -> WorkspaceView:
     """Delete a workspace; its sessions stay readable, and no session starts in it."""
-    workspaces = request.services.workspaces
-    return await request.views.workspace(await workspaces.delete(request.caller, request.name, key))
+    deleted = await workspaces.delete(request.caller, request.name, key)
+    return await _view(request.caller, deleted, workspaces, sessions)
 
 
-async def _shown(request: ApiRequest, workspace: Workspace) -> ShownWorkspaceView:
-    listing = await request.services.workspaces.project_items(workspace)
+async def _shown(
+    request: ApiRequest, workspace: Workspace, workspaces: Workspaces, sessions: Sessions
+) -> ShownWorkspaceView:
+    listing = await workspaces.project_items(workspace)
     items = [build_view(ProjectItemView, item, state=state) for item, state in listing.items]
-    shown = await request.views.workspace(workspace)
+    shown = await _view(request.caller, workspace, workspaces, sessions)
     return build_view(ShownWorkspaceView, shown, items=items, warnings=list(listing.warnings))
 
 
 async def _changed(
-    request: ApiRequest, workspace: Workspace, warnings: tuple[str, ...], given: dict[str, Any]
+    request: ApiRequest,
+    workspace: Workspace,
+    warnings: tuple[str, ...],
+    given: dict[str, Any],
+    workspaces: Workspaces,
+    sessions: Sessions,
 ) -> ChangedWorkspaceView:
     capabilities = given.get("capabilities")
     if isinstance(capabilities, dict) and "agents" in capabilities:
         warnings = (
             *warnings,
-            *await request.services.workspaces.unknown_agent_type_warnings(request.caller, workspace),
+            *await workspaces.unknown_agent_type_warnings(request.caller, workspace),
         )
-    warnings = (*warnings, *await request.services.workspaces.agreement_warnings(workspace))
-    return build_view(ChangedWorkspaceView, await request.views.workspace(workspace), warnings=list(warnings))
+    warnings = (*warnings, *await workspaces.agreement_warnings(workspace))
+    shown = await _view(request.caller, workspace, workspaces, sessions)
+    return build_view(ChangedWorkspaceView, shown, warnings=list(warnings))
+
+
+async def _view(
+    caller: Caller, workspace: Workspace, workspaces: Workspaces, sessions: Sessions
+) -> WorkspaceView:
+    members = workspaces.sessions(caller, workspace.slug)
+    past = SessionFilter(workspace=workspace.slug, archived=True)
+    ended = (await sessions.past_counts(caller, past)).values()
+    given = asdict(workspace.capabilities)
+    return build_view(
+        WorkspaceView,
+        workspace,
+        working_dir=workspace.directory,
+        capabilities=CapabilitiesView(
+            **{kind: "all" if names is None else names for kind, names in given.items()}
+        ),
+        sessions=len(members) + sum(ended),
+        live=sum(is_live(s.status) for s in members),
+    )

@@ -10,9 +10,9 @@ from sm.kernel import Kernel
 
 def setup(kernel: Kernel) -> None:
     settings = kernel.config.with_keys(QuotaSection).quota
-    accounts = Accounts(kernel.store, kernel.manager, settings)
+    accounts = Accounts(kernel.store, kernel.authorizer, settings)
     kernel.observer.register(accounts)
-    kernel.manager.faults.followers.append(FaultParks())
+    kernel.faults.followers.append(FaultParks())
     kernel.planner.parts.append(SpawnAccounts(kernel.store))
     kernel.status_fields.append(accounts)
     kernel.timers[AccountTimer.PARK] = accounts.try_again

@@ -1,18 +1,19 @@
 """Collects what the archive of an ended session holds: its records in the store, and its transcripts."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from typing import Any
 
 from sm.capabilities.archives.files.kept_transcripts import OpenFile
-from sm.capabilities.archives.files.writer import SESSION, ArchiveContents
+from sm.capabilities.archives.files.reader import SESSION
+from sm.capabilities.archives.files.writer import ArchiveContents
 from sm.core.timestamps import iso
 from sm.linux.file_threads import FileThreads
 from sm.monitor.transcripts import FILES_MAX, Root, archive_names, files_of, opened
 from sm.monitor.usage import UsageMeter
-from sm.sessions.manager import Manager
+from sm.providers.base import Provider
 from sm.store import Store, durable
 
 _SECRET = frozenset({"token_hash"})
@@ -21,9 +22,11 @@ _SECRET = frozenset({"token_hash"})
 class ArchiveRecords:
     """A `SessionRecords` of the store."""
 
-    def __init__(self, store: Store, manager: Manager, usage: UsageMeter, threads: FileThreads) -> None:
+    def __init__(
+        self, store: Store, providers: Mapping[str, Provider], usage: UsageMeter, threads: FileThreads
+    ) -> None:
         self._store = store
-        self._manager = manager
+        self._providers = providers
         self._usage = usage
         self._threads = threads
 
@@ -31,7 +34,7 @@ class ArchiveRecords:
         session = self._store.sessions.get(session_id)
         if session is None:
             return None
-        provider = self._manager.provider(session)
+        provider = self._providers[session.provider]
         records = dict(await self._store.records.rows_of(session_id))
         usage = (await self._store.usage.of([session_id])).get(session_id, [])
         tools = await self._store.measures.tools(session_id)

@@ -15,7 +15,7 @@ from sm.core.states import EventType, NoticeKind
 from sm.core.timestamps import epoch_s, iso
 from sm.core.wording import notice_subject, subject
 from sm.errors import SmError
-from sm.sessions.manager import Manager
+from sm.state.notices import Notices
 from sm.store import Store
 
 log = logging.getLogger(__name__)
@@ -45,10 +45,10 @@ class RetentionStatus:
 class ArchiveRetention:
     """Never deletes the only copy of a conversation before a notice of it is a day old."""
 
-    def __init__(self, settings: ArchiveSettings, store: Store, manager: Manager, archives: Archives) -> None:
+    def __init__(self, settings: ArchiveSettings, store: Store, notices: Notices, archives: Archives) -> None:
         self._settings = settings
         self._store = store
-        self._manager = manager
+        self._notices = notices
         self._archives = archives
         self.status: RetentionStatus | None = None
         """After the last look; None: there was none yet."""
@@ -77,7 +77,7 @@ class ArchiveRetention:
     async def delete_surplus(self) -> None:
         entries = await asyncio.to_thread(self._archives.entries)
         live = {s.id for s in self._store.sessions.values() if is_live(s.status) or s.exit is None}
-        now_s = epoch_s(self._manager.now())
+        now_s = epoch_s(self._store.now())
         limits = self._settings
         old = surplus(entries, live, now_s, keep_days=limits.keep_days, max_mb=limits.max_mb)
         recorded, held, announced = False, 0, 0
@@ -113,7 +113,7 @@ class ArchiveRetention:
         async with self._store.transaction() as tx:
             session = tx.find(entry.session_id)
             if session is not None:
-                await self._manager.notices.add(
+                await self._notices.add(
                     tx,
                     session,
                     None,

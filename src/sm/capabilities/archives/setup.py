@@ -12,11 +12,11 @@ from sm.kernel import Kernel
 
 def setup(kernel: Kernel) -> None:
     settings = kernel.config.with_keys(ArchivesSection).archives
-    cleanup, store, manager = kernel.config.child_agents.cleanup, kernel.store, kernel.manager
-    records = ArchiveRecords(store, manager, kernel.usage, kernel.threads)
+    cleanup, store = kernel.config.child_agents.cleanup, kernel.store
+    records = ArchiveRecords(store, kernel.providers, kernel.usage, kernel.threads)
     archives = Archives(cleanup.archive_path or kernel.paths.archives, kernel.screen, records)
-    retention = ArchiveRetention(settings, store, manager, archives)
-    exporting = Exporting(store, manager, archives, retention)
+    retention = ArchiveRetention(settings, store, kernel.notices, archives)
+    exporting = Exporting(store, kernel.authorizer, archives, retention)
 
     async def show_last_failure() -> None:
         failure = await store.last_failure(EffectKind.ARCHIVE)

@@ -13,9 +13,9 @@ from sm.kernel import Kernel
 
 def setup(kernel: Kernel) -> None:
     settings = kernel.config.section(BudgetSettings)
-    store, manager = kernel.store, kernel.manager
-    budgets = Budgets(settings, store.part(PART), manager.notices, kernel.providers)
-    budgeting = Budgeting(settings, store, manager, budgets)
+    store = kernel.store
+    budgets = Budgets(settings, store.part(PART), kernel.notices, kernel.providers)
+    budgeting = Budgeting(settings, store, kernel.authorizer, kernel.providers, budgets)
     timers = BudgetTimers(settings, store, budgets)
     store.followers.append(budgets)
     kernel.usage.followers.append(budgets)

@@ -9,10 +9,10 @@ from sm.kernel import Kernel
 
 def setup(kernel: Kernel) -> None:
     settings = kernel.config.child_agents.with_keys(CompletionKeys).auto_complete
-    store, notices = kernel.store, kernel.manager.notices
+    store, notices = kernel.store, kernel.notices
     completions = Completions(settings, store, notices, kernel.reports, kernel.use_of_terminal)
     store.followers.append(TurnFollower(notices))
-    kernel.observer.turn_rules.append(TurnReader(settings, store, kernel.program_state))
+    kernel.turn_rules.append(TurnReader(settings, store, kernel.program_state))
     kernel.timers[CompletionTimer.COMPLETION] = completions.complete
     kernel.timers[CompletionTimer.UNCLEAR] = completions.report_unclear
     kernel.timers[CompletionTimer.REMINDER] = completions.remind

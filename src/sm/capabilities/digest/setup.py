@@ -10,7 +10,8 @@ def setup(kernel: Kernel) -> None:
     digests = Digests(
         kernel.config,
         kernel.store,
-        kernel.manager,
+        kernel.authorizer,
+        kernel.providers,
         kernel.workspaces,
         kernel.requests,
         kernel.monitor,

@@ -7,7 +7,7 @@ from sm.kernel import Kernel
 
 
 def setup(kernel: Kernel) -> None:
-    pairings = Pairings(kernel.store, kernel.manager, kernel.users, kernel.audit)
+    pairings = Pairings(kernel.store, kernel.authorizer, kernel.users, kernel.audit)
     kernel.users.admissions.append(pairings)
     kernel.planner.parts.append(PairedSpawns())
     kernel.use_cases[operations.LIST] = pairings.overview

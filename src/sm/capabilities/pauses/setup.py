@@ -11,13 +11,13 @@ from sm.kernel import Kernel
 
 
 def setup(kernel: Kernel) -> None:
-    store, manager = kernel.store, kernel.manager
-    pauses, freezer = Pauses(manager.notices, kernel.providers), Freezer(kernel.cgroup_of)
-    suspension, pausing = Suspension(store, pauses, freezer), Pausing(store, manager)
+    store = kernel.store
+    pauses, freezer = Pauses(kernel.notices, kernel.providers), Freezer(kernel.cgroup_of)
+    suspension, pausing = Suspension(store, pauses, freezer), Pausing(store, kernel.authorizer)
     timers = PauseTimers(store, pauses, kernel.providers, AgentSight(freezer, kernel.observer))
     store.followers.append(pauses)
     kernel.usage.followers.insert(0, pauses)  # before those who charge it, and pause the session
-    manager.endings.rules.append(OrderedEnds())
+    kernel.endings.rules.append(OrderedEnds())
     kernel.timers[PauseTimer.RESUME] = timers.resume_due
     kernel.timers[PauseTimer.PAUSE] = timers.look_again
     kernel.effects[EffectKind.SUSPEND] = suspension.suspend

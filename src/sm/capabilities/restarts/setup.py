@@ -6,4 +6,4 @@ from sm.kernel import Kernel
 
 def setup(kernel: Kernel) -> None:
     kernel.planner.parts.append(PlannedRestarts())
-    kernel.manager.endings.rules.append(CrashRule())
+    kernel.endings.rules.append(CrashRule())

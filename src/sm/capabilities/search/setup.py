@@ -6,4 +6,4 @@ from sm.kernel import Kernel
 
 
 def setup(kernel: Kernel) -> None:
-    kernel.use_cases[operations.FIND] = Search(kernel.store, kernel.manager).find
+    kernel.use_cases[operations.FIND] = Search(kernel.store, kernel.authorizer).find

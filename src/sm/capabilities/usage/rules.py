@@ -1,8 +1,9 @@
 """Groups of a report of usage, by type, model, day, account or tree, and usage over time. Pure."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias
 
 from sm.capabilities.usage.model import UsageRecords, UsedSession, UsedTokens
 from sm.core.percentiles import spread
@@ -19,13 +20,17 @@ from sm.wire_types.usage_answers import (
     UsagePeriod,
 )
 
+DayOf: TypeAlias = Callable[[str], str | None]
+"""The local day of a time; None: none."""
 PERIOD_DIGITS = {UsagePeriod.MINUTE: 16, UsagePeriod.HOUR: 13, UsagePeriod.DAY: 10}
 """The number of characters of a time that name its bucket."""
 
 
 @dataclass
 class _Sums:
-    sessions: set[str] = field(default_factory=set)
+    sessions: int = 0
+    live: int = 0
+    removed: int = 0
     endings: Counter[Status] = field(default_factory=Counter)
     tokens: TokenCounts | None = None
     unread: bool = False
@@ -33,7 +38,11 @@ class _Sums:
     partial: bool = False
     seconds: float = 0.0
     follow_ups: Counter[FollowUpKind] = field(default_factory=Counter)
-    completed: list[UsedSession] = field(default_factory=list)
+    costs_each: list[float] = field(default_factory=list)
+    """In order, as `seconds_each`."""
+    seconds_each: list[float] = field(default_factory=list)
+    oldest_at: str = "~"
+    """When the oldest session was created. `~` is above every time."""
 
     def add_tokens(self, used: UsedTokens) -> None:
         if used.is_unread:
@@ -45,24 +54,87 @@ class _Sums:
         elif used.tokens != TokenCounts():
             self.partial = True
 
+    def add_completed(self, session: UsedSession) -> None:
+        self.seconds_each.append(session.seconds)
+        if session.cost_usd is not None:
+            self.costs_each.append(session.cost_usd)
 
-class _Groups:
-    def __init__(
-        self, by: Grouping, sessions: Mapping[str, UsedSession], day_of: Callable[[str], str | None]
-    ) -> None:
+    def add_sessions(self, sessions: Iterable[UsedSession]) -> None:
+        for session in sessions:
+            self.sessions += 1
+            self.live += session.live
+            self.removed += session.removed
+            self.oldest_at = min(self.oldest_at, session.created_at)
+        self.costs_each.sort()
+        self.seconds_each.sort()
+
+    def copy(self) -> "_Sums":
+        return replace(
+            self,
+            endings=self.endings.copy(),
+            follow_ups=self.follow_ups.copy(),
+            costs_each=[*self.costs_each],
+            seconds_each=[*self.seconds_each],
+        )
+
+
+class UsageGroups:
+    """The groups of a report and their sum, to which sessions are added in parts.
+
+    A session belongs to each group for which something of it is recorded, and to that of its creation. `since`: only
+    what came later.
+    """
+
+    def __init__(self, by: Grouping, day_of: DayOf, since: str = "") -> None:
         self._by = by
-        self._known = sessions
         self._day_of = day_of
-        self.total = _Sums()
-        self.groups: dict[str | None, _Sums] = {}
+        self._since = since
+        self._total = _Sums()
+        self._groups: dict[str | None, _Sums] = {}
 
-    def of(self, session_id: str, at: str, model: str | None = None) -> tuple[_Sums, _Sums]:
-        """The group of a record, and the total, both with its session."""
-        session = self._known[session_id]
-        found = self.groups.setdefault(self._key(session, at, model or session.model), _Sums())
-        for sums in (found, self.total):
-            sums.sessions.add(session_id)
-        return found, self.total
+    def copy(self, day_of: DayOf) -> "UsageGroups":
+        copied = UsageGroups(self._by, day_of, self._since)
+        copied._total = self._total.copy()
+        copied._groups = {key: sums.copy() for key, sums in self._groups.items()}
+        return copied
+
+    def add(self, sessions: Iterable[UsedSession], records: UsageRecords) -> None:
+        """Add sessions with all their records. Ignores records of other sessions."""
+        known = {session.id: session for session in sessions}
+        members: dict[str | None, dict[str, UsedSession]] = {}
+
+        def of(session_id: str, at: str, model: str | None = None) -> tuple[_Sums, _Sums]:
+            """The group of a record, and the total."""
+            session = known[session_id]
+            key = self._key(session, at, model or session.model)
+            members.setdefault(key, {})[session_id] = session
+            return self._groups.setdefault(key, _Sums()), self._total
+
+        for session in known.values():
+            if session.created_at >= self._since:
+                of(session.id, session.created_at)
+            if session.completed_at is not None and session.completed_at >= self._since:
+                for sums in of(session.id, session.completed_at):
+                    sums.add_completed(session)
+        for used in records.tokens:
+            if used.session_id in known:
+                for sums in of(used.session_id, used.at, used.model):
+                    sums.add_tokens(used)
+        for session_id, at, seconds in records.work:
+            if session_id in known:
+                for sums in of(session_id, at):
+                    sums.seconds += seconds
+        for session_id, at, status in records.endings:
+            if session_id in known:
+                for sums in of(session_id, at):
+                    sums.endings[status] += 1
+        for session_id, at, kind in records.follow_ups:
+            if session_id in known:
+                for sums in of(session_id, at):
+                    sums.follow_ups[kind] += 1
+        for key, added in members.items():
+            self._groups[key].add_sessions(added.values())
+        self._total.add_sessions({id: s for added in members.values() for id, s in added.items()}.values())
 
     def _key(self, session: UsedSession, at: str, model: str | None) -> str | None:
         match self._by:
@@ -77,50 +149,33 @@ class _Groups:
             case Grouping.TREE:
                 return session.root
 
+    def views(self, label: Callable[[str | None], str] = str) -> tuple[list[UsageGroupView], UsageGroupView]:
+        """The groups and their sum. Days come in order, other groups by their cost and tokens, the largest first.
 
-def usage_groups(
-    by: Grouping,
-    sessions: Iterable[UsedSession],
-    records: UsageRecords,
-    day_of: Callable[[str], str | None],
-    since: str = "",
-    label: Callable[[str | None], str] = str,
-) -> tuple[list[UsageGroupView], UsageGroupView]:
-    """The groups and their sum. Days come in order, other groups by their cost and tokens, the largest first.
+        Groups of the same size are in the order of their oldest sessions. `label`: of the key of a group.
+        """
+        ordered = sorted(self._groups.items(), key=lambda group: group[1].oldest_at)
+        found = [_group(key, label(key), sums) for key, sums in ordered]
+        if self._by is Grouping.DAY:
+            found.sort(key=lambda group: group.key or "")
+        else:
+            found.sort(key=_size, reverse=True)
+        return found, _group(None, "total", self._total)
 
-    A session belongs to each group for which something of it is recorded, and to that of its creation. Records of
-    other sessions are ignored. `day_of`: the local day of a time; None: none. `label`: of the key of a group.
+
+def root_of(session_id: str, above: Mapping[str, str | None], removed: Collection[str]) -> str | None:
+    """The topmost session above it that is in `above`, or itself; None if all of them are removed.
+
+    `above`: the parents of the sessions of the report.
     """
-    known = {session.id: session for session in sessions}
-    groups = _Groups(by, known, day_of)
-    for session in known.values():
-        if session.created_at >= since:
-            groups.of(session.id, session.created_at)
-        if session.completed_at is not None and session.completed_at >= since:
-            for sums in groups.of(session.id, session.completed_at):
-                sums.completed.append(session)
-    for used in records.tokens:
-        if used.session_id in known:
-            for sums in groups.of(used.session_id, used.at, used.model):
-                sums.add_tokens(used)
-    for session_id, at, seconds in records.work:
-        if session_id in known:
-            for sums in groups.of(session_id, at):
-                sums.seconds += seconds
-    for session_id, at, status in records.endings:
-        if session_id in known:
-            for sums in groups.of(session_id, at):
-                sums.endings[status] += 1
-    for session_id, at, kind in records.follow_ups:
-        if session_id in known:
-            for sums in groups.of(session_id, at):
-                sums.follow_ups[kind] += 1
-    found = [_group(key, label(key), sums, known) for key, sums in groups.groups.items()]
-    if by is Grouping.DAY:
-        found.sort(key=lambda group: group.key or "")
-    else:
-        found.sort(key=_size, reverse=True)
-    return found, _group(None, "total", groups.total, known)
+    root, seen = None, set[str]()
+    at: str | None = session_id
+    while at is not None and at in above and at not in seen:
+        seen.add(at)
+        if at not in removed:
+            root = at
+        at = above[at]
+    return root
 
 
 def _size(group: UsageGroupView) -> tuple[float, int, float, int]:
@@ -128,15 +183,14 @@ def _size(group: UsageGroupView) -> tuple[float, int, float, int]:
     return group.cost_usd or 0.0, used, group.minutes, group.sessions
 
 
-def _group(key: str | None, label: str, sums: _Sums, known: Mapping[str, UsedSession]) -> UsageGroupView:
-    sessions = [known[session_id] for session_id in sums.sessions]
+def _group(key: str | None, label: str, sums: _Sums) -> UsageGroupView:
     ended, followed = sums.endings, sums.follow_ups
     return UsageGroupView(
         key=key,
         label=label,
-        sessions=len(sessions),
-        live=sum(session.live for session in sessions),
-        removed=sum(session.removed for session in sessions),
+        sessions=sums.sessions,
+        live=sums.live,
+        removed=sums.removed,
         endings=EndingsView(
             ended[Status.COMPLETED], ended[Status.ERROR], ended[Status.ABANDONED], ended[Status.KILLED]
         ),
@@ -147,8 +201,8 @@ def _group(key: str | None, label: str, sums: _Sums, known: Mapping[str, UsedSes
         minutes=round(sums.seconds / 60, 1),
         reminders=followed[FollowUpKind.REMINDER],
         retries=followed[FollowUpKind.RETRY],
-        cost_usd_each=spread([s.cost_usd for s in sums.completed if s.cost_usd is not None]),
-        seconds_each=spread([s.seconds for s in sums.completed]),
+        cost_usd_each=spread(sums.costs_each),
+        seconds_each=spread(sums.seconds_each),
     )
 
 

@@ -7,9 +7,10 @@ from sm.kernel import Kernel
 
 
 def setup(kernel: Kernel) -> None:
-    store, manager = kernel.store, kernel.manager
-    sums = TreeSums(kernel.config, store, kernel.usage, manager)
-    reporting = Reporting(store, manager, kernel.workspaces, sums)
+    store, authorizer, providers = kernel.store, kernel.authorizer, kernel.providers
+    sums = TreeSums(kernel.config, store, kernel.usage, authorizer, providers)
+    reporting = Reporting(store, authorizer, providers, kernel.workspaces, sums)
     kernel.sums.append(sums)
+    kernel.on_config.append(reporting.reconfigure)
     kernel.use_cases[operations.REPORT] = reporting.report
     kernel.use_cases[operations.SERIES] = reporting.series

@@ -4,7 +4,7 @@ The rows make counting idempotent: a transcript that is read again replaces them
 sub-agents and slot (core/time_slots.py). They outlive the rows of a removed session.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import astuple, fields
 from typing import Any
 
@@ -15,6 +15,7 @@ from sm.store import Schema, Store, Transaction
 from sm.store.connection import Read
 from sm.store.part import PartWrites, TablePart
 from sm.store.rows import encode_json
+from sm.store.sums import only
 from sm.store.usage_counting import UsageReads, UsageWrites
 
 _COMPLETED_LOOKED_AT = 50
@@ -41,14 +42,15 @@ def _slot(at: str) -> str:
     return f"iif({at} = '', '', substr({at}, 1, 14) || printf('%02d', {minute}))"
 
 
+_ADD_UP = """ON CONFLICT (session_id, at, model, sidechain) DO UPDATE SET messages = messages + excluded.messages,
+            input = input + excluded.input, output = output + excluded.output,
+            cache_read = cache_read + excluded.cache_read, cache_write = cache_write + excluded.cache_write,
+            cache_write_1h = cache_write_1h + excluded.cache_write_1h"""
 _ADD_TO_SUM = f"""INSERT INTO usage_sums (session_id, at, model, sidechain, messages,
             input, output, cache_read, cache_write, cache_write_1h)
         VALUES (NEW.session_id, {_slot("NEW.at")}, NEW.model, NEW.sidechain, 1,
             NEW.input, NEW.output, NEW.cache_read, NEW.cache_write, NEW.cache_write_1h)
-        ON CONFLICT (session_id, at, model, sidechain) DO UPDATE SET messages = messages + 1,
-            input = input + excluded.input, output = output + excluded.output,
-            cache_read = cache_read + excluded.cache_read, cache_write = cache_write + excluded.cache_write,
-            cache_write_1h = cache_write_1h + excluded.cache_write_1h;"""  # noqa: S608 - constant names
+        {_ADD_UP};"""  # noqa: S608 - constant names
 _OLD_SUM = f"""WHERE session_id = OLD.session_id AND at = {_slot("OLD.at")}
             AND model = OLD.model AND sidechain = OLD.sidechain"""
 _SCHEMA = Schema(
@@ -73,9 +75,9 @@ _SCHEMA = Schema(
             FROM usage GROUP BY 1, 2, 3, 4""",  # noqa: S608 - constant names
         # The sums of removed sessions, whose messages nobody has counted. The table stays: an older sm, which knows no
         # schema of usage and opens the database all the same, writes into it.
-        """INSERT INTO usage_sums SELECT session_id, at, model, sidechain, 1,
+        f"""INSERT INTO usage_sums SELECT session_id, at, model, sidechain, 1,
                 input, output, cache_read, cache_write, cache_write_1h
-            FROM removed_usage""",
+            FROM removed_usage WHERE true {_ADD_UP}""",  # noqa: S608 - constant names
         f"""CREATE TRIGGER usage_added AFTER INSERT ON usage BEGIN
         {_ADD_TO_SUM}
     END""",
@@ -112,17 +114,20 @@ class CountedReads(UsageReads):
             found.setdefault(row[0], []).append(used)
         return found
 
-    async def since(self, since: str, *, slots: bool = False) -> list[tuple[str, Usage]]:
+    async def since(
+        self, since: str, *, slots: bool = False, sessions: Collection[str] | None = None
+    ) -> list[tuple[str, Usage]]:
         """See `UsageReads.since`. Of the slot in which `since` lies, the rows of messages count."""
         slot, first = _slots_since(since)
         shown, by = ("at", ", at") if slots else ("''", "")
+        chosen, values = only(sessions)
         rows = await self._read(
             f"SELECT session_id, {shown}, model, {_SUMS} FROM ("  # noqa: S608 - constant names
-            f"SELECT session_id, at, model, {_KINDS} FROM usage_sums WHERE at >= ?1"
+            f"SELECT session_id, at, model, {_KINDS} FROM usage_sums WHERE at >= ?1{chosen}"
             f" UNION ALL SELECT session_id, {_slot('at')}, model, {_KINDS} FROM usage WHERE at >= ?2 AND at < ?1"
-            " AND session_id IN (SELECT session_id FROM usage_sums WHERE at = ?3)"
+            f" AND session_id IN (SELECT session_id FROM usage_sums WHERE at = ?3{chosen})"
             f") GROUP BY session_id, model{by}",
-            (first, since, slot),
+            (first, since, slot, *values),
         )
         return [(row[0], _sum(*row[1:])) for row in rows]
 

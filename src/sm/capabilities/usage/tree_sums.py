@@ -1,7 +1,7 @@
 """Sums over sessions and their descendants, with the removed ones, kept in memory from one read to the next."""
 
 import asyncio
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from sm.config import Config
 from sm.core.estimates import Estimate, Sample, estimate_totals
@@ -14,10 +14,12 @@ from sm.core.usage import Usage, main_model
 from sm.core.work_time import elapsed_s
 from sm.monitor import UsageMeter
 from sm.policy.access import AccessTarget, is_unrestricted, visible
-from sm.sessions.manager import Manager
+from sm.providers.base import Provider
+from sm.providers.prices import price_of
+from sm.sessions.authorizer import Authorizer
 from sm.sessions.session_sums import SessionSums, SumsOf
 from sm.store import Store
-from sm.store.history import EVERY, Chosen, below
+from sm.store.history import Chosen, below
 from sm.store.sums import RemovedSums
 
 _SAMPLES_MAX = 100
@@ -35,9 +37,11 @@ class TreeSums(SessionSums):
         config: Config,
         store: Store,
         usage: UsageMeter,
-        manager: Manager,
+        authorizer: Authorizer,
+        providers: Mapping[str, Provider],
     ) -> None:
-        self._manager = manager
+        self._authorizer = authorizer
+        self._providers = providers
         self._progress = config.child_agents.progress
         self._store = store
         self._measured = usage.follow_changes()
@@ -49,8 +53,6 @@ class TreeSums(SessionSums):
         """None: not read yet."""
         self._past: dict[str, RemovedSums] = {}
         """Sessions that are not in memory."""
-        self._is_whole = False
-        """True if `_past` has all such sessions."""
         self._parts: dict[str, TreePart] = {}
         self._models: dict[str, str | None] = {}
         """The main model of each session."""
@@ -63,10 +65,14 @@ class TreeSums(SessionSums):
         return self._progress.enable_token_tracking
 
     def sessions(self) -> Iterator[Session | RemovedSums]:
-        """All sessions, with the removed ones. Call `refresh_all` before."""
+        """The sessions whose sums are known, with the removed ones. Call `refresh` before."""
         yield from self._seen.values()
         yield from self._past.values()
-        yield from (self._removed or {}).values()
+        yield from self.removed()
+
+    def removed(self) -> Collection[RemovedSums]:
+        """The removed sessions. Call `refresh` before."""
+        return (self._removed or {}).values()
 
     def parent(self, session_id: str) -> str | None:
         """The parent, of a removed session the session that has inherited its sums, perhaps a removed one."""
@@ -85,7 +91,7 @@ class TreeSums(SessionSums):
         await self.refresh(shown)
         if is_unrestricted(caller):
             return self._totals.__getitem__
-        principal, totals = self._manager.principal(caller), TreeTotals()
+        principal, totals = self._authorizer.principal(caller), TreeTotals()
         known: Mapping[str, AccessTarget] = {**self._seen, **self._past, **(self._removed or {})}
         totals.update(
             {
@@ -137,17 +143,9 @@ class TreeSums(SessionSums):
         async with self._refreshing:
             await self._refresh_kept()
             past = [session for session in shown if session.id not in self._parts]
-            if past and not self._is_whole:
+            if past:
                 await self._add_all(below([s.id for s in past]))
                 await self._add_past(past)
-
-    async def refresh_all(self) -> None:
-        """Bring the sums up to date, also those of all sessions that are not in memory."""
-        async with self._refreshing:
-            await self._refresh_kept()
-            if not self._is_whole:
-                await self._add_all(EVERY)
-                self._is_whole = True
 
     async def _refresh_newest(self, agent_types: Iterable[str]) -> None:
         """Bring the sums up to date, also those of the newest completed sessions of some agent types."""
@@ -189,7 +187,7 @@ class TreeSums(SessionSums):
             left = {s: _ended_sums(seen[s]) for s in away if s in self._store.sessions}
             gone = [s for s in away if s not in left] + sorted(unread - seen.keys())
             removed = await self._read_removed(gone)
-            if not self._is_whole and (new := sessions.keys() - seen.keys()):
+            if new := sessions.keys() - seen.keys():
                 await self._add_all(below(new))
         except BaseException:
             self._measured |= measured
@@ -222,7 +220,7 @@ class TreeSums(SessionSums):
         if usages is None:
             known = self.own(session.id)
         else:
-            known = Totals.of(usages, self._manager.price(session))
+            known = Totals.of(usages, price_of(self._providers, session.provider))
             self._models[session.id] = main_model(usages) or session.model
         since_ms = None if session.working_since is None else self._working_since_ms(session)
         own = Totals(
@@ -241,11 +239,11 @@ class TreeSums(SessionSums):
 
     def _working_since_ms(self, session: Session) -> int:
         """The start of the work that is under way, by the system clock as it is set now."""
-        now = self._manager.now()
+        now = self._store.now()
         return int((epoch_s(now) - self._store.work.elapsed_s(session, now)) * 1000)
 
     def _removed_part(self, session: RemovedSums, usages: Sequence[Usage]) -> TreePart:
-        known = Totals.of(usages if self.counts_tokens else (), self._manager.price(session))
+        known = Totals.of(usages if self.counts_tokens else (), price_of(self._providers, session.provider))
         self._models[session.id] = main_model(usages) or session.model
         own = Totals(
             0,

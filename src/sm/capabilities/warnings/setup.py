@@ -14,14 +14,14 @@ from sm.kernel import Kernel
 
 def setup(kernel: Kernel) -> None:
     settings = kernel.config.section(WarningsSection)
-    store, manager, observer = kernel.store, kernel.manager, kernel.observer
+    store, observer = kernel.store, kernel.observer
     facts_of = kernel.usage.known_facts
-    warnings = Warnings(settings, manager.notices, kernel.providers)
-    exchanges = Exchanges(settings.ping_pong, manager.notices)
+    warnings = Warnings(settings, kernel.notices, kernel.providers)
+    exchanges = Exchanges(settings.ping_pong, kernel.notices)
     exchange_timers = ExchangeTimers(store, exchanges)
     activity_s = kernel.watcher.activity.get
     detector = Detector(
-        settings, store, manager, warnings, observer.ledger, activity_s, facts_of, kernel.steady
+        settings, store, kernel.providers, warnings, observer.ledger, activity_s, facts_of, kernel.steady
     )
     links = AgentLinks(store, warnings, observer.running_agent, facts_of, observer.now)
     store.followers += warnings, exchanges

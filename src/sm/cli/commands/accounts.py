@@ -12,7 +12,8 @@ import click
 
 from sm.cli.call import Call, json_option
 from sm.cli.display.accounts import park_text
-from sm.cli.display.output import Table, now, print_json, print_lines, print_table
+from sm.cli.display.output import now, print_json, print_lines, print_table
+from sm.cli.display.text_table import Table
 from sm.client.http import decode_answer
 from sm.core.lines import JsonObject, age, line
 

@@ -19,8 +19,9 @@ import click
 
 from sm.cli.call import Call, json_option
 from sm.cli.display.errors import print_warnings
-from sm.cli.display.output import Table, print_json, print_lines, print_table
+from sm.cli.display.output import print_json, print_lines, print_table
 from sm.cli.display.sums import estimate_words
+from sm.cli.display.text_table import Table
 from sm.cli.options import agent_types_query, workspaces
 from sm.client.http import decode_answer
 from sm.core.lines import JsonObject, line

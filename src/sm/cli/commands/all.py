@@ -8,7 +8,7 @@ Examples:
   sm all --status running
 """
 
-from sm.cli.display.sessions import tree_rows_of_list
+from sm.cli.display.sessions import tree_rows
 from sm.cli.session_list import list_command
 
-command = list_command(__doc__, "/v1/sessions", tree_rows_of_list, "no sessions", has_status=True)
+command = list_command(__doc__, "/v1/sessions", tree_rows, "no sessions", has_status=True)

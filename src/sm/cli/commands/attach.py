@@ -36,8 +36,9 @@ def command(session: str | None) -> None:
 
 def _chosen(client: Client) -> str:
     """Return the ID of the only live session, or of the one that a person chooses."""
-    from sm.cli.display.listing import listing, listing_lines, ordered
+    from sm.cli.display.listing import listing, ordered
     from sm.cli.display.output import now, width
+    from sm.cli.display.text_table import table_lines
     from sm.cli.selection import choose
     from sm.core.columns import cut
     from sm.core.session_lines import has_process
@@ -48,7 +49,7 @@ def _chosen(client: Client) -> str:
             "no live session to attach to", "start an agent: sm spawn, or list ended ones: sm ls -a"
         )
     columns = width()
-    _, *rows = listing_lines(listing(sessions, now()))
+    _, *rows = table_lines(listing(sessions, now()))
     rows = [cut(row, columns and columns - 5) for row in rows]
     return choose([session for _, _, session in ordered(sessions)], rows, "Attach to")
 

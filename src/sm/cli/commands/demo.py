@@ -29,7 +29,7 @@ import click
 
 from sm.cli.commands import demo_agent
 from sm.cli.display.output import now, print_table
-from sm.cli.display.sessions import session_table, tree_rows_of_list
+from sm.cli.display.sessions import session_table, tree_rows
 from sm.cli.instance import Instance
 from sm.cli.options import current_directory
 from sm.cli.outage import follow
@@ -138,7 +138,7 @@ def _run_agents(client: Client, vault: str | None) -> list[JsonObject]:
 
 def _report(sessions: Sequence[JsonObject]) -> None:
     click.echo()
-    print_table(session_table(tree_rows_of_list(sessions), now(), "no sessions"))
+    print_table(session_table(tree_rows(sessions), now(), "no sessions"))
     click.echo("\nWhat happened:")
     for session in sessions:
         click.echo(f"  {label(session)} {_ending(session)}")

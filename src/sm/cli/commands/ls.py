@@ -33,9 +33,10 @@ from contextlib import contextmanager
 import click
 
 from sm.cli.call import Call, json_option
-from sm.cli.display.listing import UNSEEN, Listing, listing, listing_lines, ordered
+from sm.cli.display.listing import UNSEEN, listing, ordered
 from sm.cli.display.orphans import orphan_lines
 from sm.cli.display.output import now, print_json, print_lines
+from sm.cli.display.text_table import Table, table_lines
 from sm.cli.options import workspace_option
 from sm.cli.pages import limit_option, list_text
 from sm.cli.session_list import archived_option, search_option
@@ -73,7 +74,7 @@ def command(
     query = {"ended": ended, "workspace": workspace, "search": search, "archived": archived}
     empty = "no sessions" if ended else "no live sessions; to see ended ones: sm ls -a"
 
-    def layout(sessions: Sequence[JsonObject]) -> Listing:
+    def layout(sessions: Sequence[JsonObject]) -> Table:
         rest = _rest(call, query)
         if rest is not None and (ended or archived):
             rest = {"lost": rest["lost"], "programs": rest.get("programs", ())}
@@ -90,7 +91,7 @@ def command(
     if orphans and call.as_json:
         print_json(encode(_with_orphans(decode_answer(text), orphans)))
         return
-    call.show(text, lambda sessions: _printed(layout(sessions)))
+    call.show(text, layout)
     if orphans:
         print_lines(
             ["", "Orphan processes (sm kill --orphans):", *(f"  {text}" for text in orphan_lines(orphans))]
@@ -135,22 +136,7 @@ def _with_orphans(sessions: Sequence[JsonObject], orphans: Sequence[JsonObject])
     ]
 
 
-def _printed(shown: Listing) -> list[str]:
-    """Print a listing on a terminal; elsewhere return its lines."""
-    if not shown.groups:
-        click.echo(shown.empty, err=True)
-    if not sys.stdout.isatty():
-        return listing_lines(shown)
-    from sm.cli.display import terminal
-
-    if shown.groups or shown.first or shown.last:
-        terminal.print_listing(shown)
-    return []
-
-
-def _watch(
-    call: Call, query: Mapping[str, object], layout: Callable[[Sequence[JsonObject]], Listing]
-) -> None:
+def _watch(call: Call, query: Mapping[str, object], layout: Callable[[Sequence[JsonObject]], Table]) -> None:
     client, shown = call.client, None
     with _display(layout, as_json=call.as_json) as display:
         while True:
@@ -164,15 +150,15 @@ def _watch(
 
 @contextmanager
 def _display(
-    layout: Callable[[Sequence[JsonObject]], Listing], *, as_json: bool
+    layout: Callable[[Sequence[JsonObject]], Table], *, as_json: bool
 ) -> Iterator[Callable[[Sequence[JsonObject]], None]]:
     """Yield a function that prints sessions: redrawn in place on a terminal, else as lines or a JSON line."""
     if as_json:
         yield lambda sessions: print_json(encode(sessions))
     elif not sys.stdout.isatty():
-        yield lambda sessions: print_lines([*listing_lines(layout(sessions)), ""])
+        yield lambda sessions: print_lines([*table_lines(layout(sessions)), ""])
     else:
-        from sm.cli.display.terminal import live_listing
+        from sm.cli.display.terminal import live_display
 
-        with live_listing() as show:
+        with live_display() as show:
             yield lambda sessions: show(layout(sessions))

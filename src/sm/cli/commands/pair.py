@@ -3,7 +3,8 @@
 import click
 
 from sm.cli.call import Call, json_option
-from sm.cli.display.output import Table, now
+from sm.cli.display.output import now
+from sm.cli.display.text_table import Table
 from sm.cli.options import pair_requests, paired_users, workspaces
 from sm.client.http import percent_encode
 from sm.core.lines import JsonObject, age, line, plural

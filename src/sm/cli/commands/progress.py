@@ -65,7 +65,7 @@ def _display(*, as_json: bool) -> Iterator[Callable[[JsonObject], None]]:
     elif not sys.stdout.isatty():
         yield lambda progress: print_lines([*progress_block(progress, now(), None, watched=True), ""])
     else:
-        from sm.cli.display.terminal import live_lines
+        from sm.cli.display.terminal import live_display
 
-        with live_lines() as show:
+        with live_display() as show:
             yield lambda progress: show(progress_block(progress, now(), None, watched=True))

@@ -8,7 +8,7 @@ import click
 from sm.cli.agent_programs import configured_program, kept_programs, name_argument, names_no_path
 from sm.cli.call import Call, json_option
 from sm.cli.commands.check import run_check
-from sm.cli.display.output import Table
+from sm.cli.display.text_table import Table
 from sm.cli.instance import Instance
 from sm.core.lines import JsonObject, line
 from sm.errors import ExternalError, IllegalState, NotPermitted, SmError

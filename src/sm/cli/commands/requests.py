@@ -17,7 +17,8 @@ from datetime import datetime
 import click
 
 from sm.cli.call import Call, json_option
-from sm.cli.display.output import Table, now, width
+from sm.cli.display.output import now, width
+from sm.cli.display.text_table import Table
 from sm.cli.options import REQUEST_NAME, number_option, requests_and_sessions
 from sm.client.http import percent_encode
 from sm.core.lines import JsonObject, age, line

@@ -16,7 +16,8 @@ Examples:
 import click
 
 from sm.cli.call import Call, json_option
-from sm.cli.display.output import Table, now
+from sm.cli.display.output import now
+from sm.cli.display.text_table import Table
 from sm.cli.options import number_option
 from sm.core.lines import JsonObject, clock, line
 from sm.core.session_lines import label

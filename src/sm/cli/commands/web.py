@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import click
 
 from sm.cli.call import Call, json_option
-from sm.cli.display.output import Table
+from sm.cli.display.text_table import Table
 from sm.cli.group import CommandGroup
 from sm.cli.installation import SEGNO, install_command
 from sm.cli.instance import Instance

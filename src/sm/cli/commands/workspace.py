@@ -8,11 +8,11 @@ import click
 from sm.cli import agreements
 from sm.cli.call import Call, json_option
 from sm.cli.display.errors import print_warnings
-from sm.cli.display.output import Table
+from sm.cli.display.text_table import Table
 from sm.cli.group import CommandGroup
 from sm.cli.options import absolute, key_value, workspaces
 from sm.client.http import workspace_path
-from sm.core.lines import JsonObject, line, plural
+from sm.core.lines import JsonObject, fact_lines, line, plural
 from sm.errors import IllegalState, UsageError
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -262,7 +262,7 @@ def _block(workspace: JsonObject) -> list[str]:
         ("Created", workspace["created_at"]),
         ("Deleted", workspace["deleted_at"]),
     ]
-    return [workspace["slug"], *(f"{name + ':':<11}{line(value, 10_000)}" for name, value in facts if value)]
+    return [workspace["slug"], *fact_lines(facts, 10_000)]
 
 
 def _selection(names: str | list[str]) -> str:

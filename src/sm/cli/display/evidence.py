@@ -2,7 +2,7 @@
 
 from datetime import datetime, tzinfo
 
-from sm.cli.display.output import Table, table_lines
+from sm.cli.display.text_table import Table, table_lines
 from sm.core.columns import cut
 from sm.core.lines import JsonObject, age, clock, line, seconds_since
 from sm.core.session_lines import label, status_of
@@ -31,7 +31,7 @@ def why_block(why: JsonObject, at: datetime) -> list[str]:
             (line(item["source"]), f"reports {line(item['says'])}", _when(item, at), _belief(item))
             for item in why["evidence"]
         ]
-        lines += ["Evidence:", *(f"  {row}" for row in table_lines(Table(rows, aligned=3), "  "))]
+        lines += ["Evidence:", *(f"  {row}" for row in table_lines(Table(rows, aligned=3, separator="  ")))]
     if why["facts"]:
         lines += ["Facts:", *(f"  {line(fact)}" for fact in why["facts"])]
     return lines

@@ -2,50 +2,22 @@
 
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from datetime import UTC, datetime
-from typing import NamedTuple
 
 import click
 
-from sm.core.columns import columns
+from sm.cli.display.text_table import Table, table_lines
 from sm.core.lines import json_text
-
-
-class Table(NamedTuple):
-    """Rows of cells. The last cell of a row is free text."""
-
-    rows: Sequence[tuple[str, ...]]
-    aligned: int
-    """The number of columns, from the left, that plain text aligns."""
-    empty: str = ""
-    """The message on stderr for a table without rows."""
-    colours: Mapping[tuple[int, int], str] = {}
-    """The colour of a cell, by row and column."""
-    is_cut: bool = True
-    """On a terminal: True cuts the text of a row to one line, False wraps it."""
-
-
-def table_lines(table: Table, separator: str = " | ") -> list[str]:
-    """Format a table as plain text, one line for each row, without empty cells at the end."""
-    widths = [max((columns(row[n]) for row in table.rows), default=0) for n in range(table.aligned)]
-    lines = []
-    for row in table.rows:
-        cells = [cell + " " * (width - columns(cell)) for cell, width in zip(row, widths, strict=False)]
-        rest = list(row[table.aligned :])
-        while rest and not rest[-1]:
-            rest.pop()
-        lines.append(separator.join([*cells, *rest]).rstrip(" "))
-    return lines
 
 
 def print_table(table: Table) -> None:
     if not table.rows:
         click.echo(table.empty, err=True)
-    elif sys.stdout.isatty():
+    if sys.stdout.isatty() and (table.rows or table.first or table.last):
         from sm.cli.display.terminal import print_grid
 
-        print_grid(table.rows, table.colours, lambda: table_lines(table), is_cut=table.is_cut)
+        print_grid(table)
     else:
         print_lines(table_lines(table))
 

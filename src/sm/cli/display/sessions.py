@@ -1,9 +1,10 @@
 """Formats sessions as rows and as a tree. Pure."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 
-from sm.cli.display.output import Table
+from sm.cli.display.text_table import Table
+from sm.client.pages import flat
 from sm.core.forest import Forest
 from sm.core.lines import JsonObject, age
 from sm.core.session_lines import COLOURS, fallback_mark, last_words, name_and_id, status_of
@@ -42,24 +43,9 @@ def flat_rows(sessions: Sequence[JsonObject]) -> list[tuple[str, JsonObject]]:
 
 
 def tree_rows(sessions: Sequence[JsonObject]) -> list[tuple[str, JsonObject]]:
-    """Format sessions, with the `children` inside them, as rows of a tree."""
-    return _rows(_with_children(sessions, None))
+    """Format sessions, and the `children` inside them, as rows of a tree.
 
-
-def _with_children(
-    sessions: Sequence[JsonObject], parent: str | None
-) -> Iterator[tuple[str | None, JsonObject]]:
-    for session in sessions:
-        yield parent, session
-        yield from _with_children(session.get("children") or [], session["session_id"])
-
-
-def tree_rows_of_list(sessions: Sequence[JsonObject]) -> list[tuple[str, JsonObject]]:
-    """Format a flat list as rows of a tree. A session whose parent is not in the list is a root."""
-    return _rows((session["parent_session_id"], session) for session in sessions)
-
-
-def _rows(sessions: Iterable[tuple[str | None, JsonObject]]) -> list[tuple[str, JsonObject]]:
-    """The sessions, each after the id of its parent, as rows."""
-    forest = Forest(sessions, lambda pair: pair[1]["session_id"], lambda pair: pair[0])
-    return [(f"  {placed.branch}" if placed.depth else "", placed.item[1]) for placed in forest.lines()]
+    A session whose parent is not in the list is a root.
+    """
+    forest = Forest(flat(sessions), lambda s: s["session_id"], lambda s: s["parent_session_id"])
+    return [(f"  {placed.branch}" if placed.depth else "", placed.row) for placed in forest.lines()]

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from sm.cli.display.output import Table
+from sm.cli.display.text_table import Table
 from sm.core.figures import dollars, short_count, token_count
 from sm.core.lines import JsonObject, line
 from sm.core.timestamps import span

@@ -8,10 +8,11 @@ from sm.core.models import Session
 from sm.core.text import folded
 from sm.core.work_time import elapsed_s
 from sm.errors import UsageError
-from sm.kernel import OperationCall
+from sm.kernel import OperationCall, UseCases
 from sm.mcp.results import LISTED_MAX, omitted
 from sm.mcp.schemas import arguments, choice, flag, result, text
 from sm.mcp.tool import Result, ToolCall, ToolTable
+from sm.services import Authorizer, Interrupts, Monitor, Records, Restorer, Sessions, Spawner
 
 tools = ToolTable()
 
@@ -32,26 +33,35 @@ _FINISHED_MAX = 50
     result(sessions="array", failed="array", duration_ms="number"),
     destructive=True,
 )
-async def control_session(call: ToolCall) -> Result:
+async def control_session(
+    call: ToolCall,
+    *,
+    sessions: Sessions,
+    records: Records,
+    restorer: Restorer,
+    interrupts: Interrupts,
+    use_cases: UseCases,
+    authorizer: Authorizer,
+) -> Result:
     """Interrupt, pause, kill, restore or archive a descendant. kill ends its process, restore starts it.
     Example: {"session_id": "1a2b3c4d", "action": "interrupt"}"""
-    services, caller, key = call.services, call.caller, call.key
+    caller, key = call.caller, call.key
     reference, action = call.values["session_id"], call.values["action"]
     tree = call.values.get("tree", False)
     if tree and action in ("interrupt", "archive"):
         raise UsageError(f"{action} takes one session", "give tree only for pause, resume, kill and restore")
     match action:
         case "interrupt":
-            done = await services.interrupts.interrupt(caller, reference, key)
+            done = await interrupts.interrupt(caller, reference, key)
             return _changed([done.session])
         case "kill":
-            killed = await services.sessions.kill(
+            killed = await sessions.kill(
                 caller, reference, key, force=False, tree=tree, is_connected=call.exchange.is_connected
             )
             return _changed(killed)
         case "restore":
-            target = services.sessions.find(caller, reference)
-            restored = await services.restorer.restore(
+            target = authorizer.find(caller, reference)
+            restored = await restorer.restore(
                 caller, target.id, key, tree=tree, go_on=False, is_connected=call.exchange.is_connected
             )
             failed = [{"session_id": s, "message": error.message} for s, error in restored.failed]
@@ -59,12 +69,12 @@ async def control_session(call: ToolCall) -> Result:
             words = {"failed": failed or None, "losses": losses or None, "left": list(restored.left) or None}
             return {**_changed(restored.sessions), **words}
         case "archive":
-            return _changed([await services.records.archive(caller, reference, key, archived=True)])
+            return _changed([await records.archive(caller, reference, key, archived=True)])
         case _:
             operation = _OPERATIONS[action]
             assert operation.arguments is not None
             given = operation.arguments(tree=tree)
-            result = await services.use_cases[operation](OperationCall(caller, reference, given, key))
+            result = await use_cases[operation](OperationCall(caller, reference, given, key))
             return _changed(result.sessions)
 
 
@@ -88,20 +98,21 @@ def _changed(sessions: Sequence[Session]) -> Result:
     result(agent_types="array", more="integer", duration_ms="number"),
     reads=True,
 )
-async def list_agent_types(call: ToolCall) -> Result:
+async def list_agent_types(
+    call: ToolCall, *, sessions: Sessions, monitor: Monitor, spawner: Spawner
+) -> Result:
     """List the agent types that create_session starts, with cost and time of finished ones. Example: {}"""
-    sessions = call.services.sessions
-    catalog = await sessions.agent_types(call.caller, None, None, {})
+    catalog = await spawner.agent_types(call.caller, None, None, {})
     by_type = {
         kind.name: await sessions.newest_completed(call.caller, kind.name, _FINISHED_MAX)
         for kind in catalog.usable
     }
     measured = [s for finished in by_type.values() for s in finished]
-    glances = await call.services.monitor.glances(measured)
+    usages = await monitor.usages(measured)
     shown = []
     for kind in catalog.usable:
         finished = by_type[kind.name]
-        costs = [cost for s in finished if (cost := glances[s.id].cost_usd) is not None]
+        costs = [cost for s in finished if (cost := usages[s.id].cost_usd) is not None]
         times = [elapsed_s(s, s.completed_at, s.worked_s) for s in finished if s.completed_at]
         shown.append(
             {

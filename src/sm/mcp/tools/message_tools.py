@@ -11,6 +11,7 @@ from sm.errors import SmError
 from sm.mcp.results import refusal
 from sm.mcp.schemas import arguments, choice, flag, number, result, text
 from sm.mcp.tool import Result, ToolCall, ToolTable
+from sm.services import Messages, Waits
 
 tools = ToolTable()
 
@@ -36,18 +37,18 @@ _WAIT_S = 5.0
         duration_ms="number",
     ),
 )
-async def send_message(call: ToolCall) -> Result:
+async def send_message(call: ToolCall, *, messages: Messages, waits: Waits) -> Result:
     """Message an agent, parent or operator. It answers a child's only open question.
     Example: {"session_id": "1a2b3c4d", "message": "Use JWT"}"""
     values = call.values
     mode = MessageMode(values.get("mode", MessageMode.AUTO))
     use = None if "answer" not in values else TextUse.ANSWER if values["answer"] else TextUse.MESSAGE
-    sent = await call.services.messages.send(
+    sent = await messages.send(
         call.caller, values["session_id"], values["message"], mode, None, call.key, use
     )
     done = sent.done
     if isinstance(done, Message):
-        done = await call.services.waits.message(
+        done = await waits.message(
             call.caller,
             done,
             call.exchange.hold,
@@ -61,16 +62,16 @@ async def send_message(call: ToolCall) -> Result:
     arguments({"message": text(MESSAGE_MAX)}, recursive=flag("All descendants.")),
     result(sent="array", duration_ms="number"),
 )
-async def broadcast(call: ToolCall) -> Result:
+async def broadcast(call: ToolCall, *, messages: Messages, waits: Waits) -> Result:
     """Send a text to all your live children. Example: {"message": "The API changed"}"""
-    services, caller, text = call.services, call.caller, call.values["message"]
+    caller, text = call.caller, call.values["message"]
     key = call.key
     sent: list[tuple[str, Message | Request | SmError]] = []
-    for session in services.messages.audience(caller, recursive=bool(call.values.get("recursive"))):
+    for session in messages.audience(caller, recursive=bool(call.values.get("recursive"))):
         own_key = key and replace(key, text=f"{key.text}/{session.id}")
         done: Message | Request | SmError
         try:
-            one = await services.messages.send(
+            one = await messages.send(
                 caller, session.id, text, MessageMode.AUTO, None, own_key, TextUse.MESSAGE
             )
             done = one.done
@@ -78,11 +79,11 @@ async def broadcast(call: ToolCall) -> Result:
             done = error
         sent.append((session.id, done))
     ids = {message.id for _, message in sent if isinstance(message, Message)}
-    await call.exchange.hold(lambda: not services.waits.are_open(ids), _WAIT_S)
+    await call.exchange.hold(lambda: not waits.are_open(ids), _WAIT_S)
     results = []
     for session_id, done in sent:
         if isinstance(done, Message):
-            done = await services.waits.message(caller, done, call.exchange.hold, 0)
+            done = await waits.message(caller, done, call.exchange.hold, 0)
         if isinstance(done, SmError):
             results.append({"session_id": session_id, **refusal(done, call.tools)})
         else:

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 from sm.core.attribute_docs import attribute_docs
 from sm.core.capability_parts import capability_operations
 from sm.core.text import REPORT_MAX
-from sm.kernel import OperationCall
+from sm.kernel import OperationCall, UseCases
 from sm.mcp.schemas import Schema, arguments, choice, flag, many, number, result, text
 from sm.mcp.tool import Result, Tool, ToolCall
 from sm.operations import Most, Operation
@@ -27,14 +27,12 @@ def operation_tools() -> list[Tool]:
 def operation_tool(operation: Operation) -> Tool:
     """The tool of an operation: its summary, its arguments and the members of its result."""
 
-    async def handler(call: ToolCall) -> Result:
+    async def handler(call: ToolCall, *, use_cases: UseCases) -> Result:
         values = dict(call.values)
         target = values.pop(_TARGET, "")
         given = None if operation.arguments is None else operation.arguments(**values)
-        use_case = call.services.use_cases[operation]
-        answer: Result = dataclasses.asdict(
-            await use_case(OperationCall(call.caller, target, given, call.key))
-        )
+        done = await use_cases[operation](OperationCall(call.caller, target, given, call.key))
+        answer: Result = dataclasses.asdict(done)
         return answer
 
     is_read = operation.method == "GET"

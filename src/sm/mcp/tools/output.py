@@ -6,6 +6,7 @@ from sm.mcp.results import LISTED_MAX, is_untrusted, omitted, words
 from sm.mcp.schemas import arguments, choice, flag, number, result, text
 from sm.mcp.tool import Result, ToolCall, ToolTable
 from sm.policy.access import Action
+from sm.services import Authorizer, Monitor, SessionFields
 
 tools = ToolTable()
 
@@ -22,27 +23,37 @@ _NAME_MAX = 80
     result(session_id="string", status="string", tree="array", more="integer", duration_ms="number"),
     reads=True,
 )
-async def get_progress(call: ToolCall) -> Result:
+async def get_progress(
+    call: ToolCall, *, monitor: Monitor, fields: SessionFields, authorizer: Authorizer
+) -> Result:
     """Show how far a session is: status, tokens, cost, tools, todo list, checkpoints.
     Example: {"session_id": "1a2b3c4d", "tree": true}"""
-    sessions = call.services.sessions
-    session = sessions.find(call.caller, call.values.get("session_id", "me"))
+    session = authorizer.find(call.caller, call.values.get("session_id", "me"))
     lines = call.values.get("output_lines", 0)
-    shown = await _progress(call, session, lines)
+    shown = await _progress(call, session, lines, monitor, fields, authorizer)
     if call.values.get("tree"):
-        descendants = await sessions.descendants(call.caller, session.id)
-        listed = [await _progress(call, s, lines) for s in descendants[:LISTED_MAX]]
+        descendants = await authorizer.descendants(call.caller, session.id)
+        listed = [
+            await _progress(call, s, lines, monitor, fields, authorizer) for s in descendants[:LISTED_MAX]
+        ]
         shown = {**shown, "tree": listed, "more": omitted(descendants)}
     return shown
 
 
-async def _progress(call: ToolCall, session: Session, lines: int) -> Result:
+async def _progress(
+    call: ToolCall,
+    session: Session,
+    lines: int,
+    monitor: Monitor,
+    fields: SessionFields,
+    authorizer: Authorizer,
+) -> Result:
     """The progress of one session. Texts of another session are quoted."""
-    may_read = call.services.sessions.may_read(call.caller, session)
-    shown = await call.services.monitor.progress(session, _CHECKPOINTS, may_read=may_read)
+    may_read = authorizer.may_read(call.caller, session)
+    shown = await monitor.progress(session, _CHECKPOINTS, may_read=may_read)
     shown["last_output"] = shown["last_output"][len(shown["last_output"]) - lines :] if lines else None
     if may_read:
-        shown |= {field.name: field.brief(session.id) for field in call.services.fields}
+        shown |= {field.name: field.brief(session.id) for field in fields}
     if session.id != call.caller.session_id:
         for name in ("current_activity", "completion_message"):
             shown[name] = words(shown[name], session)
@@ -68,11 +79,10 @@ async def _progress(call: ToolCall, session: Session, lines: int) -> Result:
     result(session_id="string", lines="array", archived="boolean", untrusted="boolean", duration_ms="number"),
     reads=True,
 )
-async def read_session_output(call: ToolCall) -> Result:
+async def read_session_output(call: ToolCall, *, monitor: Monitor, authorizer: Authorizer) -> Result:
     """Read the screen of a descendant, what it did, or a summary.
     Example: {"session_id": "1a2b3c4d", "what": "actions", "lines": 20}"""
-    monitor = call.services.monitor
-    session = call.services.sessions.find(call.caller, call.values["session_id"], Action.READ)
+    session = authorizer.find(call.caller, call.values["session_id"], Action.READ)
     count, archived = call.values.get("lines", 50), None
     match call.values.get("what", "screen"):
         case "actions":

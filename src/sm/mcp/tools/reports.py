@@ -8,6 +8,7 @@ from sm.core.timestamps import iso
 from sm.core.wording import decider
 from sm.mcp.schemas import arguments, choice, many, number, result, text
 from sm.mcp.tool import Result, ToolCall, ToolTable
+from sm.services import Monitor, Reports, Requests, Waits
 
 tools = ToolTable()
 
@@ -23,9 +24,9 @@ _METADATA = {"type": "object", "maxProperties": 50, "description": "Facts by nam
     idempotent=True,
     in_session=True,
 )
-async def report_checkpoint(call: ToolCall) -> Result:
+async def report_checkpoint(call: ToolCall, *, reports: Reports) -> Result:
     """Report a milestone. Example: {"message": "Data model done (1/3 tasks)", "metadata": {"tests": 12}}"""
-    reports, values = call.services.reports, call.values
+    values = call.values
     body = {"message": values["message"], "metadata": values.get("metadata", {})}
     key = call.report_key("checkpoints", body)
     made, warnings = await reports.checkpoint(call.caller, body["message"], body["metadata"], key)
@@ -38,11 +39,11 @@ async def report_checkpoint(call: ToolCall) -> Result:
     idempotent=True,
     in_session=True,
 )
-async def report_note(call: ToolCall) -> Result:
+async def report_note(call: ToolCall, *, reports: Reports, monitor: Monitor) -> Result:
     """Say what you do now. An empty text removes it. Example: {"text": "running the tests"}"""
     key = call.report_key("note", {"text": call.values["text"]})
-    noted = await call.services.reports.note(call.caller, call.values["text"], key)
-    return {"timestamp": iso(call.services.monitor.now()), "warnings": list(noted.warnings) or None}
+    noted = await reports.note(call.caller, call.values["text"], key)
+    return {"timestamp": iso(monitor.now()), "warnings": list(noted.warnings) or None}
 
 
 @tools.tool(
@@ -54,23 +55,23 @@ async def report_note(call: ToolCall) -> Result:
     idempotent=True,
     in_session=True,
 )
-async def complete_session(call: ToolCall) -> Result:
+async def complete_session(call: ToolCall, *, reports: Reports, requests: Requests) -> Result:
     """Report that your task is done. proposed: your parent approves it first.
     Example: {"message": "All 26 tests pass"}"""
     body = {"message": call.values["message"], "status": call.values.get("status", "completed")}
     key = call.report_key("complete", body)
-    done = await call.services.reports.complete(call.caller, body["message"], body["status"], key)
+    done = await reports.complete(call.caller, body["message"], body["status"], key)
     shown: Result = {"status": done.session.status, "warnings": list(done.warnings) or None}
     if not is_ended(done.session.status):
-        proposals = await _own_requests(call, RequestKind.COMPLETION)
+        proposals = await _own_requests(call, requests, RequestKind.COMPLETION)
         if proposals:
             shown = {**shown, "status": "proposed", "request_id": proposals[-1].name}
     return shown
 
 
-async def _own_requests(call: ToolCall, kind: RequestKind) -> list[Request]:
-    requests = await call.services.requests.list_requests(call.caller, all=False, limit=0)
-    return [r for r in requests if r.session_id == call.caller.session_id and r.kind is kind]
+async def _own_requests(call: ToolCall, requests: Requests, kind: RequestKind) -> list[Request]:
+    found = await requests.list_requests(call.caller, all=False, limit=0)
+    return [r for r in found if r.session_id == call.caller.session_id and r.kind is kind]
 
 
 @tools.tool(
@@ -82,14 +83,14 @@ async def _own_requests(call: ToolCall, kind: RequestKind) -> list[Request]:
     result(request_id="string", state="string", answer="object", duration_ms="number"),
     in_session=True,
 )
-async def ask(call: ToolCall) -> Result:
+async def ask(call: ToolCall, *, requests: Requests, waits: Waits) -> Result:
     """Ask your parent, or the operator. Example: {"question": "Which database?", "options": ["SQLite", "MySQL"]}"""
-    services, values = call.services, call.values
+    values = call.values
     options = tuple(values.get("options", ()))
-    asked = await services.requests.ask(call.caller, values["question"], options, None, call.key)
-    closed = await services.waits.answer(call.caller, asked.name, call.exchange.hold, values.get("wait_s", 0))
+    asked = await requests.ask(call.caller, values["question"], options, None, call.key)
+    closed = await waits.answer(call.caller, asked.name, call.exchange.hold, values.get("wait_s", 0))
     if closed.unclaimed and call.exchange.is_connected():
-        closed = await services.requests.confirm_answer(call.caller, closed)
+        closed = await requests.confirm_answer(call.caller, closed)
     is_open = closed.state is RequestState.OPEN
     return {
         "request_id": closed.name,

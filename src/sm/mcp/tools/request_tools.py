@@ -9,6 +9,7 @@ from sm.mcp.schemas import arguments, flag, many, result, text
 from sm.mcp.tool import Result, ToolCall, ToolTable
 from sm.mcp.tools.reports import answer_of
 from sm.requests.answers import RequestReply
+from sm.services import Authorizer, Reads, Requests
 
 tools = ToolTable()
 
@@ -18,17 +19,19 @@ tools = ToolTable()
     result(requests="array", more="integer", duration_ms="number"),
     reads=True,
 )
-async def list_requests(call: ToolCall) -> Result:
+async def list_requests(
+    call: ToolCall, *, requests: Requests, authorizer: Authorizer, store: Reads
+) -> Result:
     """List the open questions and permissions that you or your descendants wait for.
     Example: {"session_id": "1a2b3c4d"}"""
-    services, reference = call.services, call.values.get("session_id")
-    session = None if reference is None else services.sessions.find(call.caller, reference)
-    requests = await services.requests.list_requests(call.caller, all=False, limit=0)
+    reference = call.values.get("session_id")
+    session = None if reference is None else authorizer.find(call.caller, reference)
+    found = await requests.list_requests(call.caller, all=False, limit=0)
     if session is not None:
-        requests = [r for r in requests if r.session_id == session.id]
+        found = [r for r in found if r.session_id == session.id]
     return {
-        "requests": [request_of(call, r) for r in requests[:LISTED_MAX]],
-        "more": omitted(requests),
+        "requests": [request_of(store, r) for r in found[:LISTED_MAX]],
+        "more": omitted(found),
     }
 
 
@@ -42,7 +45,7 @@ async def list_requests(call: ToolCall) -> Result:
     result(request_id="string", state="string", answer="object", duration_ms="number"),
     idempotent=True,
 )
-async def answer_request(call: ToolCall) -> Result:
+async def answer_request(call: ToolCall, *, requests: Requests) -> Result:
     """Approve, deny or answer a request of a descendant; the first answer wins.
     Example: {"request_id": "r57", "answers": ["2"]}"""
     values = call.values
@@ -54,13 +57,13 @@ async def answer_request(call: ToolCall) -> Result:
     asked = values["request_id"]
     if asked.isdecimal() and len(asked) < PREFIX_MIN:  # no session has so short a name
         asked = f"r{asked}"
-    answered = await call.services.requests.answer(call.caller, asked, reply, call.key)
+    answered = await requests.answer(call.caller, asked, reply, call.key)
     return {"request_id": answered.name, "state": answered.state, "answer": answer_of(answered)}
 
 
-def request_of(call: ToolCall, request: Request) -> Result:
+def request_of(store: Reads, request: Request) -> Result:
     """A request in full, with the texts of its session folded."""
-    session = call.services.store.sessions.get(request.session_id)
+    session = store.sessions.get(request.session_id)
     questions = [
         {
             "question": folded(q.question, REPORT_MAX),

@@ -9,8 +9,8 @@ from sm.errors import RateLimited, SandboxBusy
 from sm.mcp.results import LISTED_MAX, omitted, words
 from sm.mcp.schemas import arguments, choice, flag, result, text
 from sm.mcp.tool import Result, ToolCall, ToolTable
-from sm.services import ListPage, SessionFilter
-from sm.sessions.manager import SessionResult
+from sm.services import Authorizer, ListPage, SessionFilter, Sessions
+from sm.sessions.spawn import SessionResult
 
 tools = ToolTable()
 
@@ -52,7 +52,7 @@ _NEXT = "end your turn: a message wakes you when this session has finished, or a
     ),
     idempotent=True,
 )
-async def create_session(call: ToolCall) -> Result:
+async def create_session(call: ToolCall, *, sessions: Sessions) -> Result:
     """Start an agent as your child. It reports to you when it ends.
     Example: {"title": "Backend API", "agent_name": "Engineer", "initial_message": "Write the API"}"""
     values = call.values
@@ -68,7 +68,7 @@ async def create_session(call: ToolCall) -> Result:
         working_dir=values.get("working_dir"),
         additions={"budget": values.get("budget"), "restart": values.get("restart")},
     )
-    started = await _spawn(call, wanted)
+    started = await _spawn(call, sessions, wanted)
     session = started.session
     return {
         "session_id": session.id,
@@ -86,14 +86,12 @@ async def create_session(call: ToolCall) -> Result:
     }
 
 
-async def _spawn(call: ToolCall, wanted: SpawnRequest) -> SessionResult:
+async def _spawn(call: ToolCall, sessions: Sessions, wanted: SpawnRequest) -> SessionResult:
     """Spawn, and wait for the limit per time as the command does: a model starts several agents in one step."""
     left_s = RATE_WAIT_S
     while True:
         try:
-            return await call.services.sessions.spawn(
-                call.caller, wanted, call.key, None, call.exchange.is_connected
-            )
+            return await sessions.spawn(call.caller, wanted, call.key, None, call.exchange.is_connected)
         except RateLimited as limited:
             if isinstance(limited, SandboxBusy) or limited.retry_after_s > left_s:
                 raise
@@ -113,27 +111,27 @@ async def _spawn(call: ToolCall, wanted: SpawnRequest) -> SessionResult:
     ),
     reads=True,
 )
-async def list_workspace_sessions(call: ToolCall) -> Result:
+async def list_workspace_sessions(call: ToolCall, *, sessions: Sessions, authorizer: Authorizer) -> Result:
     """List the agents of your team, the newest last. Example: {"search": "backend"}"""
-    sessions, values = call.services.sessions, call.values
+    values = call.values
     status = values.get("status", "all")
     page = ListPage(limit=LISTED_MAX)
     found = await sessions.list_sessions(call.caller, SessionFilter(status, values.get("search", "")), page)
     listed, left = found.sessions, found.left
     if status == "all" and not values.get("include_ended"):
         listed, left = [s for s in listed if is_live(s.status)], 0
-    own = sessions.caller_session(call.caller)
+    own = authorizer.caller_session(call.caller)
     return {
         "workspace_id": own.workspace if own else None,
         "session_count": len(listed) + left,
-        "sessions": [session_of(call, s) for s in listed[-LISTED_MAX:]],
+        "sessions": [session_of(call, sessions, s) for s in listed[-LISTED_MAX:]],
         "more": (omitted(listed) or 0) + left or None,
     }
 
 
-def session_of(call: ToolCall, session: Session) -> Result:
+def session_of(call: ToolCall, sessions: Sessions, session: Session) -> Result:
     """A session as the caller may see it."""
-    shown = call.services.sessions.without_hidden_names(call.caller, session)
+    shown = sessions.without_hidden_names(call.caller, session)
     return {
         "session_id": shown.id,
         "title": shown.title,

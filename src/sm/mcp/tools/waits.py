@@ -6,7 +6,7 @@ from sm.mcp.results import words
 from sm.mcp.schemas import arguments, choice, flag, many, number, result, text
 from sm.mcp.tool import Result, ToolCall, ToolTable
 from sm.mcp.tools.request_tools import request_of
-from sm.services import WaitEnd
+from sm.services import Reads, WaitEnd, Waits
 
 tools = ToolTable()
 
@@ -34,10 +34,10 @@ _CHEAPER = "ending your turn is cheaper than another wait: a message wakes you"
     ),
     reads=True,
 )
-async def wait_for_sessions(call: ToolCall) -> Result:
+async def wait_for_sessions(call: ToolCall, *, waits: Waits, store: Reads) -> Result:
     """Wait until agents have ended. Returns early when one asks you, or a message comes.
     Example: {"session_ids": ["1a2b3c4d"], "timeout_s": 600}"""
-    values, waits = call.values, call.services.waits
+    values = call.values
     default_s = _LONG_TIMEOUT_S if call.waits_long else _TIMEOUT_S
     ended = await waits.team(
         call.caller,
@@ -54,7 +54,7 @@ async def wait_for_sessions(call: ToolCall) -> Result:
         "reached": ended.why is WaitEnd.REACHED,
         "why": ended.why,
         "sessions": [_waited(s) for s in ended.sessions],
-        "requests": [request_of(call, r) for r in ended.requests] or None,
+        "requests": [request_of(store, r) for r in ended.requests] or None,
         "unread": ended.unread or None,
         "next": _CHEAPER if ended.why is WaitEnd.TIMEOUT else None,
     }

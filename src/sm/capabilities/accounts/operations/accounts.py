@@ -28,7 +28,7 @@ from sm.kernel import OperationCall
 from sm.monitor import AgentListener
 from sm.operations.hints import Hint, Use
 from sm.policy.access import Action
-from sm.sessions.manager import Manager
+from sm.sessions.authorizer import Authorizer
 from sm.sessions.session_fields import StatusField
 from sm.state.part_holds import leave_to_hold, resume_refusal
 from sm.state.pause_orders import order_pause, order_resume
@@ -55,14 +55,14 @@ class Accounts(AgentListener, StatusField):
 
     name = "parked"
 
-    def __init__(self, store: Store, manager: Manager, settings: QuotaSettings) -> None:
+    def __init__(self, store: Store, authorizer: Authorizer, settings: QuotaSettings) -> None:
         self._store = store
-        self._manager = manager
+        self._authorizer = authorizer
         self._settings = settings
 
     async def states(self, caller: Caller) -> list[AccountState]:
         """Every account by name. Raises NotPermitted."""
-        self._manager.require(caller, Action.MANAGE_ACCOUNTS)
+        self._authorizer.require(caller, Action.MANAGE_ACCOUNTS)
         return await self._states()
 
     async def _states(self) -> list[AccountState]:
@@ -102,7 +102,7 @@ class Accounts(AgentListener, StatusField):
         Returns when these spend nothing, or after `wait_s`. `soft`: only park the account, so that a turn and the
         background agents that are under way go on.
         """
-        self._manager.require(caller, Action.MANAGE_ACCOUNTS)
+        self._authorizer.require(caller, Action.MANAGE_ACCOUNTS)
         ids = list[str]()
         async with self._store.transaction() as tx:
             _require_known(tx.part(PART).find(name), name)
@@ -131,7 +131,7 @@ class Accounts(AgentListener, StatusField):
 
         Raises NotPermitted, NotFound.
         """
-        self._manager.require(caller, Action.MANAGE_ACCOUNTS)
+        self._authorizer.require(caller, Action.MANAGE_ACCOUNTS)
         async with self._store.transaction() as tx:
             _require_known(tx.part(PART).find(name), name)
             parks = list(tx.part(PART).parks(name).values())

@@ -16,7 +16,7 @@ from sm.kernel import OperationCall
 from sm.operations.hints import Hint, Use
 from sm.operations.session_operations import SHOW_STATUS
 from sm.policy.access import Action
-from sm.sessions.manager import Manager
+from sm.sessions.authorizer import Authorizer
 from sm.store import Store
 from sm.wire_types.archives import ArchivesView
 
@@ -28,16 +28,16 @@ class Exporting:
     """Use cases of archives, within the permissions of the caller."""
 
     def __init__(
-        self, store: Store, manager: Manager, archives: Archives, retention: ArchiveRetention
+        self, store: Store, authorizer: Authorizer, archives: Archives, retention: ArchiveRetention
     ) -> None:
         self._store = store
-        self._manager = manager
+        self._authorizer = authorizer
         self._archives = archives
         self._retention = retention
 
     async def show(self, call: OperationCall) -> ArchivesView:
         """Show the room that archives take, and their limits."""
-        if self._manager.principal(call.caller) is not None:
+        if self._authorizer.principal(call.caller) is not None:
             raise NotPermitted("only the operator may see the room of archives")
         status = self._retention.status
         if status is None:  # the daemon has just started
@@ -46,7 +46,7 @@ class Exporting:
 
     async def export(self, call: OperationCall) -> AbstractAsyncContextManager[IO[bytes]]:
         """Read the archive of an ended session."""
-        session = self._manager.find(call.caller, call.target, Action.EXPORT)
+        session = self._authorizer.find(call.caller, call.target, Action.EXPORT)
         archives = self._archives
         await call.wait_until(
             lambda: not self._is_due(session.id) or archives.lack_of_space(session.id) is not None,

@@ -1,6 +1,7 @@
 """Shows and changes budgets, and answers requests for more."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 from sm.capabilities.budgets.amounts import amount_text
 from sm.capabilities.budgets.model import (
@@ -31,7 +32,9 @@ from sm.kernel import OperationCall
 from sm.operations.hints import Hint, Use
 from sm.operations.request_operations import APPROVE, ASK, LIST_REQUESTS
 from sm.policy.access import Action, is_unrestricted, visible
-from sm.sessions.manager import Manager
+from sm.providers.base import Provider
+from sm.providers.prices import price_of
+from sm.sessions.authorizer import Authorizer
 from sm.store import Store, Transaction
 from sm.store.sums import RemovedSums
 from sm.wire_types.budget import BudgetAboveView, BudgetReportView, BudgetState
@@ -39,14 +42,15 @@ from sm.wire_types.budget import BudgetAboveView, BudgetReportView, BudgetState
 _OF_DAY = "the day"
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class Budgeting:
     """Use cases of budgets, within the permissions of the caller."""
 
-    def __init__(self, settings: BudgetSettings, store: Store, manager: Manager, budgets: Budgets) -> None:
-        self._settings = settings
-        self._budgets = budgets
-        self._store = store
-        self._manager = manager
+    _settings: BudgetSettings
+    _store: Store
+    _authorizer: Authorizer
+    _providers: Mapping[str, Provider]
+    _budgets: Budgets
 
     # Reads
 
@@ -70,12 +74,12 @@ class Budgeting:
 
     async def show(self, call: OperationCall) -> BudgetReportView:
         """Read the budgets that bind a session. Of those above it, the caller gets only the rest."""
-        session = self._manager.find(call.caller, call.target, Action.LOWER_BUDGET)
+        session = self._authorizer.find(call.caller, call.target, Action.LOWER_BUDGET)
         return await self._report(call.caller, session)
 
     async def show_day(self, call: OperationCall) -> BudgetReportView:
         """Read the daily budget."""
-        self._manager.require(call.caller, Action.MANAGE_DAILY_BUDGET, is_read=True)
+        self._authorizer.require(call.caller, Action.MANAGE_DAILY_BUDGET, is_read=True)
         return await self._report_of_day()
 
     async def _unread(self, subject: str) -> Sequence[str]:
@@ -84,7 +88,7 @@ class Budgeting:
         if own is None or (own.limits.usd is None and own.limits.tokens is None):
             return ()
         sums, sessions = self._store.sums, self._store.sessions
-        since = day_start(local_day(self._manager.now())) if subject == DAILY else ""
+        since = day_start(local_day(self._store.now())) if subject == DAILY else ""
         unread = {id_ for id_, used in await self._store.usage.since(since) if used.is_unread}
         if subject != DAILY and unread:
             heirs = {removed.id: removed.heir for removed in await sums.removed(unread)}
@@ -128,7 +132,7 @@ class Budgeting:
         """The rest of a budget above. The caller may not see its session."""
         status = BudgetStatus(budget, self._store.part(PART).spent_now(budget))
         session = self._store.sessions.get(budget.id)
-        hidden = session is not None and not visible(self._manager.principal(caller), session)
+        hidden = session is not None and not visible(self._authorizer.principal(caller), session)
         named = _OF_DAY if session is None else "a session above" if hidden else label(session)
         return BudgetAboveView(
             session_id=None if session is None or hidden else session.id,
@@ -146,8 +150,8 @@ class Budgeting:
         NotPermitted, and IllegalState for an addition without a budget.
         """
         caller, wanted = call.caller, call.arguments
-        session = self._manager.find(caller, call.target, Action.LOWER_BUDGET)
-        may_raise = self._manager.filter_allowed(
+        session = self._authorizer.find(caller, call.target, Action.LOWER_BUDGET)
+        may_raise = self._authorizer.filter_allowed(
             caller, Action.RAISE_BUDGET, [session], self._store.sessions.get
         )
         async with self._store.transaction(caller, call.key) as tx:
@@ -169,7 +173,7 @@ class Budgeting:
     async def change_day(self, call: OperationCall) -> BudgetReportView:
         """Change the daily budget until the end of the day. Raises UsageError, and IllegalState without one."""
         caller, wanted = call.caller, call.arguments
-        self._manager.require(caller, Action.MANAGE_DAILY_BUDGET)
+        self._authorizer.require(caller, Action.MANAGE_DAILY_BUDGET)
         async with self._store.transaction(caller, call.key) as tx:
             if tx.replayed is None:
                 budget = tx.part(PART).find(DAILY)
@@ -249,7 +253,7 @@ class Budgeting:
         for member in spenders:
             spent += Spent(seconds=member.worked_s)
             for used in usages.get(member.id, ()):
-                spent += priced(used, self._manager.price(member))
+                spent += priced(used, price_of(self._providers, member.provider))
         return Budget(session.id, Amounts(), self._settings.soft_percent, spent=spent, state_at=tx.now)
 
     def _warnings(self, tx: Transaction, subject: str) -> tuple[str, ...]:
@@ -279,7 +283,7 @@ class Budgeting:
                 f"the budget of request {request.name} no longer exists", Hint(Use(LIST_REQUESTS))
             )
         if subject == DAILY:  # its request opens at any session
-            self._manager.require(caller, Action.MANAGE_DAILY_BUDGET)
+            self._authorizer.require(caller, Action.MANAGE_DAILY_BUDGET)
         spent = tx.part(PART).spent_now(budget)
         is_named = text is not None and bool(text.strip())
         more = (

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from datetime import time as time_of_day
@@ -30,8 +30,10 @@ from sm.errors import StorageFull
 from sm.kernel import OperationCall
 from sm.monitor.monitor import Monitor
 from sm.policy.access import is_unrestricted, visible
+from sm.providers.base import Provider
+from sm.providers.prices import price_of
 from sm.requests.answers import Requests
-from sm.sessions.manager import Manager
+from sm.sessions.authorizer import Authorizer
 from sm.sessions.session_fields import SessionField
 from sm.sessions.workspaces import Workspaces
 from sm.state.announcements import announce
@@ -56,7 +58,8 @@ class Digests:
         self,
         config: Config,
         store: Store,
-        manager: Manager,
+        authorizer: Authorizer,
+        providers: Mapping[str, Provider],
         workspaces: Workspaces,
         requests: Requests,
         monitor: Monitor,
@@ -66,7 +69,8 @@ class Digests:
         self._notify = config.notify
         self._reconfigured = asyncio.Event()
         self._store = store
-        self._manager = manager
+        self._authorizer = authorizer
+        self._providers = providers
         self._workspaces = workspaces
         self._requests = requests
         self._monitor = monitor
@@ -79,7 +83,7 @@ class Digests:
         return await self._read(call.caller, since, asked.workspace)
 
     async def _read(self, caller: Caller, since: str, workspace: str | None) -> DigestView:
-        principal = self._manager.principal(caller)
+        principal = self._authorizer.principal(caller)
         members = [s for s in self._store.sessions.values() if visible(principal, s)]
         past = await self._store.history.all(seen_by(principal).also("status_at >= ?", since))
         above = {
@@ -92,7 +96,7 @@ class Digests:
             slug = self._workspaces.slug(caller, workspace)
             members = [s for s in members if s.workspace == slug]
         shown = {s.id: s for s in members}
-        readable = {s.id: s for s in members if self._manager.may_read(caller, s)}
+        readable = {s.id: s for s in members if self._authorizer.may_read(caller, s)}
         events = await self._store.events(sessions=list(readable), type=EventType.WARNING, limit=_EVENTS_MAX)
         requests = await self._requests.list_requests(caller, all=False, limit=0)
         used = await self._used_since(members, since)
@@ -117,7 +121,11 @@ class Digests:
         found: dict[str, list[Usage]] = {}
         for session_id, used in await self._store.usage.since(since):
             found.setdefault(session_id, []).append(used)
-        return {s.id: Totals.of(found[s.id], self._manager.price(s)) for s in sessions if s.id in found}
+        return {
+            s.id: Totals.of(found[s.id], price_of(self._providers, s.provider))
+            for s in sessions
+            if s.id in found
+        }
 
     def _words(self, sessions: list[Session], since: str) -> dict[str, str]:
         """The words of capabilities about the spending of sessions, by id.

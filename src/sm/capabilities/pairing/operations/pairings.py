@@ -23,8 +23,8 @@ from sm.kernel import OperationCall
 from sm.operations.hints import Hint, Use
 from sm.policy.access import Action
 from sm.policy.trust import normalize_trust_level
+from sm.sessions.authorizer import Authorizer
 from sm.sessions.chat_users import Admission, AdmissionReply, ChatUsers, OwnerQuestion
-from sm.sessions.manager import Manager
 from sm.sessions.workdir import no_such_workspace
 from sm.store import Open, Store, Transaction
 from sm.store.audit import ALLOWED, Record
@@ -38,9 +38,9 @@ _NAME = re.compile(r"p?([1-9][0-9]{0,17})")
 class Pairings(Admission):
     """Pairs users of chat networks with this instance, and revokes them."""
 
-    def __init__(self, store: Store, manager: Manager, users: ChatUsers, audit: Record) -> None:
+    def __init__(self, store: Store, authorizer: Authorizer, users: ChatUsers, audit: Record) -> None:
         self._store = store
-        self._manager = manager
+        self._authorizer = authorizer
         self._users = users
         self._audit = audit
 
@@ -85,9 +85,9 @@ class Pairings(Admission):
 
     async def overview(self, call: OperationCall) -> PairOverviewView:
         """The open requests and the paired users. Raises NotPermitted."""
-        self._manager.require(call.caller, Action.PAIR, is_read=True)
+        self._authorizer.require(call.caller, Action.PAIR, is_read=True)
         rows = self._store.part(PART).rows
-        requests = open_requests(rows.requests.values(), self._manager.now())
+        requests = open_requests(rows.requests.values(), self._store.now())
         return PairOverviewView(
             [_request_view(request) for request in requests],
             [_pairing_view(pairing) for pairing in rows.pairings.values()],
@@ -99,11 +99,11 @@ class Pairings(Admission):
         Raises NotPermitted, NotFound, UsageError, IllegalState for a request that is no longer open.
         """
         caller, reference, wanted = call.caller, call.target, call.arguments
-        self._manager.require(caller, Action.PAIR, reference, "approve", is_read=True)
+        self._authorizer.require(caller, Action.PAIR, reference, "approve", is_read=True)
         level, workspace = _level(wanted.trust), wanted.workspace
         where = "" if workspace is None else f" in workspace {workspace}"
         known = self._request(self._store.part(PART).rows, reference)
-        self._manager.require(caller, Action.PAIR, known.user, f"approve {known.name} as {level}{where}")
+        self._authorizer.require(caller, Action.PAIR, known.user, f"approve {known.name} as {level}{where}")
         async with self._store.transaction(caller, call.key) as tx:
             if tx.replayed is not None:
                 return _pairing_view(_require_paired(tx, tx.replayed))
@@ -121,9 +121,9 @@ class Pairings(Admission):
     async def deny(self, call: OperationCall) -> PairRequestView:
         """Deny a request. Its user gets no reply until the request expires. Raises the errors of `approve`."""
         caller, reference = call.caller, call.target
-        self._manager.require(caller, Action.PAIR, reference, "deny", is_read=True)
+        self._authorizer.require(caller, Action.PAIR, reference, "deny", is_read=True)
         known = self._request(self._store.part(PART).rows, reference)
-        self._manager.require(caller, Action.PAIR, known.user, f"deny {known.name}")
+        self._authorizer.require(caller, Action.PAIR, known.user, f"deny {known.name}")
         async with self._store.transaction(caller, call.key) as tx:
             if tx.replayed is not None:
                 return _request_view(self._request(tx.part(PART).rows, tx.replayed))
@@ -139,7 +139,7 @@ class Pairings(Admission):
         """
         caller, user = call.caller, call.target
         known = self._store.part(PART).rows.named(user)
-        self._manager.require(caller, Action.PAIR, user if known is None else known.user, "revoke")
+        self._authorizer.require(caller, Action.PAIR, user if known is None else known.user, "revoke")
         async with self._store.transaction(caller, call.key) as tx:
             if tx.replayed is not None:
                 name, _, sessions = tx.replayed.partition(" ")

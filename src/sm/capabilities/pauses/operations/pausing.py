@@ -18,7 +18,7 @@ from sm.operations import SessionsResult
 from sm.operations.hints import Hint, Use
 from sm.operations.session_operations import RESTORE
 from sm.policy.access import Action
-from sm.sessions.manager import Manager
+from sm.sessions.authorizer import Authorizer
 from sm.state.part_holds import leave_to_hold, resume_refusal
 from sm.state.pause_orders import order_pause, order_resume
 from sm.store import Store, Transaction
@@ -32,9 +32,9 @@ _PROGRAM_RUNS = (
 class Pausing:
     """Use cases of pauses, within the permissions of the caller."""
 
-    def __init__(self, store: Store, manager: Manager) -> None:
+    def __init__(self, store: Store, authorizer: Authorizer) -> None:
         self._store = store
-        self._manager = manager
+        self._authorizer = authorizer
 
     async def pause(self, call: OperationCall) -> SessionsResult:
         """Pause a session, with `tree` also its live descendants; return when they spend nothing, or the wait is over.
@@ -45,11 +45,11 @@ class Pausing:
         """
         caller = call.caller
         wanted: PauseRequest = call.arguments
-        session = self._manager.find(caller, call.target, Action.PAUSE)
+        session = self._authorizer.find(caller, call.target, Action.PAUSE)
         reason = "paused by " + ("the operator" if caller.mailbox is None else str(caller))
         if wanted.reason is not None and wanted.reason.strip():
             reason = validate_text(wanted.reason, "reason", NOTE_MAX, one_line=True).strip()
-        until = _end_of(wanted, self._manager.now())
+        until = _end_of(wanted, self._store.now())
         order = PauseOrder(caller.name, reason, until, wanted.for_s, bool(wanted.soft))
         kept: dict[str, SmError] = {}
         async with self._store.transaction(caller, call.key) as tx:
@@ -68,7 +68,7 @@ class Pausing:
                 for member in members:
                     await order_pause(tx, member, order)
                 tx.remember(session.id)
-        self._manager.record_allowed(caller, Action.PAUSE, [m for m in members if m.id != session.id])
+        self._authorizer.record_allowed(caller, Action.PAUSE, [m for m in members if m.id != session.id])
         ids = [member.id for member in members]
         if not wanted.soft:
             wait_s = WAIT_S if wanted.wait_s is None else wanted.wait_s
@@ -86,7 +86,7 @@ class Pausing:
         IllegalState if none of them is paused, and the error of the first one if none may go on.
         """
         caller = call.caller
-        session = self._manager.find(caller, call.target, Action.PAUSE)
+        session = self._authorizer.find(caller, call.target, Action.PAUSE)
         kept: dict[str, SmError] = {}
         async with self._store.transaction(caller, call.key) as tx:
             members = await self._members(tx, caller, session, tree=bool(call.arguments.tree))
@@ -111,7 +111,7 @@ class Pausing:
                     tx.remember(session.id)
         if kept and not members:
             raise next(iter(kept.values()))
-        self._manager.record_allowed(caller, Action.PAUSE, [m for m in members if m.id != session.id])
+        self._authorizer.record_allowed(caller, Action.PAUSE, [m for m in members if m.id != session.id])
         known = self._store.sessions
         return SessionsResult([known[m.id] for m in members if m.id in known], warnings=_sentences(kept))
 
@@ -142,7 +142,7 @@ class Pausing:
         if not tree:
             return [now]
         descendants = await tx.descendants(session.id)
-        return [now, *self._manager.filter_allowed(caller, Action.PAUSE, descendants, tx.find)]
+        return [now, *self._authorizer.filter_allowed(caller, Action.PAUSE, descendants, tx.find)]
 
     def _pausing(self, session_ids: Sequence[str]) -> list[str]:
         known = self._store.sessions

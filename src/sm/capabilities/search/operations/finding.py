@@ -9,16 +9,16 @@ from sm.core.labels import label
 from sm.errors import UsageError
 from sm.kernel import OperationCall
 from sm.policy.access import is_unrestricted
-from sm.sessions.manager import Manager
+from sm.sessions.authorizer import Authorizer
 from sm.store import Store
 from sm.store.history import may_be_below
 from sm.wire_types.search import FoundView, SearchType
 
 
 class Search:
-    def __init__(self, store: Store, manager: Manager) -> None:
+    def __init__(self, store: Store, authorizer: Authorizer) -> None:
         self._store = store
-        self._manager = manager
+        self._authorizer = authorizer
 
     async def find(self, call: OperationCall) -> list[FoundView]:
         """The best texts with all of the words. Raises UsageError when there is no letter and no digit."""
@@ -29,8 +29,8 @@ class Search:
         known = self._store.sessions
         readable = None
         if not is_unrestricted(call.caller):
-            readable = [s.id for s in known.values() if self._manager.may_read(call.caller, s)]
-            principal = self._manager.principal(call.caller)
+            readable = [s.id for s in known.values() if self._authorizer.may_read(call.caller, s)]
+            principal = self._authorizer.principal(call.caller)
             readable += await self._store.history.ids(may_be_below(principal))
         found = await self._store.part(PART).find(
             asked.words, sessions=readable, type=asked.type, since=asked.since, limit=asked.limit

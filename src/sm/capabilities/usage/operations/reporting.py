@@ -1,25 +1,25 @@
 """Shows the usage of sessions, trees and agent types, and usage over time, within the permissions of the caller."""
 
-import asyncio
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
-from sm.capabilities.usage.model import UsageRecords, UsedSession, UsedTokens
 from sm.capabilities.usage.operations import SeriesScope
-from sm.capabilities.usage.rules import PERIOD_DIGITS, buckets, usage_groups
+from sm.capabilities.usage.past_usage import PastUsage, ReportedSessions
+from sm.capabilities.usage.report_records import RecordReader, used_session
+from sm.capabilities.usage.rules import PERIOD_DIGITS, buckets, root_of
 from sm.capabilities.usage.tables import PART
 from sm.capabilities.usage.tree_sums import TreeSums
 from sm.core.labels import label_of
-from sm.core.lifecycle import is_live
-from sm.core.models import Caller, Session
-from sm.core.statuses import Status
-from sm.core.time_slots import local_day, split
-from sm.core.timestamps import epoch_s, later
+from sm.core.models import Session
+from sm.core.time_slots import local_day
+from sm.core.timestamps import later
 from sm.core.tree_totals import Price
-from sm.core.usage import TokenCounts, Usage
-from sm.core.work_time import elapsed_s
+from sm.core.usage import Usage
 from sm.kernel import OperationCall
 from sm.policy.access import Action, Principal, may, relation
-from sm.sessions.manager import Manager
+from sm.providers.base import Provider
+from sm.providers.prices import price_of, prices_as_of
+from sm.sessions.authorizer import Authorizer
 from sm.sessions.workspaces import Workspaces
 from sm.store import Store
 from sm.store.sums import RemovedSums
@@ -38,14 +38,38 @@ _AHEAD_S = 60.0
 """Usage with a time further ahead than this is in no bucket."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Roots:
+    """The roots of trees in a report by tree; of other reports no session has one."""
+
+    above: Mapping[str, str | None] = field(default_factory=dict)
+    """The parents of the sessions of the report."""
+    removed: Collection[str] = ()
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """Of the sessions that are not in memory."""
+
+    def of(self, session_id: str) -> str | None:
+        return root_of(session_id, self.above, self.removed)
+
+
 class Reporting:
     """Use cases of usage."""
 
-    def __init__(self, store: Store, manager: Manager, workspaces: Workspaces, sums: TreeSums) -> None:
+    def __init__(
+        self,
+        store: Store,
+        authorizer: Authorizer,
+        providers: Mapping[str, Provider],
+        workspaces: Workspaces,
+        sums: TreeSums,
+    ) -> None:
         self._store = store
-        self._manager = manager
+        self._authorizer = authorizer
+        self._providers = providers
         self._workspaces = workspaces
         self._sums = sums
+        self._records = RecordReader(store, providers)
+        self._past = PastUsage(store, providers, self._records)
 
     async def report(self, call: OperationCall) -> UsageReportView:
         """The usage of the sessions that the caller may read. Raises NotFound for an unknown workspace.
@@ -53,31 +77,51 @@ class Reporting:
         With `since`, work and the usage of removed sessions count from quarters of an hour on: of the quarter in which
         `since` lies, work counts at most for the rest of the quarter, and removed sessions do not.
         """
-        caller, asked = call.caller, call.arguments
-        slug = None if asked.workspace is None else self._workspaces.slug(caller, asked.workspace)
-        await self._sums.refresh_all()
-        start = asked.since or _SINCE_EVER
-        chosen = dict(self._scope(caller, slug, all_workspaces=asked.workspace is None))
-        records = await self._records(chosen, asked.by, start)
-        now, known = self._manager.now(), self._store.sessions
+        caller, scope, now = call.caller, call.arguments, self._store.now()
+        asked = ReportedSessions(
+            self._authorizer.principal(caller),
+            scope.by,
+            scope.since or _SINCE_EVER,
+            None if scope.workspace is None else self._workspaces.slug(caller, scope.workspace),
+            scope.workspace is None,
+            self._sums.counts_tokens,
+            now,
+        )
+        roots = await self._roots(asked)
+
+        def day_of(at: str) -> str | None:
+            """None of a time in the future: an agent can write any time into its transcript."""
+            return local_day(at, None) if at[:16] <= now[:16] else None
+
+        groups, kept = await self._past.groups(asked, day_of, roots.of)
+        await self._sums.refresh()
+        chosen = dict(self._scope(asked, [*kept.values(), *self._sums.removed()]))
+        records = await self._records.read(chosen, asked.by, asked.since, tokens=asked.tokens)
+        own, model = self._sums.own, self._sums.model
+        groups.add(
+            [used_session(s, own(s.id), model(s.id), roots.of(s.id)) for s in chosen.values()], records
+        )
+        known = self._store.sessions
 
         def label(key: str | None) -> str:
             if key is None:
                 return _NO_KEY.get(asked.by, "unknown")
-            return label_of(key, known.get(key)) if asked.by is Grouping.TREE else key
+            if asked.by is not Grouping.TREE:
+                return key
+            return roots.labels.get(key) or label_of(key, known.get(key))
 
-        used = [self._used(session, chosen) for session in chosen.values()]
-        groups, total = usage_groups(asked.by, used, records, lambda at: self._day(at, now), start, label)
-        return UsageReportView(asked.by, asked.since, now, self._manager.prices_as_of, groups, total)
+        return UsageReportView(
+            asked.by, scope.since, now, prices_as_of(self._providers), *groups.views(label)
+        )
 
-    def _day(self, at: str, now: str) -> str | None:
-        """The local day; None of a time in the future: an agent can write any time into its transcript."""
-        return local_day(at, None) if at[:16] <= now[:16] else None
+    async def reconfigure(self) -> None:
+        """Follow a change of the configuration, which may have other prices."""
+        self._past.forget()
 
     async def series(self, call: OperationCall) -> UsageSeriesView:
         """The usage over time, by the times of messages. Raises NotFound for an unknown session or workspace."""
         asked: SeriesScope = call.arguments
-        sessions = await self._manager.subtree(call.caller, asked.session, descendants=asked.tree)
+        sessions = await self._authorizer.subtree(call.caller, asked.session, descendants=asked.tree)
         if asked.workspace is not None:
             slug = self._workspaces.slug(call.caller, asked.workspace)
             sessions = [s for s in sessions if s.workspace == slug]
@@ -85,7 +129,7 @@ class Reporting:
         shown = found[-asked.limit :] if asked.limit else []
         since = asked.since or _EVER
         if len(shown) < len(found):
-            since = shown[0].at if shown else self._manager.now()
+            since = shown[0].at if shown else self._store.now()
         return UsageSeriesView(asked.by, since, self._sums.counts_tokens, shown)
 
     async def _buckets(
@@ -97,9 +141,9 @@ class Reporting:
         for session in sessions:
             by_provider.setdefault(session.provider, []).append(session)
         # An agent can write any time into its transcript.
-        until, sums = later(self._manager.now(), _AHEAD_S), list[tuple[Usage, Price]]()
+        until, sums = later(self._store.now(), _AHEAD_S), list[tuple[Usage, Price]]()
         for members in by_provider.values():
-            price, ids = self._manager.price(members[0]), [s.id for s in members]
+            price, ids = price_of(self._providers, members[0].provider), [s.id for s in members]
             read = self._store.part(PART).by_time(ids, PERIOD_DIGITS[period], since, until)
             sums += [(used, price) for used in await read]
         return buckets(sums, period)
@@ -107,15 +151,14 @@ class Reporting:
     # Scope
 
     def _scope(
-        self, caller: Caller, slug: str | None, *, all_workspaces: bool
+        self, asked: ReportedSessions, sessions: Iterable[Session | RemovedSums]
     ) -> Iterator[tuple[str, Session | RemovedSums]]:
-        """The sessions that the caller may read, with the removed ones, by id."""
-        principal = self._manager.principal(caller)
-        below = self._below(principal)
-        for session in self._sums.sessions():
-            if not all_workspaces and session.workspace != slug:
+        """Yield the sessions, in memory and removed ones, that the caller may read, by id."""
+        below = self._below(asked.principal)
+        for session in sessions:
+            if not asked.everywhere and session.workspace != asked.workspace:
                 continue
-            related = relation(principal, session, is_descendant=session.id in below)
+            related = relation(asked.principal, session, is_descendant=session.id in below)
             if related.is_self or may(related, Action.READ):
                 yield session.id, session
 
@@ -135,76 +178,17 @@ class Reporting:
                 pending.append(child)
         return found
 
-    def _root(
-        self, session: Session | RemovedSums, chosen: Mapping[str, Session | RemovedSums]
-    ) -> str | None:
-        """The topmost session above it among the chosen ones, or itself; None if all of them are removed."""
-        root, seen = None, set[str]()
-        at: str | None = session.id
-        while at is not None and at in chosen and at not in seen:
-            seen.add(at)
-            if not _is_removed(chosen[at]):
-                root = at
-            at = self._sums.parent(at)
-        return root
-
-    def _used(
-        self, session: Session | RemovedSums, chosen: Mapping[str, Session | RemovedSums]
-    ) -> UsedSession:
-        own, completed_at = self._sums.own(session.id), None
-        if session.status is Status.COMPLETED:
-            completed_at = session.completed_at
-        return UsedSession(
-            session.id,
-            session.agent_type,
-            self._sums.model(session.id),
-            session.account,
-            self._root(session, chosen),
-            session.created_at,
-            completed_at,
-            0 if completed_at is None else elapsed_s(session, completed_at, session.worked_s),
-            None if own.unpriced else own.known_cost_usd,
-            live=isinstance(session, Session) and is_live(session.status),
-            removed=_is_removed(session),
-        )
-
-    # Records
-
-    async def _records(
-        self, chosen: Mapping[str, Session | RemovedSums], by: Grouping, since: str
-    ) -> UsageRecords:
-        sums, slots = self._store.sums, by is Grouping.DAY
-        usage, work, endings, follow_ups = await asyncio.gather(
-            self._store.usage.since(since, slots=slots),
-            sums.work_since(since, slots=slots),
-            sums.endings_since(since),
-            sums.follow_ups_since(since),
-        )
-        tokens = [
-            UsedTokens(
-                session_id,
-                used.at,
-                used.model,
-                TokenCounts.of([used]),
-                self._manager.price(session)([used]),
-                used.is_unread,
-            )
-            for session_id, used in (usage if self._sums.counts_tokens else ())
-            if (session := chosen.get(session_id)) is not None
-        ]
-        return UsageRecords(tokens, [*work, *self._work_under_way(chosen, since)], endings, follow_ups)
-
-    def _work_under_way(
-        self, chosen: Mapping[str, Session | RemovedSums], since: str
-    ) -> Iterator[tuple[str, str, float]]:
-        now = self._manager.now()
-        for session in chosen.values():
-            if isinstance(session, Session) and session.working_since is not None:
-                elapsed_s = self._store.work.elapsed_s(session, now)
-                begun = max(later(now, -elapsed_s), since)
-                for slot, seconds in split(begun, epoch_s(now) - epoch_s(begun)):
-                    yield session.id, slot, seconds
-
-
-def _is_removed(session: Session | RemovedSums) -> bool:
-    return isinstance(session, RemovedSums) and session.is_removed
+    async def _roots(self, asked: ReportedSessions) -> _Roots:
+        if asked.by is not Grouping.TREE:
+            return _Roots()
+        past = await self._past.tree(asked)
+        await self._sums.refresh()
+        above = {session_id: parent for session_id, (parent, _) in past.items()}
+        removed = set[str]()
+        for session_id, session in self._scope(
+            asked, [*self._store.sessions.values(), *self._sums.removed()]
+        ):
+            above[session_id] = self._sums.parent(session_id)
+            if isinstance(session, RemovedSums):
+                removed.add(session_id)
+        return _Roots(above, removed, {session_id: text for session_id, (_, text) in past.items()})

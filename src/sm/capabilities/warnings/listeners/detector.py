@@ -44,7 +44,7 @@ from sm.core.warnings import WarningKind
 from sm.linux.process_usage import ProcessTable, read_table, read_usage
 from sm.monitor.evidence import Ledger
 from sm.monitor.progress import Measurements, context_percent
-from sm.sessions.manager import Manager
+from sm.providers.base import Provider
 from sm.state.followers import UsageFollower
 from sm.state.request_steps import open_of
 from sm.store import Store, Transaction
@@ -82,7 +82,7 @@ class Detector(UsageFollower):
         self,
         settings: WarningsSection,
         store: Store,
-        manager: Manager,
+        providers: Mapping[str, Provider],
         warnings: Warnings,
         ledger: Callable[[str], Ledger | None],
         activity_s: Callable[[str], int | None],
@@ -91,7 +91,7 @@ class Detector(UsageFollower):
     ) -> None:
         self._settings = settings
         self._store = store
-        self._manager = manager
+        self._providers = providers
         self._warnings = warnings
         self._ledger = ledger
         self._activity_s = activity_s
@@ -135,7 +135,7 @@ class Detector(UsageFollower):
         model, tokens = facts.get("model"), facts.get("context_tokens")
         if not model or tokens is None:
             return None
-        window = self._manager.provider(session).context_window(model, facts.get("version", ""))
+        window = self._providers[session.provider].context_window(model, facts.get("version", ""))
         return context_percent(Measurements(context_tokens=tokens, context_window=window))
 
     # Timers
@@ -190,13 +190,13 @@ class Detector(UsageFollower):
             used = None if rss is None else rss / _MIB
             found[WarningKind.MEMORY] = find_memory(used, self._settings.memory.limit)
         if session.restarts is not None:
-            ran_s = self._store.runs.elapsed_s(session, self._manager.now())
+            ran_s = self._store.runs.elapsed_s(session, self._store.now())
             if ran_s >= GOOD_S:
                 found[WarningKind.CRASH_LOOP] = None
         if not works:
             return found
         watched = self._watched.setdefault(session.id, _Watched())
-        has_turns = self._manager.provider(session).has_turns
+        has_turns = self._providers[session.provider].has_turns
         facts = await self._facts_of(session.id) if has_turns else {}
         found[WarningKind.NO_PROGRESS] = await self._no_progress(session, watched, facts)
         if has_turns:
@@ -208,10 +208,10 @@ class Detector(UsageFollower):
         self, session: Session, watched: _Watched, facts: Mapping[str, Any]
     ) -> Anomaly | None:
         rule, now_s = self._settings.no_progress, self._monotonic()
-        wall_s = epoch_s(self._manager.now())
-        since = session.working_since or self._manager.now()
+        wall_s = epoch_s(self._store.now())
+        since = session.working_since or self._store.now()
         tool: str | None = None
-        if self._manager.provider(session).has_turns:
+        if self._providers[session.provider].has_turns:
             # The terminal of a working agent with turns always moves: it draws an animation.
             grown = str(facts.get("grew_at") or "")
             call = longest_call(facts.get("calls") or {})
@@ -238,7 +238,7 @@ class Detector(UsageFollower):
 
     def _silence(self, session: Session, watched: _Watched, facts: Mapping[str, Any]) -> Anomaly | None:
         rule, now_s = self._settings.silent, self._monotonic()
-        wall_s = epoch_s(self._manager.now())
+        wall_s = epoch_s(self._store.now())
         ledger = self._ledger(session.id)
         entries = {} if ledger is None else ledger.entries
         spoken = [entries[s].observation.at for s in _SPEAKERS if s in entries]
@@ -262,7 +262,7 @@ class Detector(UsageFollower):
 
     def _works_for_s(self, session: Session) -> float:
         """Seconds of work under way. A sign of life counts only since then."""
-        return self._store.work.elapsed_s(session, self._manager.now())
+        return self._store.work.elapsed_s(session, self._store.now())
 
     async def _burn(self, session: Session) -> Anomaly | None:
         rule = self._settings.burn
@@ -271,7 +271,7 @@ class Detector(UsageFollower):
         usual = await self._usual_rate(session.agent_type)
         if usual is None:
             return None
-        now = self._manager.now()
+        now = self._store.now()
         begin = later(now, -rule.after * BURN_PERIODS / 2)
         used = await self._store.usage.tokens_between(session.id, begin, now)
         return find_burn(

@@ -1,17 +1,12 @@
-"""Authorizes callers for the use cases of sessions, and records the reports of the outbox and the process watcher."""
+"""Authorizes callers for the use cases of sessions, and writes the decisions to the audit log."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 
-from sm.config import Config
 from sm.core.labels import short_label
-from sm.core.messages import SM_ITSELF, Notice
-from sm.core.models import BridgeUser, Caller, Exit, PermissionMode, Process, Session, Signal
+from sm.core.models import BridgeUser, Caller, Session
 from sm.core.reference import session_word
 from sm.core.session_index import oldest_first
-from sm.core.states import CallerKind, EventType, NoticeKind
-from sm.core.tree_totals import Price
-from sm.core.wording import subject
+from sm.core.states import CallerKind
 from sm.errors import InternalError, NotFound, NotPermitted, SmError
 from sm.operations.hints import Hint, Use
 from sm.operations.kernel_names import SEE_SESSIONS
@@ -20,20 +15,10 @@ from sm.operations.report_operations import COMPLETE, NOTE
 from sm.operations.request_operations import ASK
 from sm.operations.session_operations import SHOW_STATUS
 from sm.policy.access import Action, Principal, Relation, may, may_at_all, visible
-from sm.policy.retries import RetryLimits
-from sm.providers.base import Provider
 from sm.sessions.tree import SessionTree, relation_in_tree
-from sm.state.endings import Endings
-from sm.state.faults import Faults
-from sm.state.loss_causes import LossCause
-from sm.state.notices import Notices, withdraw
-from sm.state.quota import Quota
-from sm.state.session_steps import is_process_of, move
-from sm.state.unread_transcripts import record_unread
-from sm.store import Effect, Store
+from sm.store import Store
 from sm.store.audit import ALLOWED, REFUSED, Record
 from sm.store.history import below, seen_by
-from sm.store.sums import RemovedSums
 
 _HINT_FOR_ITSELF: Mapping[Action, str] = {
     Action.SEND: Hint("to remember something: ", Use(NOTE, "TEXT")),
@@ -45,45 +30,12 @@ _HINT_FOR_ITSELF: Mapping[Action, str] = {
 _TO_OPERATOR = Hint(Use(SEND, "operator", "TEXT"), "; to ask the operator: ", Use(ASK, "QUESTION"))
 
 
-@dataclass(frozen=True, slots=True)
-class SessionResult:
-    """A session after a use case, and warnings for the caller."""
+class Authorizer:
+    """Finds sessions for authenticated callers, and checks their actions against `policy`."""
 
-    session: Session
-    warnings: tuple[str, ...] = ()
-    permission: PermissionMode | None = None
-    """The permission mode in which a new process starts."""
-
-
-class Manager:
-    """Checks authenticated callers against `policy`, and records facts about sessions."""
-
-    def __init__(
-        self,
-        config: Config,
-        store: Store,
-        providers: Mapping[str, Provider],
-        audit: Record,
-        now: Callable[[], str],
-    ) -> None:
+    def __init__(self, store: Store, audit: Record) -> None:
         self._store = store
-        self._providers = providers
         self._audit = audit
-        self.now = now
-        self.naming = config.sessions.naming
-        self.notices = Notices(config)
-        self.endings = Endings(config, self.notices, providers)
-        self.quota = Quota(config.limits)
-        self._config = config
-        self.faults = Faults(
-            lambda: RetryLimits(config.retry.max, config.retry.backoff_s), self.notices, self._compaction
-        )
-
-    def _compaction(self, session: Session) -> str | None:
-        command = self.provider(session).compact if self._config.on_context_full == "compact" else None
-        return None if command is None else command.text
-
-    # Authorization
 
     @property
     def tree(self) -> SessionTree:
@@ -229,111 +181,6 @@ class Manager:
         self._audit(caller.audit_name, action.name.lower(), target, REFUSED, reason)
         error.recorded = True
         return error
-
-    def provider(self, session: Session) -> Provider:
-        return self._providers[session.provider]
-
-    def price(self, session: Session | RemovedSums) -> Price:
-        """The price of the usage of a session. Unknown for an agent CLI that this version of sm does not know."""
-        provider = self._providers.get(session.provider)
-        return (lambda usages: None) if provider is None else provider.cost_usd
-
-    @property
-    def prices_as_of(self) -> str | None:
-        """The date of the oldest list prices; None: no provider has prices."""
-        return min((p.prices_as_of for p in self._providers.values() if p.prices_as_of), default=None)
-
-    # Reports of the outbox
-
-    async def mark_taken(self, effect: Effect) -> None:
-        """Mark the effect as started. A crash from here on makes it a dead letter, because effects run once."""
-        async with self._store.transaction() as tx:
-            await tx.take(effect)
-
-    async def mark_finished(self, effect: Effect, *, dead: str | None = None) -> None:
-        """Mark the effect as done, or as failed for the reason `dead`, which becomes an event of the session."""
-        async with self._store.transaction() as tx:
-            await tx.finish(effect, dead=dead)
-            session = tx.find(effect.session_id)
-            if dead and session is not None:
-                await tx.event(EventType.WARNING, session, tx.now, f"{subject(session)} - {dead}", {})
-
-    # Reports of the process watcher
-
-    def has_process(self, session_id: str, process: Process | None) -> bool:
-        session = self._store.sessions.get(session_id)
-        return session is not None and is_process_of(session, process, self._store.mail.open)
-
-    async def process_ended(
-        self,
-        session_id: str,
-        process: Process | None,
-        exit: Exit,
-        screen: Sequence[str] = (),
-        reason: str | None = None,
-        unread: str | None = None,
-    ) -> None:
-        """Record how and, if known, for which reason a process of the session ended.
-
-        `screen` is the last content of the terminal. `unread`: why the last lines of its transcript are unread.
-
-        Ignores a process that is not the session's own (`has_process`): its end is recorded already, or the session
-        was restored since.
-        """
-        async with self._store.transaction() as tx:
-            session = tx.session(session_id)
-            if is_process_of(session, process, tx.mail.open):
-                record_unread(tx, session_id, unread)
-                await self.endings.process_ended(tx, session, exit, screen, reason)
-
-    async def terminal_lost(
-        self,
-        session_id: str,
-        process: Process | None,
-        cause: LossCause,
-        reason: str,
-        *,
-        process_gone: bool,
-        exit: Exit | None = None,
-        unread: str | None = None,
-    ) -> None:
-        """Record that the terminal is gone. Ignores other processes, as `process_ended`.
-
-        `exit`: how a process ended that is gone, if that is known. `unread`: as in `process_ended`.
-        """
-        async with self._store.transaction() as tx:
-            session = tx.session(session_id)
-            if is_process_of(session, process, tx.mail.open):
-                ended = (exit or Exit()) if process_gone else None
-                if process_gone:
-                    record_unread(tx, session_id, unread)
-                await self.endings.terminal_lost(tx, session, cause, reason, ended)
-
-    # Notices whose content the caller already knows
-
-    async def acknowledge_endings(self, caller: Caller, session_ids: Collection[str]) -> None:
-        """Close the caller's notices about the end of these sessions."""
-        await self.acknowledge(caller, session_ids, lambda n: n.kind is NoticeKind.ENDING)
-
-    async def acknowledge(
-        self, caller: Caller, session_ids: Collection[str], is_known: Callable[[Notice], bool]
-    ) -> None:
-        """Close the caller's notices about these sessions whose content the caller knows from an answer."""
-
-        def is_void(notice: Notice) -> bool:
-            return notice.recipient == caller.mailbox and is_known(notice)
-
-        mail = self._store.mail
-        pending = [n for n in mail.open.notices.values() if n.session_id in session_ids and is_void(n)]
-        queued = mail.queued().get(caller.mailbox, ())
-        if pending or any(message.sender == SM_ITSELF for message in queued):
-            async with self._store.transaction() as tx:
-                for session_id in session_ids:
-                    await withdraw(tx, session_id, is_void, "heard")
-
-    async def observe(self, session_id: str, signal: Signal) -> None:
-        async with self._store.transaction() as tx:
-            await move(tx, self.notices, session_id, signal)
 
 
 def describe(principal: Principal) -> str:

@@ -1,0 +1,39 @@
+"""Hands use cases to the handlers of a door: to each handler those that its signature names."""
+
+import inspect
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, TypeVar, get_type_hints
+
+T = TypeVar("T")
+
+
+def parts_of(taker: Callable[..., Any]) -> dict[str, type]:
+    """The types of the keyword-only parameters of a handler or a class, by their names: the use cases that it takes."""
+    hints = get_type_hints(taker.__init__ if isinstance(taker, type) else taker)  # type: ignore[misc]
+    parameters = inspect.signature(taker).parameters.values()
+    return {p.name: hints[p.name] for p in parameters if p.kind is p.KEYWORD_ONLY}
+
+
+class DoorParts:
+    """The use cases that a door offers."""
+
+    def __init__(self, *parts: object) -> None:
+        self._parts = parts
+
+    def plus(self, *parts: object) -> "DoorParts":
+        return DoorParts(*self._parts, *parts)
+
+    def bound(self, taker: Callable[..., T]) -> Callable[..., T]:
+        """The handler or the class with its use cases. Raises TypeError as `given`."""
+        return partial(taker, **self.given(parts_of(taker)))
+
+    def given(self, wanted: Mapping[str, type]) -> dict[str, Any]:
+        """The use cases for `parts_of`. Raises TypeError for a type that no or more than one of them has."""
+        return {name: self._one(kind) for name, kind in wanted.items()}
+
+    def _one(self, kind: type) -> object:
+        found = [part for part in self._parts if isinstance(part, kind)]
+        if len(found) != 1:
+            raise TypeError(f"{len(found)} parts are a {kind.__name__}")
+        return found[0]
