@@ -161,7 +161,7 @@ class Identity:
         if tty is None:
             return None
         known = self._tty_owner(tty)
-        if known is not None or not self._index.sessions:
+        if known is not None or self._index.is_empty():
             return known
         try:
             async with asyncio.timeout(_ASK_WITHIN_S):
