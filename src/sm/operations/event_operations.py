@@ -5,7 +5,7 @@ from typing import Annotated
 
 from sm.core.states import EventType
 from sm.operations import EventStream, Most, Operation
-from sm.operations.arguments import LISTED, NEEDED, Limit, OneOf, Seconds, SessionName, WorkspaceName
+from sm.operations.arguments import LISTED, NEEDED, Limit, OneOf, SessionName, WaitS, WorkspaceName
 from sm.wire_types.common import EmptyView
 from sm.wire_types.event_answers import EventsView, EventView
 from sm.wire_types.fields import Anything, Time
@@ -46,8 +46,7 @@ class HookReport:
 
 @dataclass(frozen=True, slots=True)
 class DialogReport(HookReport):
-    wait_s: Seconds | None = None
-    """How long to wait for news, in seconds, at most 25."""
+    wait_s: WaitS | None = None
 
 
 @dataclass(frozen=True, slots=True)

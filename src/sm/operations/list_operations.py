@@ -120,6 +120,7 @@ LIST_CHILDREN = Operation(
     Sequence[SessionWithSums],
     ChildrenScope,
     command="children SESSION",
+    chat="subagents",
     agents=True,
 )
 LIST_AUDIENCE = Operation(

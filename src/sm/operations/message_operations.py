@@ -5,7 +5,18 @@ from typing import Annotated
 
 from sm.core.states import SENT_MODES, TextUse
 from sm.operations import Operation
-from sm.operations.arguments import LISTED, NEEDED, Limit, NewsWait, OneOf, Seconds, SeenByPerson, WholeNumber
+from sm.operations.arguments import (
+    LISTED,
+    NEEDED,
+    Limit,
+    NewsWait,
+    OneOf,
+    Seconds,
+    SeenByPerson,
+    SessionName,
+    WaitS,
+    WholeNumber,
+)
 from sm.wire_types.fields import narrowed
 from sm.wire_types.message_answers import LetterView, LoggedView, MessageView, SentView
 
@@ -34,8 +45,7 @@ class TextToSend:
 class MessageFilter(SeenByPerson):
     """The messages to list."""
 
-    session: str | None = None
-    """An id, a name or `me`, as in a path."""
+    session: SessionName | None = None
     limit: Limit = LISTED
 
 
@@ -60,8 +70,7 @@ class Taking:
 
     limit: Annotated[Seconds, narrowed("integer", minimum=0, maximum=86_400)] | None = None
     """At most 50."""
-    wait_s: Seconds | None = None
-    """How long to wait for news, in seconds, at most 25."""
+    wait_s: WaitS | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +100,6 @@ LOG = Operation(
     MessageFilter,
     command="log SESSION",
     audit="log",
-    fields={"session": {"minLength": 1}},
     agents=True,
 )
 SHOW_MESSAGE = Operation(

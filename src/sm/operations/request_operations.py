@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from sm.operations import DoorNames, Operation
-from sm.operations.arguments import LISTED, NEEDED, Limit, LongText, NewsWait, Seconds
+from sm.operations.arguments import LISTED, NEEDED, Limit, LongText, NewsWait, Seconds, SessionName
 from sm.operations.hints import Hint, Use
 from sm.wire_types.fields import narrowed
 from sm.wire_types.request_answers import RequestView
@@ -14,8 +14,7 @@ from sm.wire_types.request_answers import RequestView
 class RequestFilter:
     """The requests to list."""
 
-    session: str | None = None
-    """An id, a name or `me`, as in a path."""
+    session: SessionName | None = None
     all: bool = False
     """Present: include closed requests."""
     limit: Limit = LISTED
@@ -53,7 +52,6 @@ LIST_REQUESTS = Operation(
     command="requests",
     tool="list_requests",
     chat="requests",
-    fields={"session": {"minLength": 1}},
     agents=True,
 )
 ASK = Operation(

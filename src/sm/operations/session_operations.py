@@ -5,7 +5,7 @@ from typing import Annotated
 
 from sm.core.statuses import ENDED_OF_ANY_KIND, Status
 from sm.operations import DoorNames, Operation
-from sm.operations.arguments import NEEDED, LongText, OneOf, Seconds, SeenByPerson, TrustName
+from sm.operations.arguments import NEEDED, LongText, OneOf, SeenByPerson, TrustName, WaitS
 from sm.wire_types.common import EmptyView
 from sm.wire_types.session_answers import (
     AllRestoredView,
@@ -65,8 +65,7 @@ class AgentToStart:
     """Start the agent even if its CLI is known to open a dialog of its first start."""
     as_command: bool | None = None
     """The prompt is a command of the agent CLI, such as `/review`; only from the operator."""
-    wait_s: Seconds | None = None
-    """How long to wait for news, in seconds, at most 25."""
+    wait_s: WaitS | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +95,7 @@ class AwaitedSessions:
     until: Annotated[str, OneOf("status", (ENDED_OF_ANY_KIND, *Status))] | None = None
     any: bool | None = None
     """One of the sessions is enough."""
-    wait_s: Seconds | None = None
-    """How long to wait for news, in seconds, at most 25."""
+    wait_s: WaitS | None = None
 
 
 @dataclass(frozen=True, slots=True)
