@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from sm.core.states import SENT_MODES, TextUse
-from sm.operations import Operation
+from sm.operations import AgentOperation
 from sm.operations.arguments import (
     LISTED,
     NEEDED,
@@ -80,7 +80,7 @@ class Arrivals:
     message_ids: list[WholeNumber] | None = None
 
 
-SEND = Operation(
+SEND = AgentOperation(
     "send",
     "Send a text to a session.",
     "POST /v1/messages",
@@ -90,9 +90,8 @@ SEND = Operation(
     tool="send_message",
     chat="send",
     fields={"text": {"maxLength": 50_000}},
-    agents=True,
 )
-LOG = Operation(
+LOG = AgentOperation(
     "messages",
     "List the messages from and to a session; without one the caller's, for the operator all.",
     "GET /v1/messages",
@@ -100,21 +99,17 @@ LOG = Operation(
     MessageFilter,
     command="log SESSION",
     audit="log",
-    agents=True,
 )
-SHOW_MESSAGE = Operation(
-    "message", "Show a message.", "GET /v1/messages/{id}", MessageView, MessageWait, agents=True
-)
-INBOX = Operation(
+SHOW_MESSAGE = AgentOperation("message", "Show a message.", "GET /v1/messages/{id}", MessageView, MessageWait)
+INBOX = AgentOperation(
     "inbox",
     "List the messages that wait for the caller.",
     "GET /v1/inbox",
     list[LetterView],
     InboxLimit,
     command="inbox",
-    agents=True,
 )
-TAKE_INBOX = Operation(
+TAKE_INBOX = AgentOperation(
     "take_inbox",
     """Take the messages that wait for the caller; with `wait_s` wait for the first one.
 
@@ -124,9 +119,8 @@ TAKE_INBOX = Operation(
     Taking,
     command="inbox --take",
     audit="take",
-    agents=True,
 )
-CONFIRM_INBOX = Operation(
+CONFIRM_INBOX = AgentOperation(
     "confirm_inbox",
     "Confirm that taken messages arrived.",
     "POST /v1/inbox/confirm",
@@ -135,5 +129,4 @@ CONFIRM_INBOX = Operation(
     audit="confirm",
     takes_key=False,
     fields={"message_ids": {"maxItems": 50}},
-    agents=True,
 )
