@@ -127,3 +127,10 @@ class Operation(DoorNames):
         """The path of its route for one target, which must be safe in a URL."""
         before, _, rest = self.path.partition("{")
         return before + target + rest.partition("}")[2] if rest else before
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AgentOperation(Operation):
+    """An operation whose route the sockets of sandboxed agents have too."""
+
+    agents: bool = True

@@ -51,6 +51,15 @@ Limit = Annotated[int, Most(LISTED_MAX)]
 CheckpointLimit = Annotated[int, Most(CHECKPOINTS_MAX)]
 WholeNumber = Annotated[int, Within(-(10**18), 10**18), narrowed("integer")]
 Seconds = Annotated[float, Within(0, 86_400)]
+WaitS = Annotated[
+    Seconds,
+    narrowed(
+        "number",
+        minimum=0,
+        maximum=86_400,
+        description="How long to wait for news, in seconds, at most 25.",
+    ),
+]
 LongText = Annotated[str, narrowed("string", maxLength=10_000)]
 SessionName = Annotated[
     str, narrowed("string", minLength=1, description="An id, a name or `me`, as in a path.")
