@@ -67,10 +67,7 @@ async def health(request: ApiRequest, *, sessions: Sessions, daemon: DaemonInfo)
     """Check that the daemon answers."""
     seen = sessions.visible(request.caller, archived=True)
     return build_view(
-        HealthView,
-        _daemon(daemon),
-        socket=daemon.socket,
-        sessions=sum(is_live(s.status) for s in seen),
+        HealthView, _daemon(daemon), socket=daemon.socket, sessions=sum(is_live(s.status) for s in seen)
     )
 
 
