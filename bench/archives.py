@@ -41,7 +41,7 @@ def measure(effort: Effort) -> Iterator[Row]:
         yield Row("  a word that half of the texts have", "ms", usual, gate=_GATE_MS)
         pairs = _archived(home, effort.pairs)
         yield pairs.row(
-            "archive of a session with 20 MB of transcript", "cp", Judged.RATIO, _ARCHIVE_GATE, None
+            "archive of a session with 20 MB of transcript", "cp, fsync", Judged.RATIO, _ARCHIVE_GATE, None
         )
 
 
@@ -109,6 +109,12 @@ def _opened(path: str) -> Iterator[int | None]:
         os.close(descriptor)
 
 
+def _sync(path: str) -> None:
+    with _opened(path) as descriptor:
+        if descriptor is not None:
+            os.fsync(descriptor)
+
+
 def _archived(home: str, times: int) -> Pairs:
     transcript = f"{home}/transcript.jsonl"
     with open(transcript, "wb") as file:
@@ -123,6 +129,7 @@ def _archived(home: str, times: int) -> Pairs:
             if failed is not None:
                 raise RuntimeError(failed)
             subprocess.run(("cp", transcript, f"{home}/copy"), check=True)
+            _sync(f"{home}/copy")  # an archive waits for the disk too
             end = time.perf_counter()
             if number:  # the first one is not counted
                 ours.append((middle - begin) * 1000)

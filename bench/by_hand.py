@@ -8,7 +8,7 @@ from typing import Self
 
 from bench.instance import Instance, until
 
-_REPLY_END = re.compile(rb"^%(end|error) \d+ \d+ 1$", re.MULTILINE)  # 1: a command of this client
+_REPLY_END = re.compile(rb"^%(end|error) \d+ \d+ 1$", re.MULTILINE)  # 1 marks a command of this client
 _ROW = (
     "#{@sm_agent} #{pid} #{pane_id} #{pane_pid} #{pane_tty} #{pane_dead} #{window_activity} #{session_name}"
 )

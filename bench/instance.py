@@ -180,7 +180,7 @@ class Instance:
             self.kill(child)
         with contextlib.suppress(subprocess.CalledProcessError):
             pids = self.tmux("list-panes", "-a", "-F", "#{pid} #{pane_pid}").split()
-            for pid in {*map(int, pids)} - {0}:  # 0: the empty pane of the spare session
+            for pid in {*map(int, pids)} - {0}:  # 0 is the empty pane of the spare session
                 with contextlib.suppress(ProcessLookupError):
                     pidfd = os.pidfd_open(pid)
                     # Not kill-server: tmux 3.3a waits forever for a control client whose reader was killed.

@@ -19,7 +19,7 @@ _WITHIN_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Seconds since the request; None: never reached."""
+    """Seconds since the request, or None if it was never reached."""
 
     running_s: float | None = None
     """The agent's process runs."""

@@ -289,7 +289,7 @@ def _play(bill: Bill, agent: Agent, name: str) -> tuple[Sums, Sums, str]:
 
 
 def _parts_are_right(bill: Bill) -> str:
-    """The fault in the tokens that sm counts for sub-agents; empty: none."""
+    """The fault in the tokens that sm counts for sub-agents, or empty if none."""
     whole = {r.answer.message_id: r for r in bill.api.requests if r.answer and r.answer.whole and r.agent_id}
     wanted = tokens(sum((r.answer.usage for r in whole.values() if r.answer), Usage()))
     found: list[Mapping[str, Any]] = [agent.progress()["subagents"]["tokens"] for agent in bill.agents]

@@ -123,7 +123,7 @@ def schema(method: str, path: str, done: bool) -> jsonschema_rs.Draft202012Valid
 def closed(value: Any, *, outermost: bool = True) -> Any:
     """The schema, changed so that objects allow no undocumented fields.
 
-    `outermost` False: a component or a part of an `allOf`, where the referring schema closes the object.
+    `outermost` is False for a component or a part of an `allOf`, where the referring schema closes the object.
     """
     if isinstance(value, list):
         return [closed(item) for item in value]

@@ -90,7 +90,7 @@ def claude_inside(request: pytest.FixtureRequest) -> None:
 
 
 def chosen() -> tuple[str, str] | None:
-    """The engine and the image for every `ClaudeInstance`; None: its agents run on the host."""
+    """The engine and the image for every `ClaudeInstance`, or None if its agents run on the host."""
     return _chosen
 
 

@@ -15,7 +15,7 @@ CONTAINERS = "containers"
 
 
 def group_of(item: pytest.Function) -> str | None:
-    """The group of a test; None: it runs beside all others."""
+    """The group of a test, or None if it runs beside all others."""
     if marker := item.get_closest_marker("xdist_group"):
         return str(marker.args[0])
     if item.get_closest_marker("browser"):

@@ -52,7 +52,7 @@ class LiveBoard:
 
 @contextlib.contextmanager
 def board(socket: object, env: Mapping[str, str] | None = None, **options: Any) -> Iterator[LiveBoard]:
-    """A board after its first update, of the session that `env` identifies; None: of the operator.
+    """A board after its first update, of the session that `env` identifies, or of the operator if None.
 
     `options`: of `live.updates`.
     """

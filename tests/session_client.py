@@ -27,7 +27,7 @@ def request_as(
     *requests: tuple[Any, ...],
     marks: Mapping[str, str] | None = None,
 ) -> list[list[Any]]:
-    """The daemon's responses to requests (method, path[, query[, body]]) of a session (None: the operator)."""
+    """The daemon's responses to requests (method, path[, query[, body]]) of a session (or the operator if None)."""
     identity = {} if session_id is None else instance.as_session(session_id)
     process = subprocess.run(
         [sys.executable, "-m", "tests.session_client", str(instance.socket)],

@@ -85,7 +85,7 @@ async def test_database_of_version_1_keeps_its_rows_and_accepts_new_ones(path: s
     assert content(f"{path}.v1.backup") == content(str(DATA / "v1.db"))
     async with await Store.open(path) as store:
         assert store.instance == "8c0a5f6e-2f0e-4c0f-9a53-0d9c3a1b7e11"
-        assert {s.id: s.status for s in store.sessions.values()} == {
+        assert {s.id: s.status for s in [*store.sessions.values(), *await store.history.all()]} == {
             "aaaa1111": Status.RUNNING,
             "aaaa2222": Status.COMPLETED,
         }
@@ -106,7 +106,7 @@ async def test_database_of_version_2_keeps_its_rows_and_numbers(path: str) -> No
     upgrade(path, 2)
     async with await Store.open(path) as store:
         assert store.instance == "5d0f2c57-0c5b-4b57-8a55-2a2b1f0e9c22"
-        assert {s.id: s.status for s in store.sessions.values()} == {
+        assert {s.id: s.status for s in [*store.sessions.values(), *await store.history.all()]} == {
             "aaaa1111": Status.RUNNING,
             "aaaa2222": Status.COMPLETED,
         }

@@ -51,7 +51,7 @@ class OperationCall:
     """An instance of `Operation.arguments`."""
     key: RequestKey | None
     wait_until: Callable[[Callable[[], bool], float], Awaitable[bool]] = _do_not_wait
-    """Waits until the condition holds, checked after every commit, for at most so many seconds. False: timed out.
+    """Waits until the condition holds, checked after every commit, for at most so many seconds. False after that.
 
     Ends with an error when the caller has gone.
     """
@@ -106,7 +106,7 @@ class Kernel:
     timers: dict[str, TimerHandler]
     """By the kind of the timer."""
     cgroup_of: Callable[[str], SessionCgroup | None]
-    """The cgroup of a session by its id; None: this machine has none. It may block."""
+    """The cgroup of a session by its id, or None if this machine has none. It may block."""
     sums: list[SessionSums]
     """The first one answers every door."""
     steady: Callable[[], float]
@@ -119,7 +119,7 @@ class Kernel:
     tasks: dict[str, Callable[[], Coroutine[Any, Any, object]]] = field(default_factory=dict)
     """Run until the daemon ends, by a name for the log."""
     troubles: list[Callable[[], str | None]] = field(default_factory=list)
-    """Each returns a sentence that `sm status` shows; None: there is no trouble."""
+    """Each returns a sentence that `sm status` shows, or None without trouble."""
     at_start: list[Callable[[], Awaitable[None]]] = field(default_factory=list)
     """Called once, before the daemon looks at its sessions."""
     on_config: list[Callable[[], Awaitable[None]]] = field(default_factory=list)

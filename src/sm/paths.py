@@ -92,7 +92,7 @@ class InstancePaths:
         """Terminal output of ended sessions."""
 
     def agent_socket(self, workspace: str | None) -> str:
-        """The socket for containers of a workspace; None: of sessions without a workspace.
+        """The socket for containers of a workspace, or of sessions without a workspace if None.
 
         Containers mount its directory, so the directory holds nothing else. A slug would make the path too long.
         """
@@ -101,7 +101,7 @@ class InstancePaths:
         return f"{self.run}/w/{hashlib.sha256((workspace or '').encode()).hexdigest()[:16]}/s"
 
     def sandbox(self, workspace: str | None) -> SandboxPaths:
-        """The files of the container of a workspace; None: of the container for sessions without a workspace."""
+        """The files of the container of a workspace, or of that for sessions without a workspace if None."""
         base = "/ws-default" if workspace is None else f"/ws/{workspace}"
         return SandboxPaths(self.state + base, self.agent_socket(workspace))
 

@@ -1,18 +1,22 @@
 """Request bodies: messages for wrong fields, defaults, and unknown fields."""
 
+from dataclasses import dataclass, field
 from typing import Annotated, Any
 
 import pytest
 
-from sm.api.body import Body
-from sm.api.fields import NeededText, NeededTexts, Seconds, WholeNumber, choice
+from sm.api.operation_routes import operation_route
 from sm.errors import UsageError
+from sm.operations import Operation
+from sm.operations.arguments import NEEDED, OneOf, Seconds, WholeNumber
+from sm.wire_types.common import EmptyView
 from sm.wire_types.fields import Anything
 
 
-class Sample(Body):
-    needed: NeededText = ""
-    names: NeededTexts = []  # noqa: RUF012 - pydantic copies it
+@dataclass(frozen=True, slots=True)
+class SampleFields:
+    needed: Annotated[str, NEEDED] = ""
+    names: Annotated[list[str], NEEDED] = field(default_factory=list)
     text: str | None = None
     flag: bool | None = None
     seconds: Seconds | None = None
@@ -20,7 +24,10 @@ class Sample(Body):
     numbers: list[WholeNumber] | None = None
     object: Anything | None = None
     environment: dict[str, str] | None = None
-    mode: Annotated[str, choice("mode", ("auto", "urgent"), blank=True)] | None = None
+    mode: Annotated[str, OneOf("mode", ("auto", "urgent"))] | None = None
+
+
+Sample: Any = operation_route(Operation("sample", "Sample.", "POST /v1/sample", EmptyView, SampleFields)).body
 
 
 @pytest.mark.parametrize(

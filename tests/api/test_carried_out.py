@@ -25,10 +25,18 @@ class Baking:
     note: LongText | None = None
 
 
-BAKE = Operation(
-    "bake", "Bake.", "POST", "/v1/bake/{ref}", EmptyView, Baking, fields={"cake": {"maxLength": 9}}
+BAKE = Operation("bake", "Bake.", "POST /v1/bake/{ref}", EmptyView, Baking, fields={"cake": {"maxLength": 9}})
+WATCH = Operation(
+    "watch_cake",
+    """Watch a
+    cake.
+
+    Once.""",
+    "POST /v1/watch",
+    EmptyView,
+    takes_key=False,
+    reads_body=False,
 )
-WATCH = Operation("watch", "Watch.", "POST", "/v1/watch", EmptyView, takes_key=False, reads_body=False)
 
 
 async def bake(request: ApiRequest, given: Baking, key: RequestKey | None) -> EmptyView:
@@ -59,6 +67,18 @@ def test_route_takes_its_inputs_from_the_operation() -> None:
         EmptyView,
     )
     assert (watching.body, watching.query, watching.takes_key) == (None, None, False)
+
+
+def test_route_has_the_name_and_the_summary_of_the_operation() -> None:
+    table = OperationTable()
+    table.carries_out(WATCH)(watch)
+    (route,) = table
+    assert (route.id, route.audit, *route.summary_and_description) == (
+        "watchCake",
+        "watch_cake",
+        "Watch a cake",
+        "Once.",
+    )
 
 
 @pytest.mark.parametrize("handler", [bake_without_key, bake_anything, watch])

@@ -8,6 +8,7 @@ import pytest
 
 from bench.__main__ import GROUPS
 from bench.row import Effort, Judged, Row, table
+from tests.hard_limit import SHARED_S
 
 TINY = Effort(
     pairs=1,
@@ -33,7 +34,8 @@ _SHORT = frozenset(["commands", "listing", "restart"])
 
 
 def _marks(name: str) -> list[pytest.MarkDecorator]:
-    found = [] if name in _SHORT else [pytest.mark.full]
+    # A short one starts a dozen daemons, each a test of its own elsewhere.
+    found = [pytest.mark.timeout(SHARED_S) if name in _SHORT else pytest.mark.full]
     if name == "web":
         found.append(pytest.mark.browser)
     if name == "sandbox":

@@ -51,8 +51,7 @@ class Painted:
 PAINT = Operation(
     "paint",
     "Paint a session.",
-    "POST",
-    "/v1/sessions/{ref}/paint",
+    "POST /v1/sessions/{ref}/paint",
     Painted,
     Paint,
     command="paint SESSION --why WHY",

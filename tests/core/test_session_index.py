@@ -1,7 +1,10 @@
 """The index of sessions agrees with a scan of all sessions after every change."""
 
+import sys
 from collections import Counter
 from dataclasses import replace
+from types import FrameType
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,7 +12,8 @@ from hypothesis import strategies as st
 from sm.core.models import Exit, Session
 from sm.core.session_index import SessionIndex, is_unfinished
 from sm.core.statuses import Status
-from tests.samples import session
+from sm.core.timestamps import later
+from tests.samples import AT, session
 
 IDS = ("aaaa1111", "aaaa2222", "bbbb1111", "bbbb2222")
 NAMES = (None, "engineer-x", "engineer-y", "x", "other")
@@ -56,3 +60,25 @@ def test_named_sessions_are_sorted_oldest_first() -> None:
     index = SessionIndex(named)
     index.put(replace(named[0], note="changed"))
     assert [s.id for s in index.named("x")] == [s.id for s in named]
+
+
+def test_thread_sees_all_sessions_at_every_moment_while_an_old_one_enters_and_leaves_memory() -> None:
+    index = SessionIndex(replace(session(s), created_at=later(AT, n)) for n, s in enumerate(IDS))
+    old, seen = replace(session("cccc1111"), created_at=later(AT, -1)), list[list[str]]()
+
+    def look(frame: FrameType, event: str, arg: Any) -> Any:
+        frame.f_trace_opcodes = True
+        if event == "opcode":  # another thread may run between any two of them
+            seen.append([known.id for known in list(index.sessions.values())])
+        return look
+
+    before = sys.gettrace()
+    sys.settrace(look)
+    try:
+        index.put(old)
+        index.forget(old.id)
+    finally:
+        sys.settrace(before)
+    assert set.intersection(*map(set, seen)) == {*IDS}
+    assert [old.id, *IDS] in seen
+    assert seen[-1] == [*IDS]

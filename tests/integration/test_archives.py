@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.archived import Archived
 from tests.instance import SM, Instance, until
 from tests.integration.ended_agents import wait_outbox
 from tests.integration.played_claude import BOX, Stage
@@ -69,7 +70,7 @@ def test_transcript_that_is_cut_on_an_almost_full_disk_is_an_event_and_a_trouble
         )
         stage.sm("kill", agent.id)
         wait_outbox(stage)
-        assert (disk / "ar" / agent.id / "cut.json").exists()
+        assert (Archived(disk / "ar" / agent.id) / "cut.json").exists()
         for path in (disk / "ar").rglob("*"):
             assert stat.S_IMODE(path.stat().st_mode) == (0o700 if path.is_dir() else 0o600)
         (warning,) = [e["message"] for e in stage.events(agent.id) if e["type"] == "warning"]
@@ -88,7 +89,7 @@ def test_archive_of_a_removed_session_is_deleted_when_its_disk_can_be_written_ag
         session = instance.spawn("Sh", "echo the dunnart")["session_id"]
         instance.ended(session)
         wait_outbox(instance)
-        archive = disk / "archives" / session
+        archive = Archived(disk / "archives" / session)
         reason = (
             f"session {session}: its archive could not be deleted from {disk}/archives: Read-only file system"
         )
@@ -100,7 +101,7 @@ def test_archive_of_a_removed_session_is_deleted_when_its_disk_can_be_written_ag
         assert (archive / "terminal.txt").exists()
         remount(disk, "rw")
         until(lambda: instance.get("/v1/status")["trouble"] == [], "it is deleted")
-        assert list(archive.parent.iterdir()) == []
+        assert list(archive.path.parent.iterdir()) == []
         assert instance.json("status")["dead_letters"] == 0
 
 

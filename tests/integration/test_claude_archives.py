@@ -1,10 +1,10 @@
 """The archive of the real Claude Code: its words are found and read when its process and its files are gone."""
 
 import json
-import shutil
 import tarfile
 from pathlib import Path
 
+from tests.archived import Archived
 from tests.claude_fixtures import claude_instance, scripted_api
 from tests.claude_instance import ClaudeInstance
 from tests.instance import until
@@ -37,8 +37,8 @@ def test_words_of_an_ended_agent_are_found_exported_and_read_without_its_files(
     tokens = claudes.progress(session_id)["tokens"]
     claudes.sm("kill", session_id)
     wait_outbox(claudes)
-    archive = claudes.state / "archives" / session_id
-    kept = archive / "transcripts" / transcript.name
+    archive = Archived(claudes.state / "archives" / session_id)
+    kept = archive / f"transcripts/{transcript.name}"
     assert kept.read_bytes() == transcript.read_bytes()
     transcript.unlink()
     assert "axolotl" in claudes.sm("tail", session_id)
@@ -66,16 +66,16 @@ def finished(claudes: ClaudeInstance, session_id: str, tokens: int) -> Path:
     return claudes.transcript(conversation(claudes, session_id))
 
 
-def ended(claudes: ClaudeInstance, session_id: str) -> Path:
+def ended(claudes: ClaudeInstance, session_id: str) -> Archived:
     """Kill the session, and return its archive."""
     claudes.sm("kill", session_id)
     wait_outbox(claudes)
-    return claudes.state / "archives" / session_id
+    return Archived(claudes.state / "archives" / session_id)
 
 
-def has_prompt(transcript: Path, words: str) -> bool:
+def has_prompt(transcript: str, words: str) -> bool:
     """True if a prompt has the words. claude 2.1.332 also keeps parts of its requests in the file."""
-    lines = [json.loads(line) for line in transcript.read_text().splitlines()]
+    lines = [json.loads(line) for line in transcript.splitlines()]
     return any(words in json.dumps(line["message"]) for line in lines if line["type"] == "user")
 
 
@@ -94,7 +94,7 @@ def test_restore_and_fork_give_claude_the_transcript_back_that_it_has_deleted(
     session_id = claudes.spawn("Plain", "numbat-1 [[text:first]]")["session_id"]
     transcript = finished(claudes, session_id, 5)
     archive = ended(claudes, session_id)
-    kept = (archive / "transcripts" / transcript.name).read_bytes()
+    kept = (archive / f"transcripts/{transcript.name}").read_bytes()
     transcript.unlink()
     fork_id = claudes.json("fork", session_id)["session_id"]
     assert knows(claudes, api, fork_id, "numbat-fork", "numbat-1") == [True]
@@ -117,8 +117,8 @@ def test_transcript_of_a_live_agent_that_was_deleted_does_not_cost_the_archive(
     assert knows(claudes, api, session_id, "bilby-2", "bilby-1") == [True]  # from its memory
     finished(claudes, session_id, 10)
     archive = ended(claudes, session_id)
-    assert not has_prompt(transcript, "bilby-1")
-    copies = archive.rglob(transcript.name)
+    assert not has_prompt(transcript.read_text(), "bilby-1")
+    copies = archive.texts(end=transcript.name).values()
     assert sorted(has_prompt(copy, "bilby-1") for copy in copies) == [False, True]
     shown = claudes.sm("restore", session_id)
     assert "is lost" not in shown
@@ -151,7 +151,7 @@ def test_restore_and_fork_say_what_is_lost_when_no_archive_has_it(
     ended(claudes, session_id)
     before = claudes.session(session_id)
     transcript.unlink()
-    shutil.rmtree(archive)
+    archive.path.unlink()
     problem = claudes.refused("restore", session_id, exit_code=4)
     assert "cannot be resumed: the transcript" in problem and "is gone, and no archive has it" in problem
     assert claudes.session(session_id) == before

@@ -25,7 +25,7 @@ def bash(command: str) -> str:
 
 
 def ask(*questions: tuple[str, bool]) -> str:
-    """The marker of a dialog with these questions; True: several options may be chosen."""
+    """The marker of a dialog with these questions, with True if several options may be chosen."""
     options = [{"label": label, "description": label} for label in ("login", "all", "none")]
     return tool(
         "AskUserQuestion",

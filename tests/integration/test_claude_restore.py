@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import shutil
 import signal
 import sqlite3
 from contextlib import closing
@@ -15,6 +14,7 @@ import pytest
 from sm.core.models import Process
 from sm.linux import platform, processes
 from tests import claude_cli
+from tests.archived import Archived
 from tests.claude_fixtures import claude_instance, scripted_api
 from tests.claude_instance import ClaudeInstance, calling_session
 from tests.instance import until
@@ -345,7 +345,7 @@ def test_restore_fails_when_claude_does_not_find_the_conversation(claudes: Claud
     transcript = claudes.transcript(conversation(claudes, session_id))
     claudes.sm("kill", session_id)
     wait_outbox(claudes)
-    shutil.rmtree(claudes.state / "archives" / session_id)
+    Archived(claudes.state / "archives" / session_id).path.unlink()
     transcript.write_text('{"type": "of another version"}\n')
     done = claudes.run("restore", session_id)
     # A busy machine may need more time than a restore waits. Then the command must not claim a success.

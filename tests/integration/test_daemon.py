@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.archived import Archived
 from tests.fixtures import context_fixture
 from tests.instance import SM, Instance, until
 
@@ -239,7 +240,7 @@ def test_state_directory_of_another_user_is_refused_and_not_changed(instance: In
 
 @contextmanager
 def path_without_tmux(instance: Instance, fake: str | None) -> Iterator[dict[str, str]]:
-    """A PATH whose only tmux is the shell script `fake` (None: no tmux)."""
+    """A PATH whose only tmux is the shell script `fake` (None for no tmux)."""
     folder = instance.home / "bin"
     folder.mkdir()
     for program in ("sh", "sleep", "env"):
@@ -366,7 +367,7 @@ def test_status_shows_a_full_disk_and_output_is_archived_when_there_is_room(smal
     assert trouble.startswith(f"the disk is full: {instance.state}/sm.db cannot grow")
     instance.tmux("send-keys", "-t", f"=command-{session}:", "Enter")
     log = instance.state / "log" / "daemon.log"
-    archive = instance.state / "archives" / session / "terminal.txt"
+    archive = Archived(instance.state / "archives" / session) / "terminal.txt"
     until(lambda: instance.tmux("list-panes", "-a", "-f", "#{pane_dead}").strip(), "the agent has ended")
     filler.unlink()
     until(archive.exists, f"the output is archived; the log: {log}")

@@ -149,7 +149,7 @@ def send_generated(operation: Any, clients: Sequence[ApiClient], refs: Sequence[
 def fill_in(case: Case[Any], ref: str | None, work: str) -> None:
     """Name existing objects, so that requests are not refused as unknown, and wait 0 seconds.
 
-    `ref` None: name only an agent type, so that few sessions are spawned.
+    `ref` of None names only an agent type, so that few sessions are spawned.
     """
     named: dict[str, str | int] = {"agent_type": "Brief"}
     if ref is not None:

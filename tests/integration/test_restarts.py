@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.archived import Archived
 from tests.instance import Instance, until
 from tests.integration.ended_agents import ENDED, tmux_server
 
@@ -88,7 +89,7 @@ def test_output_before_a_restart_stays_findable(instance: Instance) -> None:
     then = f"echo the potoroo number $(wc -l < runs-{name}); [ $(wc -l < runs-{name}) = 2 ] || exit 3; exec sleep 1000"
     session = instance.spawn("Fragile", counted(name, then))["session_id"]
     until(lambda: "number 2" in instance.output(session), "the second process runs")
-    archive = instance.state / "archives" / session
+    archive = Archived(instance.state / "archives" / session)
     assert (archive / "terminal.txt").read_text() == "the potoroo number 1\n"
     (found,) = instance.json("search", "potoroo", "--type", "terminal")
     assert (found["session_id"], found["excerpt"]) == (session, "the potoroo number 1")

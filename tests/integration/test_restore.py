@@ -14,6 +14,7 @@ import pytest
 from sm.client.http import Client, new_key
 from sm.core.models import digest
 from sm.linux.process_limits import soft_limits
+from tests.archived import Archived
 from tests.claude_cli import answer_first_questions
 from tests.fixtures import context_fixture
 from tests.instance import SM, Instance, until
@@ -381,7 +382,7 @@ def test_adopt_manages_a_claude_in_a_users_shell_and_leaves_the_shell(user: User
     instance.sm("kill", session_id)
     assert gone(pid)
     assert instance.session(session_id)["status"] == "killed"
-    archive = instance.state / "archives" / session_id / "terminal.txt"
+    archive = Archived(instance.state / "archives" / session_id) / "terminal.txt"
     until(lambda: "@sm" not in instance.tmux("show-options", "-p", "-t", pane), "the pane is released")
     assert "what it shows" in archive.read_text()
     user.run_command(pane, f"{SM} me > {instance.work}/after 2>&1")

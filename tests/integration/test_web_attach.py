@@ -61,7 +61,7 @@ class AttachedPage:
         await self.socket.send_bytes(text.encode())
 
     async def frame(self) -> dict[str, Any] | None:
-        """The next frame that is not output; None: the socket is closed."""
+        """The next frame that is not output, or None if the socket is closed."""
         while True:
             message = await self.socket.receive()
             if message.type is aiohttp.WSMsgType.BINARY:

@@ -89,7 +89,7 @@ class Agent:
         """The message whose arrival the agent reports."""
         self.report: Callable[[Proof], None] = lambda proof: None
         self.reports_after_s: float | None = 0.02
-        """Delay before the agent reports an accepted prompt; None: no report."""
+        """Delay before the agent reports an accepted prompt, or None for no report."""
         self.before: dict[str, Callable[[], None]] = {}
         """Actions to run just before a paste or key."""
         self.after: dict[str, Callable[[], None]] = {}

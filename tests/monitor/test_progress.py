@@ -1,4 +1,4 @@
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import pytest
@@ -7,8 +7,13 @@ from sm.core.models import Checkpoint, Session
 from sm.core.pauses import Pause
 from sm.core.statuses import Status
 from sm.core.usage import TokenCounts, ToolUse, Usage
-from sm.monitor.progress import Measurements, report, seconds_between
+from sm.monitor.progress import Measurements, seconds_between
+from sm.monitor.progress import report as progress_report
 from tests.samples import AT, session
+
+
+def report(*args: Any, **more: Any) -> dict[str, Any]:
+    return asdict(progress_report(*args, **more))
 
 
 @pytest.mark.parametrize(

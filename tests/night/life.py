@@ -153,8 +153,8 @@ def config() -> Config:
 class Life:
     """The daemon from a start to its end or its SIGKILL.
 
-    `kill_at`: the tick at which it is killed; None: never. `cut_off`: also kill it behind the first commit of each act,
-    before its answer, and of each kind of timers.
+    `kill_at`: the tick at which it is killed, or None for never. `cut_off`: also kill it behind the first commit of
+    each act, before its answer, and of each kind of timers.
     """
 
     def __init__(

@@ -11,6 +11,7 @@ from typing import Any
 import orjson
 import pytest
 
+from tests.archived import Archived
 from tests.fixtures import context_fixture
 from tests.integration.ended_agents import AnyInstance, rows, wait_outbox
 from tests.played_agent import Agent
@@ -48,11 +49,11 @@ def found(instance: Instance, *words: str) -> list[tuple[str, str]]:
     return [(f["session_id"], f["type"]) for f in instance.json("search", *words)]
 
 
-def archive_of(instance: AnyInstance, session_id: str) -> Path:
-    return instance.state / "archives" / session_id
+def archive_of(instance: AnyInstance, session_id: str) -> Archived:
+    return Archived(instance.state / "archives" / session_id)
 
 
-def killed(instance: AnyInstance, session_id: str) -> Path:
+def killed(instance: AnyInstance, session_id: str) -> Archived:
     """End the session, and return its archive."""
     instance.sm("kill", session_id)
     wait_outbox(instance)
@@ -70,7 +71,7 @@ def test_archive_has_transcripts_and_records_and_answers_when_their_sources_are_
     stage.sm("send", agent.id, "please look at the ostrich", "--no-wait")
     until(lambda: "walrus" in stage.sm("tail", agent.id), "the transcript is known")
     archive = killed(stage, agent.id)
-    names = {str(p.relative_to(archive)) for p in archive.rglob("*") if p.is_file()}
+    names = set(archive.files())
     main = agent.transcript.name
     assert names == {
         *(
@@ -83,8 +84,8 @@ def test_archive_has_transcripts_and_records_and_answers_when_their_sources_are_
         ),
         *("terminal.txt", f"transcripts/{main}", f"transcripts/{main[:-6]}/subagents/agent-1.jsonl"),
     }
-    for path in archive.rglob("*.*"):
-        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert [path.name for path in archive.path.parent.iterdir()] == [f"{agent.id}.tar"]
+    assert stat.S_IMODE(archive.path.stat().st_mode) == 0o600
     assert "ostrich" in (archive / "messages.jsonl").read_text()
     assert "token_hash" not in (archive / "session.json").read_text()
     shutil.rmtree(agent.transcript.parent)
@@ -102,15 +103,15 @@ def test_failed_restore_writes_nothing_and_the_archive_gives_the_transcript_back
     archive = killed(stage, agent.id)
     text, before = agent.transcript.read_text(), stage.session(agent.id)
     agent.transcript.unlink()
-    aside = archive.rename(archive.with_name("aside"))
+    aside = archive.path.rename(archive.path.with_name("aside"))
     assert "is gone, and no archive has it" in stage.refused("restore", agent.id, exit_code=4)
     assert (stage.session(agent.id), archive.exists(), agent.transcript.exists()) == (before, False, False)
     assert "is gone, and no archive has it" in stage.refused("fork", agent.id, exit_code=4)
-    aside.rename(archive)
+    aside.rename(archive.path)
     # The agent of this test accepts no conversation, so the command need not succeed.
     stage.run("restore", agent.id, "--json")
     assert agent.transcript.read_text() == text
-    assert "walrus" in next(archive.rglob(agent.transcript.name)).read_text()
+    assert "walrus" in (archive / f"transcripts/{agent.transcript.name}").read_text()
 
 
 def test_archive_has_two_conversations_with_the_same_file_name(stage: Stage, agent: Agent) -> None:
@@ -123,8 +124,7 @@ def test_archive_has_two_conversations_with_the_same_file_name(stage: Stage, age
     agent.write_message(said("The second ostrich."))
     until(lambda: "ostrich" in stage.sm("tail", agent.id), "the second transcript is known")
     archive = killed(stage, agent.id)
-    saved = archive / "transcripts"
-    texts = {str(p.relative_to(saved)): p.read_text() for p in saved.rglob("*.jsonl")}
+    texts = archive.texts("transcripts/", ".jsonl")
     assert texts == {f"{p.parent.name}/{p.name}": p.read_text() for p in (first, agent.transcript)}
     for path in (first, agent.transcript):
         shutil.rmtree(path.parent)
@@ -164,8 +164,8 @@ def test_search_finds_the_terminal_of_an_ended_session(instance: Instance) -> No
     assert "\x1b" not in instance.sm("search", "quokka")
 
 
-def outputs(archive: Path) -> dict[str, str]:
-    return {p.name: p.read_text().strip() for p in archive.glob("terminal*.txt")}
+def outputs(archive: Archived) -> dict[str, str]:
+    return {name: text.strip() for name, text in archive.texts("", ".txt").items()}
 
 
 def test_output_before_a_restore_stays_findable(instance: Instance) -> None:
@@ -268,16 +268,18 @@ def test_archive_is_complete_when_the_daemon_died_while_it_was_written(instance:
     until(lambda: "dunnart" in instance.sm("output", session_id), "its output is shown")
     instance.kill_daemon()
     os.kill(session["pid"], signal.SIGKILL)
-    # What a daemon leaves that was killed between its two renames.
-    archives = archive_of(instance, session_id).parent
+    # What a daemon leaves that was killed before its rename, and one of an earlier version between its two renames.
+    archive = archive_of(instance, session_id)
+    archives = archive.path.parent
     archives.mkdir(mode=0o700, exist_ok=True)
+    (archives / f"{session_id}.tar.new").write_text("half")
     for end in ("new", "old"):
         (archives / f"{session_id}.{end}").mkdir()
         (archives / f"{session_id}.{end}" / "terminal.txt").write_text("half")
     instance.ended(session_id)
     wait_outbox(instance)
-    assert (archives / session_id / "terminal.txt").read_text() == "the dunnart\n"
-    assert [p.name for p in archives.iterdir() if p.name.startswith(session_id)] == [session_id]
+    assert (archive / "terminal.txt").read_text() == "the dunnart\n"
+    assert [p.name for p in archives.iterdir() if p.name.startswith(session_id)] == [archive.path.name]
 
 
 @pytest.mark.parametrize(
@@ -303,9 +305,9 @@ def test_archive_is_written_once_when_the_daemon_is_killed_at_any_step(point: st
         instance.start_daemon()
         assert instance.ended(session)["exit_code"] == 3
         wait_outbox(instance)
-        archives = archive_of(instance, session).parent
-        assert [p.name for p in archives.iterdir()] == [session]
-        assert "dunnart" in (archives / session / "terminal.txt").read_text()
+        archive = archive_of(instance, session)
+        assert [*archive.path.parent.iterdir()] == [archive.path]
+        assert "dunnart" in (archive / "terminal.txt").read_text()
         assert found(instance, "dunnart", "--type", "terminal") == [(session, "terminal")]
         assert [e["type"] for e in instance.events(session)].count("error") == 1
 
@@ -355,9 +357,9 @@ def test_old_archives_are_deleted_with_an_event_and_those_of_live_sessions_stay(
         instance.ended(ended)
         live = instance.spawn("Sleeper")["session_id"]
         wait_outbox(instance)
-        archive_of(instance, live).mkdir()
+        archive_of(instance, live).path.touch()
         for session in (ended, live):
-            os.utime(archive_of(instance, session), (1_000_000_000, 1_000_000_000))
+            os.utime(archive_of(instance, session).path, (1_000_000_000, 1_000_000_000))
         instance.restart_daemon()
         until(lambda: not archive_of(instance, ended).exists(), "the old archive is deleted")
         warnings = [e["message"] for e in instance.events(ended) if e["type"] == "warning"]

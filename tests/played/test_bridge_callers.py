@@ -173,7 +173,7 @@ async def test_paired_user_starts_an_agent_and_works_with_it() -> None:
         shown = await w.services.monitor.progress(
             session, 5, may_read=w.services.authorizer.may_read(ada, session)
         )
-        assert shown["session_id"] == session.id
+        assert shown.session_id == session.id
         scope = await w.services.sessions.event_scope(ada, None, None, recursive=False)
         assert set(scope) == {session.id, child.id, below.id}
         assert [s.id for s in await w.kill(ada, session.id)] == [session.id]

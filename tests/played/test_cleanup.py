@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.archived import Archived
 from tests.fixtures import context_fixture
 from tests.integration.ended_agents import ENDED, rows, wait_line, wait_outbox
 from tests.sim.stage import Instance, until
@@ -42,14 +43,15 @@ def test_output_of_an_ended_session_is_archived_in_a_private_file(instance: Inst
     instance.sm("kill", ends["killed"]["session_id"])
     for status, session in ends.items():
         assert instance.ended(session["session_id"])["status"] == status
-        path = instance.state / "archives" / session["session_id"] / "terminal.txt"
+        archive = Archived(instance.state / "archives" / session["session_id"])
+        path = archive / "terminal.txt"
         until(path.exists, "its output is archived")
-        assert mode_of(path) == 0o600
+        assert mode_of(archive.path) == 0o600
         kept = path.read_text().splitlines()
         assert kept[:301] == [*(f"{n}" for n in range(1, 301)), "grüße"]
     assert mode_of(instance.state / "archives") == 0o700
     assert {p.name for p in (instance.state / "archives").iterdir()} == {
-        s["session_id"] for s in ends.values()
+        f"{s['session_id']}.tar" for s in ends.values()
     }
     assert instance.json("status")["dead_letters"] == 0
 
@@ -59,10 +61,11 @@ def test_output_is_archived_in_the_configured_directory(tmp_path: Path) -> None:
     with configured(f'{{cleanup: {{archive_path: "{directory}"}}}}') as instance:
         session = instance.spawn("Sh", "echo kept words")
         session_id = session["session_id"]
-        path = directory / session_id / "terminal.txt"
+        archive = Archived(directory / session_id)
+        path = archive / "terminal.txt"
         until(path.exists, "its output is archived")
         assert path.read_text() == "kept words\n"
-        assert (mode_of(path), mode_of(directory)) == (0o600, 0o700)
+        assert (mode_of(archive.path), mode_of(directory)) == (0o600, 0o700)
         instance.ended(session_id)
         wait_outbox(instance)
         assert not (instance.state / "archives").exists()
@@ -103,7 +106,7 @@ def test_nothing_is_archived_when_the_terminal_was_closed(instance: Instance) ->
     instance.close_terminal(session["tmux_session"])
     instance.ended(session["session_id"])
     wait_outbox(instance)
-    assert not (instance.state / "archives" / session["session_id"] / "terminal.txt").exists()
+    assert not (Archived(instance.state / "archives" / session["session_id"]) / "terminal.txt").exists()
     assert instance.json("status")["dead_letters"] == 0
 
 
@@ -113,7 +116,7 @@ def test_output_is_archived_by_the_next_daemon_when_the_daemon_dies(instance: In
     instance.kill_daemon()
     (instance.work / "go").touch()
     until(lambda: not instance.lives(session["pid"]), "it has ended")
-    path = instance.state / "archives" / session["session_id"] / "terminal.txt"
+    path = Archived(instance.state / "archives" / session["session_id"]) / "terminal.txt"
     instance.ended(session["session_id"])
     until(path.exists, "its output is archived")
     assert path.read_text() == "words\n"
@@ -135,7 +138,7 @@ def test_terminal_is_closed_after_archiving_when_configured() -> None:
                 "its terminal is closed",
             )
             assert (
-                instance.state / "archives" / session["session_id"] / "terminal.txt"
+                Archived(instance.state / "archives" / session["session_id"]) / "terminal.txt"
             ).read_text() == "words\n"
             wait_outbox(instance)
         assert instance.session(other["session_id"])["status"] == "running"

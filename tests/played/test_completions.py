@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests.archived import Archived
 from tests.fixtures import context_fixture
 from tests.played_agent import Agent
 from tests.sim.stage import BOX, Stage, until
@@ -71,7 +72,7 @@ def test_auto_mode_completes_a_session_that_says_done_and_tells_its_parent(stage
     assert done["pid"] is not None
     assert stage.has_terminal(f"claude-{child.id}")
     stage.sm("kill", child.id)
-    until((stage.state / "archives" / child.id / "terminal.txt").exists, "its output is archived")
+    until(Archived(stage.state / "archives" / child.id).exists, "its output is archived")
 
 
 def test_manual_mode_detects_nothing_and_the_parent_kills(stage: Stage) -> None:

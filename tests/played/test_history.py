@@ -3,7 +3,6 @@
 import json
 import sqlite3
 from contextlib import closing
-from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -17,27 +16,12 @@ stage = context_fixture("function", Stage, "", BOX)
 COUNT = 25
 
 
-def age(stage: Stage, *session_ids: str) -> None:
-    """Let the sessions have ended days ago: the first one before the others."""
-    stage.kill_daemon()
-    with closing(sqlite3.connect(stage.world.paths.database)) as db:
-        for number, session_id in enumerate(session_ids):
-            at = iso((stage.now() - timedelta(days=9, minutes=-number)).timestamp())
-            db.execute(
-                "UPDATE sessions SET created_at = ?1, started_at = ?1, status_at = ?1, completed_at = ?1, seen_at = ?1"
-                " WHERE id = ?2",
-                (at, session_id),
-            )
-        db.commit()
-    stage.start_daemon()
-
-
 @pytest.fixture
 def old(stage: Stage) -> list[str]:
     ids = [stage.spawn("Sh", "exit 0", "--name", f"task{n}")["session_id"] for n in range(COUNT)]
     for session_id in ids:
         stage.ended(session_id)
-    age(stage, *ids)
+    stage.age(*ids)
     return ids
 
 
@@ -95,7 +79,7 @@ def test_tree_of_a_live_session_has_its_old_descendants(stage: Stage) -> None:
         stage.ended(session_id)
     stage.sm("kill", "--force", below)
     before = stage.json("children", "--recursive")
-    age(stage, first, second, inner, below)
+    stage.age(first, second, inner, below)
     (shown,) = stage.json("children", "--recursive")
     assert {*ids_of(shown["children"])} == {first, second, below}
     assert shown["sums"]["tree"]["sessions"] == before[0]["sums"]["tree"]["sessions"] == 5
@@ -104,6 +88,55 @@ def test_tree_of_a_live_session_has_its_old_descendants(stage: Stage) -> None:
     assert stage.json("status", top)["children_by_status"] == {"completed": 2, "killed": 1}
     listed = {s["session_id"]: s for s in stage.json("ls")}
     assert listed[top]["children_done"] == 2
+
+
+def test_old_parents_show_how_many_children_have_ended(stage: Stage) -> None:
+    parent = stage.spawn("Sh", "sleep 99999")["session_id"]
+    child = stage.spawn("Sh", "exit 0", "--parent", parent)["session_id"]
+    failed, archived = (stage.spawn("Sh", "exit 3", "--parent", parent)["session_id"] for _ in range(2))
+    for session_id in (child, failed, archived):
+        stage.ended(session_id)
+    stage.sm("kill", "--force", parent)
+    stage.sm("archive", archived)
+
+    def counts() -> tuple[int, int]:
+        rows = {row["session_id"]: row for row in stage.get("/v1/overview?ended=1")}
+        return rows[parent]["children_done"], rows[parent]["children_failed"]
+
+    assert counts() == (1, 1)
+    stage.age(parent, child, failed, archived)
+    assert counts() == (1, 1)
+
+
+def test_status_has_statuses_in_the_order_of_their_oldest_sessions(stage: Stage) -> None:
+    first, failed, last = (stage.spawn("Sh", f"exit {code}")["session_id"] for code in (0, 3, 0))
+    for session_id in (first, failed, last):
+        stage.ended(session_id)
+    live = stage.spawn("Sh", "sleep 99999")["session_id"]
+    for code in (0, 3):
+        stage.ended(stage.spawn("Sh", f"exit {code}", "--parent", live)["session_id"])
+    for _ in range(2):
+        assert list(stage.json("status")["sessions"].items()) == [
+            ("completed", 3),
+            ("error", 2),
+            ("running", 1),
+        ]
+        stage.age(first, failed, last)
+
+
+def test_list_follows_a_change_of_unseen_days(stage: Stage, old: list[str]) -> None:
+    stage.kill_daemon()
+    with closing(sqlite3.connect(stage.world.paths.database)) as db:
+        db.execute("UPDATE sessions SET seen_at = NULL")
+        db.commit()
+    stage.start_daemon()
+    assert len(stage.json("all")) == 20
+    with stage.config.open("a", encoding="utf-8") as file:
+        file.write("unseen_days: 30\n")
+    until(
+        lambda: len(stage.json("all")) == COUNT,
+        "sessions that the operator has not seen for 9 days are listed",
+    )
 
 
 def test_all_old_sessions_are_marked_as_seen(stage: Stage, old: list[str]) -> None:
@@ -115,3 +148,29 @@ def test_all_old_sessions_are_marked_as_seen(stage: Stage, old: list[str]) -> No
     assert stage.get("/v1/overview/rest")["older"] == COUNT
     assert {*ids_of(stage.json("seen", "--all"))} == {*old}
     assert stage.get("/v1/overview/rest")["older"] == 0
+
+
+def test_digest_has_the_warnings_and_the_usage_of_sessions_that_ended_before(
+    stage: Stage, old: list[str]
+) -> None:
+    stage.kill_daemon()
+    with closing(sqlite3.connect(stage.world.paths.database)) as db:
+        now = iso(stage.now().timestamp())
+        db.execute(
+            "INSERT INTO events (type, session_id, timestamp, message, metadata)"
+            " VALUES ('warning', ?, ?, 'its archive will be deleted', '{}')",
+            (old[0], now),
+        )
+        db.execute(
+            "INSERT INTO usage (session_id, message_id, model, at, input, output, cache_read, cache_write,"
+            " cache_write_1h, sidechain) VALUES (?, 'm1', 'x', ?, 3, 4, 0, 0, 0, 0)",
+            (old[1], now),
+        )
+        db.commit()
+    stage.start_daemon()
+    digest = stage.json("digest", "--since", "1h")
+    (warning,) = digest["warnings"]
+    assert (warning["session_id"], warning["text"]) == (old[0], "its archive will be deleted")
+    (spent,) = digest["spending"]
+    assert (spent["session_id"], spent["tokens_used"]) == (old[1], 7)
+    assert digest["ended"] == []

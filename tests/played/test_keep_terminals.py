@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.archived import Archived
 from tests.fixtures import context_fixture
 from tests.integration.ended_agents import end_process, rows, wait_outbox
 from tests.played.test_cleanup import configured
@@ -79,7 +80,7 @@ def test_output_is_served_from_the_archive_when_the_terminal_is_closed(one: Inst
 def test_closed_terminal_does_not_prevent_a_restore(one: Instance) -> None:
     first, second = end_with_output(one, "alpha", "beta")
     wait_for_terminals(one, {second})
-    one.stamp(one.state / "archives" / first / "terminal.txt")
+    one.stamp(Archived(one.state / "archives" / first) / "terminal.txt")
     one.sm("restore", first)
     assert one.session(first)["status"] == "running"
     assert first in terminals(one)

@@ -197,6 +197,18 @@ def test_sibling_sees_numbers_and_no_words_in_live(stage: Stage) -> None:
         assert row[name] == full[name], name
 
 
+def test_sums_for_a_session_have_the_old_descendants_that_it_sees(instance: Instance) -> None:
+    viewer, top = (instance.spawn("Sleeper", "x")["session_id"] for _ in range(2))
+    below = instance.spawn("Sleeper", "x", "--parent", top)["session_id"]
+    inner = instance.spawn("Sleeper", "x", "--parent", below)["session_id"]
+    instance.sm("kill", "--force", below, "--tree")
+    instance.wait(2)  # until the archives are written
+    instance.age(below, inner)
+    with board(instance) as everything, board(instance, instance.as_session(viewer)) as shown:
+        assert {*everything.rows} == {*shown.rows} == {viewer, top}
+        assert everything.rows[top]["tree"]["sessions"] == shown.rows[top]["tree"]["sessions"] == 3
+
+
 def test_live_stream_ends_when_the_daemon_stops(instance: Instance) -> None:
     instance.spawn("Sleeper", "x")
     updates = live_stream.updates(Client(str(instance.socket)))

@@ -1,9 +1,9 @@
 """Notifications to the operator's program and webhooks: retries, crashes and receivers that hang."""
 
 import asyncio
-from pathlib import Path
 from typing import Any
 
+from tests.archived import Archived
 from tests.integration.ended_agents import end_process, rows, wait_line, wait_outbox
 from tests.notifiers.test_webhook import signature
 from tests.played.notified_instance import SECRET, home_of, inputs, instance_with, keep
@@ -277,7 +277,7 @@ def test_hanging_webhook_delays_no_other_receiver() -> None:
             until(lambda o=occasion: o in [b["occasion"] for b in inputs(instance)], "program")  # type: ignore[misc]  # bound
             until(lambda o=occasion: o in [g.delivery for g in other.got], "the other webhook's request")  # type: ignore[misc]  # bound
         until(lambda: third["session_id"] in instance.sm("inbox"), "the operator's notice")
-        path: Path = instance.state / "archives" / first["session_id"] / "terminal.txt"
+        path = Archived(instance.state / "archives" / first["session_id"]) / "terminal.txt"
         until(path.exists, "the output is archived")
         assert states(instance, "webhook").count("pending") == 3
         # Later deliveries wait for the first, which the daemon repeats after a timeout.

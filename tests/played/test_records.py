@@ -5,6 +5,7 @@ import sqlite3
 from contextlib import closing
 from typing import Any
 
+from tests.archived import Archived
 from tests.fixtures import context_fixture
 from tests.integration.ended_agents import AnyInstance, rows, wait_line, wait_outbox
 from tests.sim.stage import Instance, until
@@ -183,9 +184,7 @@ def spawn_secretive(instance: Instance) -> str:
     instance.sm("answer", request["request_id"], SENT)
     instance.sm("send", session_id, SENT, "--no-wait")
     instance.sm("kill", session_id)
-    until(
-        lambda: (instance.state / "archives" / session_id / "terminal.txt").exists(), "its output is archived"
-    )
+    until(lambda: Archived(instance.state / "archives" / session_id).exists(), "its output is archived")
     return session_id
 
 

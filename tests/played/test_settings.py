@@ -3,6 +3,7 @@
 `tests/config/test_key_effects.py` names the test of each key of seed 003.
 """
 
+from tests.archived import Archived
 from tests.sim.stage import BOX, Instance, Stage, stand_in, until
 
 CONFIG = """
@@ -106,5 +107,5 @@ def test_cleanup_applies_to_a_completion_that_sm_detects() -> None:
         agent.send_event("Stop", last_assistant_message="Done. All 26 tests pass.")
         until(lambda: not stage.lives(pid), "its process is ended")
         assert stage.ended(agent.id)["status"] == "completed"
-        until((stage.state / "archives" / agent.id / "terminal.txt").exists, "its output is archived")
+        until(Archived(stage.state / "archives" / agent.id).exists, "its output is archived")
         until(lambda: not stage.has_terminal(f"claude-{agent.id}"), "its terminal is closed")

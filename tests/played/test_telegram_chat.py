@@ -1,6 +1,8 @@
 """People in chats with a real daemon: pairing, commands, buttons, reports and cards, also over crashes."""
 
 import json
+import sqlite3
+from contextlib import closing
 
 import pytest
 
@@ -174,20 +176,47 @@ def test_owner_starts_lists_and_kills_an_agent(home: Instance, api: TelegramApi,
     assert reply_to(api, ann, f"/unarchive {child}").text == "Unarchived sleeper-deep"
 
 
+@pytest.mark.parametrize("has_ended_long_ago", [False, True])
 def test_new_agent_gets_the_variables_that_stand_only_in_the_shell_of_the_operator(
-    home: Instance, api: TelegramApi, ann: Person, monkeypatch: pytest.MonkeyPatch
+    home: Instance,
+    api: TelegramApi,
+    ann: Person,
+    monkeypatch: pytest.MonkeyPatch,
+    has_ended_long_ago: bool,
 ) -> None:
     monkeypatch.delenv("CLAUDE_CONFIG_DIR", raising=False)
     reply_to(api, ann, "/start")
-    home.spawn("Sleeper", "x", env={"CLAUDE_CONFIG_DIR": "/srv/old"})
+    older = home.spawn("Sleeper", "x", env={"CLAUDE_CONFIG_DIR": "/srv/old"})["session_id"]
     home.wait(2)
-    home.spawn("Sleeper", "x", env={"CLAUDE_CONFIG_DIR": "/srv/claude", "SECRET": "not in the list"})
+    environment = {"CLAUDE_CONFIG_DIR": "/srv/claude", "SECRET": "not in the list"}
+    newest = home.spawn("Sleeper", "x", env=environment)["session_id"]
+    if has_ended_long_ago:
+        home.sm("kill", "--force", newest)
+        home.wait(2)  # until its archive is written
+        home.age(older, newest)
     before = set(home.world.programs.running)
-    assert reply_to(api, ann, "/new Sleeper fix the login").text.startswith("Started ")
+    ann.says("/new Sleeper fix the login")
+    api.wait_for(lambda: api.messages(ann.id, "Started "), "the agent has started")
     (id,) = set(home.world.programs.running) - before
     environ = home.world.programs.running[id].environ
     assert environ["CLAUDE_CONFIG_DIR"] == "/srv/claude"
     assert "SECRET" not in environ
+
+
+def test_list_counts_each_old_session_that_was_lost_once(
+    home: Instance, api: TelegramApi, ann: Person
+) -> None:
+    lost = home.spawn("Sh", "exit 0")["session_id"]
+    home.ended(lost)
+    home.wait(2)  # until its archive is written
+    home.age(lost)
+    home.kill_daemon()
+    with closing(sqlite3.connect(home.world.paths.database)) as db:
+        db.execute("UPDATE sessions SET status = 'error', status_source = 'tmux server', seen_at = NULL")
+        db.commit()
+    home.start_daemon()
+    for command in ("/list", "/list all"):
+        assert "restarts 1 session " in reply_to(api, ann, command).text
 
 
 def test_list_of_many_sessions_has_pages(home: Instance, api: TelegramApi, ann: Person) -> None:

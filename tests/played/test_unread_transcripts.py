@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from sm.monitor import usage as meter
+from tests.archived import Archived
 from tests.fixtures import context_fixture
 from tests.played_agent import Agent
 from tests.sim.stage import BOX, Stage, until
@@ -237,7 +238,7 @@ def test_session_whose_transcript_cannot_be_read_is_removed_and_its_events_say_s
 
 @pytest.mark.parametrize("dies", [False, True], ids=["same daemon", "next daemon"])
 def test_archive_has_the_usage_that_was_read_after_the_end(stage: Stage, agent: Agent, *, dies: bool) -> None:
-    archive = stage.state / "archives" / agent.id / "usage.json"
+    archive = Archived(stage.state / "archives" / agent.id) / "usage.json"
 
     def archived() -> int:
         return sum(used["output"] for used in json.loads(archive.read_text())["models"])

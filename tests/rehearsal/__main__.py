@@ -56,7 +56,7 @@ class Played:
     broken: Mapping[str, str]
     """By contract the evidence."""
     still_broken: Mapping[str, str] | None
-    """The same with the operator's dialect; None: no data can mend the change."""
+    """The same with the operator's dialect, or None if no data can mend the change."""
 
     @property
     def false_claims(self) -> list[str]:

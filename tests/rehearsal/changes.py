@@ -24,7 +24,7 @@ class Change:
     breaks: Sequence[str]
     """The contracts that break."""
     mends: str | None
-    """The operator's dialect with which they hold again; None: no data can mend it."""
+    """The operator's dialect with which they hold again, or None if no data can mend it."""
     screen: Mapping[str, str] = field(default_factory=dict)
     title: Callable[[str], str] | None = None
     hook: Callable[[_Json], Any] = _same

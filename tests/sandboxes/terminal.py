@@ -75,7 +75,7 @@ class Terminal:
             os.close(theirs)
 
     def exit_code(self, pid: int | None = None) -> int:
-        """Wait for the end of a process; None: of the last one."""
+        """Wait for the end of a process, or of the last one if None."""
         return next(child for child in reversed(self._children) if pid in (None, child.pid)).wait()
 
     async def exited(self, pid: int | None = None) -> int:

@@ -62,7 +62,7 @@ class AnyTerminal(Protocol):
         """Run a command, and return the pid of its process."""
 
     async def exited(self, pid: int | None = None) -> int:
-        """Wait for the end of a process; None: of the last one."""
+        """Wait for the end of a process, or of the last one if None."""
 
 
 @dataclass(frozen=True)

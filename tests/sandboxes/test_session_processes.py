@@ -38,7 +38,7 @@ def identified(pid: int) -> Process:
 
 @pytest.fixture
 def make(tmp_path: Path) -> Iterator[Make]:
-    """Makes `SessionProcesses` of the same instance. `cgroups` False: as where no cgroup can be made."""
+    """Makes `SessionProcesses` of the same instance. `cgroups` is False as where no cgroup can be made."""
     instance = secrets.token_hex(16)
     made: list[SessionProcesses] = []
 

@@ -17,8 +17,11 @@ from sm.paths import INSIDE_HOME
 from sm.providers.claude.plan import ClaudeProvider
 from sm.sandboxes.home import ContainerHome
 from sm.sessions.conversation_files import ConversationFiles
+from sm.store import Store
 from tests import golden
+from tests.archived import Archived
 from tests.samples import LAUNCH
+from tests.store.test_history import NOW, ended, insert
 
 TALK = "5e55aaaa-0000-4000-8000-000000000001"
 ENTRY = json.dumps({"type": "user", "uuid": "u1", "parentUuid": None}) + "\n"
@@ -30,6 +33,7 @@ class Bench:
         self.root = root
         self.session = replace(golden.COMPLETED, conversation=TALK, working_dir="/srv/shop", transcript=None)
         self.others: list[Session] = []
+        self.store: Store | None = None
         self.home: ContainerHome | None = None
         self.user: tuple[int, int] | None = None
 
@@ -37,16 +41,18 @@ class Bench:
         place = self.root / "archives" / (session_id or self.session.id) / "transcripts"
         place.mkdir(parents=True)
         (place / f"{TALK}.jsonl").write_text(ENTRY)
+        Archived(place.parent).pack()
 
     @property
     def files(self) -> ConversationFiles:
         sessions = {session.id: session for session in (self.session, *self.others)}
 
-        async def none(chosen: object) -> list[str]:
+        async def none(chosen: object) -> list[Session]:
             return []
 
+        store = SimpleNamespace(sessions=sessions, history=SimpleNamespace(all=none))
         return ConversationFiles(
-            cast(Any, SimpleNamespace(sessions=sessions, history=SimpleNamespace(ids=none))),
+            cast(Any, self.store or store),
             lambda session: self.home,
             Archives(str(self.root / "archives"), cast(Any, None)),
             lambda workspace: self.user,
@@ -108,6 +114,18 @@ async def test_archive_of_the_original_serves_a_fork_that_has_not_begun(bench: B
     assert len(await bench.give_back({"HOME": str(bench.root / "me")})) == 1
 
 
+async def test_archives_of_the_newest_forks_serve_another_one(bench: Bench) -> None:
+    """Also if they ended so long ago that they are not in memory."""
+    forks = [ended(f"{99 - n:08x}", 60 - n, conversation=TALK) for n in range(50)]
+    async with await Store.open(str(bench.root / "sm.db"), lambda: NOW) as bench.store:
+        await insert(bench.store, *forks)
+        bench.store.forget_old()
+        bench.archive(forks[-20].id)
+        assert len(await bench.give_back({"HOME": str(bench.root / "me")})) == 1
+        await insert(bench.store, ended("recent01", 0.5, conversation=TALK))
+        assert await bench.files.is_archived(bench.session) is False
+
+
 async def test_transcript_of_a_sandboxed_session_comes_back_inside_of_its_home(bench: Bench) -> None:
     bench.archive()
     home = bench.root / "home"
@@ -133,6 +151,13 @@ async def test_conversation_without_any_copy_is_refused(bench: Bench) -> None:
     with pytest.raises(IllegalState, match="is gone, and no archive has it"):
         await bench.give_back({"HOME": str(bench.root / "me")})
     assert list(bench.root.iterdir()) == []
+
+
+async def test_damaged_archive_is_the_reason_why_a_conversation_is_refused(bench: Bench) -> None:
+    bench.archive()
+    Archived(bench.root / "archives" / bench.session.id).path.write_text("no archive")
+    with pytest.raises(IllegalState, match=r"its archive cannot be read \(the archive is damaged\)"):
+        await bench.give_back({"HOME": str(bench.root)})
 
 
 @pytest.mark.parametrize(("number", "error"), [(28, StorageFull), (5, IllegalState)])

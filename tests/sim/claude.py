@@ -45,7 +45,7 @@ class Habits:
     done: float = 0.3
     """The share of turns whose last message says that the work is done."""
     hooks: bool = True
-    """False: its settings turn hooks off."""
+    """False if its settings turn hooks off."""
     fault: HookFault = field(default=lambda session_id: None)
 
 
@@ -256,7 +256,7 @@ class PlayedClaude:
         asyncio.get_running_loop().call_soon(self._go_on_with_queue)
 
     async def _use_tool(self) -> bool:
-        """Use one tool. False: the turn ends, because somebody refused it."""
+        """Use one tool. Returns False if the turn ends, because somebody refused it."""
         files, chance = self._files, self._chance
         message, used, use = self._message_id(), self._used(), f"toolu_{chance.getrandbits(64):016x}"
         asks = chance.random() < self._habits.question
@@ -293,7 +293,7 @@ class PlayedClaude:
         return True
 
     async def _ask(self, kind: str, waiting: Awaitable[str | None]) -> bool:
-        """Show a dialog until the hook or a person answers. True: go on."""
+        """Show a dialog until the hook or a person answers. Returns True to go on."""
         loop = asyncio.get_running_loop()
         self._answer = loop.create_future()
         self._dialog_s = loop.time()

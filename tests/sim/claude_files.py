@@ -141,7 +141,7 @@ class ClaudeFiles:
         self.line("user text", message={"role": "user", "content": [text]}, promptId=self.prompt_id)
 
     def line(self, name: str, **values: object) -> bool:
-        """Append one line. Those with an id follow the one before. False: the disk is full."""
+        """Append one line. Those with an id follow the one before. Returns False if the disk is full."""
         if self._copied:
             if not self._write(self.transcript, "a", self._copied):
                 return False

@@ -15,7 +15,7 @@ from tests.sim.world import World
 
 
 class Company:
-    """The parts of one world; None: the fleet is without it."""
+    """The parts of one world, or None if the fleet is without it."""
 
     def __init__(
         self,

@@ -47,7 +47,8 @@ def _wrong_event(session_id: str, run: Run, events: Sequence[_Event], told: Told
 
 
 def _recorded(events: Sequence[_Event]) -> str | None:
-    """The kind of end that the first of these events about an end names; None: none, or for another reason."""
+    """The kind of end that the first of these events about an end names, or None if they name none, or for another
+    reason."""
     for _, type, message, metadata in events:
         about = json.loads(metadata)
         if type in _ENDINGS:

@@ -97,9 +97,9 @@ def guarded(
 ) -> Iterator[None]:
     """Refuse such calls of this thread.
 
-    `sleep` lets virtual time pass for code that blocks, and `kill` signals played processes; None: refused.
-    `open_pidfd` watches played processes. `opening` gets the path, the mode and the flags of each file before it is
-    opened, and may raise OSError.
+    `sleep` lets virtual time pass for code that blocks, and `kill` signals played processes, or None if they are
+    refused. `open_pidfd` watches played processes. `opening` gets the path, the mode and the flags of each file before
+    it is opened, and may raise OSError.
     """
     global _guarded, _opening
     before, _guarded = _guarded, threading.get_ident()

@@ -21,7 +21,7 @@ _PAUSES_S = (0.5, 1.0, 2.0)
 _START_S = 0.015
 
 HookFault = Callable[[str], str | None]
-"""Names the fault of the next event of a session: `late`, `twice`, `never`; None: it has none."""
+"""Names the fault of the next event of a session: `late`, `twice`, `never`, or None if it has none."""
 
 
 def _stamp(at_s: float) -> str:
@@ -81,7 +81,7 @@ class PlayedHooks:
             write(instance, "hook", body, key, emitted_at=at, max_bytes=HOOKS_MAX_BYTES, durable=False)
 
     async def dialog(self, payload: Mapping[str, Any]) -> str | None:
-        """Wait for the answer to a dialog, as sm.cli.hook.permission. None: the dialog is over.
+        """Wait for the answer to a dialog, as sm.cli.hook.permission. Returns None if the dialog is over.
 
         The program cancels the wait when the dialog closes in another way.
         """

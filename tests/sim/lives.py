@@ -45,5 +45,5 @@ def buried() -> int:
 
 
 def life_in(context: Context | None) -> Life | None:
-    """The life to which `context` belongs; None: the current context."""
+    """The life to which `context` belongs, or the current context if None."""
     return _LIFE.get() if context is None else context.get(_LIFE)

@@ -33,7 +33,7 @@ class PlayedPane:
     unsent: str = ""
     """The text that was pasted since the last Enter."""
     keys_at_s: float | None = None
-    """The last key of a person who is attached; None: nobody is."""
+    """The last key of a person who is attached, or None if nobody is."""
     clients: dict[str, int] = field(default_factory=dict)
     """The processes of the attached clients, by their names."""
 

@@ -17,7 +17,7 @@ _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 def exit_of_exec(
     argv: Sequence[str], environ: Mapping[str, str], directory: str, host_path: Callable[[str], str]
 ) -> int | None:
-    """None: the program runs. `host_path`: the path on this machine of a path as the program names it."""
+    """None if the program runs. `host_path`: the path on this machine of a path as the program names it."""
     program = argv[0]
     folders = [""] if "/" in program else environ.get("PATH", _PATH).split(":")
     candidates = [host_path(os.path.join(directory, folder, program)) for folder in folders if program]

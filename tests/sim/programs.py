@@ -82,7 +82,7 @@ class Running:
 
     @property
     def sm_command(self) -> "SmCommand | None":
-        """Runs the command `sm` with arguments; None: it is not installed."""
+        """Runs the command `sm` with arguments, or None if it is not installed."""
         return self._world.sm_command
 
     def print(self, text: str) -> None:

@@ -5,17 +5,19 @@ A test that runs `sm` and looks at the answers moves here by its imports. Betwee
 
 import asyncio
 import json
-import os
+import sqlite3
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack
-from datetime import UTC, datetime
+from contextlib import AbstractContextManager, ExitStack, closing
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Literal, Self, TypeVar
 
 from sm.client.http import new_key
 from sm.core.models import Exit
+from sm.core.timestamps import iso
 from sm.errors import SmError
+from tests.archived import ArchivedFile
 from tests.played_agent import CONFIG, Agent
 from tests.sim.blocking import BlockingSocket, drive
 from tests.sim.command import Command, StartedCommand, Streams
@@ -126,10 +128,10 @@ class Instance:
     def now(self) -> datetime:
         return datetime.fromtimestamp(self.world.clocks.wall(), UTC)
 
-    def stamp(self, path: Path) -> None:
-        """Give a file the present virtual time: the daemon writes files with the time of this machine."""
-        os.utime(path, 2 * (self.world.clocks.wall(),))
-        self.wait(1)  # the times of files are coarse
+    def stamp(self, file: ArchivedFile) -> None:
+        """Give a file the present virtual time: the daemon writes archives with the time of this machine."""
+        file.set_time(self.world.clocks.wall())
+        self.wait(1)
 
     def settle(self, within_s: float = _WITHIN_S) -> None:
         """Let time pass until the daemon has nothing left to do but to wait."""
@@ -331,6 +333,20 @@ class Instance:
     def drop_after(self, steps: int) -> None:
         """End the daemon without a word between two of its callbacks, that many steps from now."""
         _ = self.world.drop_after(steps)
+
+    def age(self, *session_ids: str) -> None:
+        """Restart the daemon, and let the sessions have ended 9 days ago: the first one before the others."""
+        self.kill_daemon()
+        with closing(sqlite3.connect(self.world.paths.database)) as db:
+            for number, session_id in enumerate(session_ids):
+                at = iso((self.now() - timedelta(days=9, minutes=-number)).timestamp())
+                db.execute(
+                    "UPDATE sessions SET created_at = ?1, started_at = ?1, status_at = ?1, completed_at = ?1,"
+                    " seen_at = ?1 WHERE id = ?2",
+                    (at, session_id),
+                )
+            db.commit()
+        self.start_daemon()
 
     def restart_daemon(self) -> None:
         """Stop the daemon, and start another one."""

@@ -25,7 +25,7 @@ class Run:
     process: PlayedProcess
     kind: str
     ended_after: int | None = None
-    """The number of the last event that was recorded before its end; None: it runs."""
+    """The number of the last event that was recorded before its end, or None if it runs."""
     cause: Cause = Cause.DAEMON
     was_ordered: bool = False
     """Somebody had ordered its end before."""

@@ -70,7 +70,7 @@ class ToolUser:
             waiting.cancel()
 
     async def call(self, tool: str, **arguments: Any) -> dict[str, Any] | None:
-        """The structured result; `error`: the code of a refusal. None: the process ended before."""
+        """The structured result; `error`: the code of a refusal. None if the process ended before."""
         if not self._greeted.done():
             await asyncio.wait([self._greeted], timeout=_WITHIN_S)
         if self.is_over:

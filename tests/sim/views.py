@@ -35,7 +35,7 @@ class _View(ABC):
 
     @abstractmethod
     def misses(self, db: sqlite3.Connection) -> str:
-        """Name what the view does not show; empty: it shows all."""
+        """Name what the view does not show, or return an empty text if it shows all."""
 
     async def run(self) -> None:
         while True:

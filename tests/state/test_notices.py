@@ -174,7 +174,7 @@ async def test_fault_of_an_ended_session_is_not_told(store: Store) -> None:
 
 
 async def record(store: Store, source: Source, turn: str | None, fault: Fault = FAULT) -> bool:
-    """Record a fault of the child at a fixed time; True: it was not known."""
+    """Record a fault of the child at a fixed time. Returns True if it was not known."""
     return await commit(store, lambda tx: faults(NOTIFIED).record(tx, CHILD.id, fault, 1.8e9, turn, source))
 
 

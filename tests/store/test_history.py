@@ -18,7 +18,7 @@ from sm.core.timestamps import later
 from sm.errors import NotFound, UsageError
 from sm.policy.access import Principal, visible
 from sm.store import Store, Transaction
-from sm.store.history import EVERY, UNSEEN, Chosen, below, roots_for, seen_by
+from sm.store.history import EVERY, UNSEEN, Chosen, below, children_of, descendants_of, roots_for, seen_by
 from tests.samples import AT, LAUNCH, commit, session
 
 DAY = 86_400.0
@@ -78,6 +78,24 @@ async def test_only_live_recent_unseen_and_needed_sessions_stay_in_memory(path: 
         assert {s.id: again.sessions[s.id] for s in made} == {s.id: s for s in made}
 
 
+async def test_unseen_sessions_enter_memory_when_they_are_kept_for_longer(path: str) -> None:
+    parent = ended("parent01", 20)
+    unseen = [ended(f"unseen{n:02}", n, "parent01", told_operator=True) for n in (40, 29, 8, 6)]
+    unseen = [replace(made, seen_at=None) for made in unseen]
+    async with await Store.open(path, lambda: NOW) as store:
+        await insert(store, parent, *unseen, ended("seen0001", 8))
+        store.forget_old()
+        assert {*kept(store)} == {"parent01", "unseen06"}
+        changes = store.changes
+        await store.keep_unseen(30 * DAY)
+        assert kept(store) == ["unseen29", "parent01", "unseen08", "unseen06"]
+        assert store.changes > changes
+        assert store.forget_old() == []
+        assert [s.id for s in (await store.history.page(EVERY, None, 9)).sessions] == ["seen0001", "unseen40"]
+        await store.keep_unseen(7 * DAY)
+        assert {*store.forget_old()} == {"unseen29", "unseen08"}
+
+
 async def test_session_that_unfinished_work_names_is_in_memory(store: Store, path: str) -> None:
     async with store.transaction() as tx:
         tx.timers.set(Timer(OLD[0], TimerKind.CUT_OFF, NOW))
@@ -88,7 +106,29 @@ async def test_session_that_unfinished_work_names_is_in_memory(store: Store, pat
         assert again.forget_old() == [OLD[0]]
 
 
-async def test_old_session_is_found_by_id_prefix_name_and_token(store: Store) -> None:
+async def test_newest_session_is_the_one_that_was_made_last(store: Store) -> None:
+    async with store.transaction() as tx:
+        await tx.insert(replace(ended("new00001", 1.5), status_at=later(NOW, -2 * DAY)), LAUNCH, None)
+        await tx.insert(replace(ended("newest01", 1.1), status_at=later(NOW, -3 * DAY)), LAUNCH, None)
+        await tx.remove(tx.session("live0001"))
+    store.forget_old()
+    async with store.transaction() as tx:
+        newest = await tx.newest_session()
+    assert newest is not None
+    assert newest.id == "newest01"
+
+
+async def test_token_of_an_old_session_is_unknown(path: str) -> None:
+    async with await Store.open(path, lambda: NOW) as store:
+        await insert(store, ended(OLD[0], 2, token_hash=digest("token")))
+        found = store.session_of_token(digest("token"))
+        assert found is not None
+        assert found.id == OLD[0]
+        store.forget_old()
+        assert store.session_of_token(digest("token")) is None
+
+
+async def test_old_session_is_found_by_id_prefix_and_name(store: Store) -> None:
     found = store.sessions[OLD[1]]
     assert found.friendly_name == "engineer-task1"
     assert OLD[1] in store.sessions
@@ -97,7 +137,31 @@ async def test_old_session_is_found_by_id_prefix_name_and_token(store: Store) ->
     assert [s.id for s in store.index.with_prefix("old0000")] == [*OLD]
     for word in ("engineer-task1", "task1", "engineer-old00002"):
         assert [s.id for s in store.index.named(word)] == [OLD[1]]
-    assert store.session_of_token(digest("unknown")) is None
+
+
+async def test_newest_of_many_old_sessions_with_one_name_is_found(path: str) -> None:
+    """Also the newest that somebody sees who does not see the newest ones."""
+    nightly = [ended(f"{n:08x}", 300 - n, friendly_name="engineer-nightly") for n in range(250)]
+    async with await Store.open(path, lambda: NOW) as store:
+        await insert(
+            store, *(replace(s, workspace="w" if s.id in ("00000003", "00000005") else None) for s in nightly)
+        )
+        store.forget_old()
+        for word in ("nightly", "engineer-nightly"):
+            found = store.index.named(word)
+            assert found == sorted(found, key=lambda s: s.created_at)
+            assert found[-1].id == nightly[-1].id
+            assert [s.id for s in found if s.workspace is not None] == ["00000005"]
+
+
+async def test_old_session_is_found_by_name_without_a_scan(store: Store, path: str) -> None:
+    asked, db = list[str](), store.history._db
+    db.set_trace_callback(asked.append)
+    store.index.named("task1")
+    db.set_trace_callback(None)
+    steps = [row[3] for query in asked for row in db.execute(f"EXPLAIN QUERY PLAN {query}")]
+    assert steps
+    assert [step for step in steps if step.startswith("SCAN")] == []
 
 
 async def test_changed_old_session_is_in_memory_again_in_its_place(store: Store) -> None:
@@ -116,6 +180,17 @@ async def test_name_of_an_old_session_is_shared_with_a_new_one(store: Store) -> 
         await tx.remove(tx.session(OLD[3]))
     assert [store.sessions[s].shares_name for s in ("new00001", OLD[2])] == [False, False]
     assert OLD[3] not in store.sessions
+
+
+@pytest.mark.parametrize("name", ["engineer-other", None])
+async def test_old_session_that_is_renamed_shares_its_former_name_no_longer(
+    store: Store, name: str | None
+) -> None:
+    await insert(store, replace(session("new00001"), created_at=NOW, friendly_name="engineer-task3"))
+    assert store.sessions["new00001"].shares_name
+    async with store.transaction() as tx:
+        await tx.update(tx.session(OLD[3]), friendly_name=name)
+    assert not store.sessions["new00001"].shares_name
 
 
 async def test_transactions_of_one_commit_see_old_sessions_as_changed_or_removed(store: Store) -> None:
@@ -173,6 +248,37 @@ async def test_page_follows_what_enters_and_leaves_memory(store: Store) -> None:
     assert len((await store.history.page(EVERY, None, 9)).sessions) == 5
 
 
+async def test_pages_and_counts_of_a_tree_follow_a_move_of_a_session_in_memory(store: Store) -> None:
+    async with store.transaction() as tx:
+        await tx.update(tx.session(OLD[0]), parent_id=OLD[1])
+        await tx.insert(replace(session("live0002"), created_at=NOW), LAUNCH, None)
+        await tx.insert(replace(session("live0003", parent="live0001"), created_at=NOW), LAUNCH, None)
+        await tx.update(tx.session(OLD[1]), parent_id="live0003")
+    store.forget_old()
+
+    async def found(parent: str) -> list[str]:
+        chosen = descendants_of(parent, None)
+        page = await store.history.page(chosen, None, 9)
+        assert await store.history.count(chosen) == len(page.sessions)
+        return [s.id for s in page.sessions]
+
+    assert [await found(s) for s in ("live0001", "live0002")] == [[OLD[1], OLD[0]], []]
+    async with store.transaction() as tx:
+        await tx.update(tx.session("live0003"), parent_id="live0002")
+    assert [await found(s) for s in ("live0001", "live0002")] == [[], [OLD[1], OLD[0]]]
+
+
+async def test_roots_follow_who_sees_their_parents(store: Store) -> None:
+    guest = replace(session("guest001"), workspace="w")
+    async with store.transaction() as tx:
+        await tx.update(tx.session(OLD[0]), parent_id="live0001", workspace="w")
+    store.forget_old()
+    assert [s.id for s in (await store.history.page(roots_for(guest), None, 9)).sessions] == [OLD[0]]
+    async with store.transaction() as tx:
+        await tx.update(tx.session("live0001"), workspace="w")
+    assert (await store.history.page(roots_for(guest), None, 9)).sessions == []
+
+
 async def test_page_with_an_unknown_name_is_refused(store: Store) -> None:
     with pytest.raises(UsageError, match="is no page of a list"):
         await store.history.page(EVERY, "yesterday", 5)
@@ -192,7 +298,9 @@ async def test_descendants_of_a_session_are_found_below_old_ones(store: Store) -
     await insert(store, ended("child001", 5, "live0001"), ended("child002", 4, "child001"))
     store.forget_old()
     assert {s.id for s in await store.history.all(below(["live0001"]))} == {"child001", "child002"}
-    assert await store.history.ended_children(["live0001"]) == [("live0001", Status.COMPLETED, 1)]
+    assert await store.history.ended_children(children_of("live0001", None)) == [
+        ("live0001", Status.COMPLETED, 1)
+    ]
     async with store.transaction() as tx:
         assert [s.id for s in await tx.descendants("live0001")] == ["child001", "child002"]
         assert [s.id for s in await tx.children("live0001")] == ["child001"]

@@ -25,7 +25,7 @@ _HTML = "<html><head><title>502 Bad Gateway</title></head><body>nginx</body></ht
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A call, recorded when it is answered. `status` 0: the client got no answer."""
+    """A call, recorded when it is answered. `status` is 0 if the client got no answer."""
 
     method: str
     parameters: Parameters

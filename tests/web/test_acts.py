@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from aiohttp import web
 
 from sm.board import ACTIONS
 from sm.client.http import DaemonAway
@@ -16,6 +17,7 @@ from sm.web.client_frames import ActFrame
 from sm.web.daemon_link import DaemonLink
 from sm.web.hub import Hub
 from sm.web.logins import WebScope, scope_of
+from sm.wire import PROTOCOL, PROTOCOL_HEADER
 from tests.board.samples import message
 from tests.cli.samples import request
 from tests.web.board_hub import Page, board_hub, board_of, row_data, tell, update
@@ -179,3 +181,28 @@ async def test_unread_message_to_the_operator_is_marked_as_read(hub: Hub, link: 
     assert isinstance(await refusal(hub, link, page, "read", need="message 12"), DaemonAway)
     error = await refusal(hub, link, page, "read", session="a")
     assert error.message.endswith("select a message to you")
+
+
+async def test_action_is_taken_back_before_its_effect_is_shown(hub: Hub, tmp_path: Path) -> None:
+    called: list[str] = []
+
+    async def answer(request: web.Request) -> web.Response:
+        called.append(request.path)
+        return web.json_response({}, headers={PROTOCOL_HEADER: str(PROTOCOL)})
+
+    app = web.Application()
+    app.router.add_post("/{path:.*}", answer)
+    runner, link = web.AppRunner(app), DaemonLink(str(tmp_path / "daemon.sock"))
+    await runner.setup()
+    await web.UnixSite(runner, str(tmp_path / "daemon.sock")).start()
+    acts = Acts(hub, link, seen(hub).tab)
+    try:
+        for action in (
+            "archive",
+            "unarchive",
+        ):  # no news in between: the row still says that it is not archived
+            await acts.carry_out(ActFrame(t="act", n=1, action=action, session="z"))
+    finally:
+        await link.close()
+        await runner.cleanup()
+    assert called == ["/v1/sessions/z/archive", "/v1/sessions/z/unarchive"]

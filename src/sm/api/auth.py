@@ -1,9 +1,9 @@
 """Identifies callers, by facts of the kernel about a peer or by the token of a session.
 
 Four marks can name the session of a peer: the ancestry of its process, `SM_SESSION_ID` in its environment, its
-controlling terminal, if it is a pane of a session, and its cgroup. Two different sessions: refused. No session: the
-operator. A process can set a variable and may move itself to another cgroup, so a peer with no other mark than these
-two also sends the token of that session.
+controlling terminal, if it is a pane of a session, and its cgroup. Two different sessions are refused. A peer without
+a session is the operator. A process can set a variable and may move itself to another cgroup, so a peer with no other
+mark than these two also sends the token of that session.
 
 The cgroup of a descendant of a live agent is not looked up: the agent may have been adopted in a terminal that an
 agent of another session started, and then stays in the cgroup of that session.
@@ -43,12 +43,12 @@ _CHOSEN = {_VARIABLE, _CGROUP}
 
 @dataclass(frozen=True, slots=True)
 class Containment:
-    """The facts about containers that identify their processes. A workspace of None: sessions without a workspace."""
+    """The facts about containers that identify their processes. Sessions without a workspace have workspace None."""
 
     contains: Callable[[int, str | None], bool]
     """Return whether a process (its pid on the host) runs in the container of a workspace, by its cgroup."""
     user: Callable[[str | None], tuple[int, int] | None]
-    """The uid and gid of the agents in the container of a workspace; None: no container is known."""
+    """The uid and gid of the agents in the container of a workspace, or None if no container is known."""
 
 
 NO_CONTAINERS = Containment(lambda pid, workspace: False, lambda workspace: None)

@@ -11,10 +11,10 @@ import orjson
 from aiohttp import web
 
 from sm.api.auth import invalid_token
-from sm.api.query import WAIT_MAX_S
 from sm.api.views import Views
 from sm.core.models import Caller, Session
 from sm.errors import AnswersQuestion, DirectoryNotTrusted, RateLimited, SmError, Unauthenticated
+from sm.operations.arguments import WAIT_MAX_S
 from sm.policy.access import Action
 from sm.services import Authorizer, Listed, Reads, SeenSessions
 from sm.wire import LEFT_HEADER, NEXT_HEADER
@@ -43,7 +43,7 @@ class ChangeSource(Protocol):
     """Checks a condition after each of its changes."""
 
     async def wait_until(self, condition: Callable[[], bool], within_s: float | None = None) -> bool:
-        """False: timed out."""
+        """False if the wait timed out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +119,7 @@ class ApiRequest:
     ) -> bool:
         """As `long_poll`, but the wait does not count as a held request.
 
-        `source`: checks the condition after each change; None: after every commit.
+        `source`: checks the condition after each change, or after every commit if None.
         """
         loop, source, context = asyncio.get_running_loop(), source or self.store, self.context
         deadline = loop.time() + wait_s

@@ -1,9 +1,9 @@
-"""Annotations for the fields of bodies, queries and answers: their accepted values and JSON schemas."""
+"""Annotations for the fields of bodies and queries: their accepted values and JSON schemas."""
 
 from collections.abc import Sequence
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field, GetPydanticSchema
+from pydantic import BeforeValidator, GetPydanticSchema
 from pydantic_core import core_schema
 
 from sm.errors import UsageError
@@ -11,17 +11,6 @@ from sm.wire_types.fields import narrowed
 
 REQUIRED = "x-required"
 """The key in a field's JSON schema that makes the field required."""
-_NUMBER_MAX = 10**18
-
-
-def doc(description: str, **schema: Any) -> Any:
-    """Describes a field; `schema` is added to its JSON schema."""
-    return Field(description=description or None, json_schema_extra=schema or None)
-
-
-LongText = Annotated[str, narrowed("string", maxLength=10_000)]
-Seconds = Annotated[float, Field(ge=0, le=86_400)]
-WholeNumber = Annotated[int, Field(ge=-_NUMBER_MAX, le=_NUMBER_MAX), narrowed("integer")]
 
 Present = Annotated[bool, BeforeValidator(lambda value: True), narrowed("string", enum=["1"])]
 """A parameter of a query that is true when present, with any value."""
@@ -35,10 +24,6 @@ def needed(empty: Any) -> GetPydanticSchema:
         ),
         lambda core, handler: {**handler(core), REQUIRED: True},
     )
-
-
-NeededText = Annotated[str, needed("")]
-NeededTexts = Annotated[list[str], needed([])]
 
 
 def choice(noun: str, options: Sequence[str], *, blank: bool = False) -> GetPydanticSchema:

@@ -12,7 +12,7 @@ from sm.core.attention import UNSEEN, Attention
 from sm.core.live import LiveRow
 from sm.core.models import Caller
 from sm.core.timestamps import iso
-from sm.core.tree_totals import Totals, TreePart, TreeTotals
+from sm.core.tree_totals import NO_TOTALS, Totals, TreePart, TreeTotals
 from sm.core.usage import TokenCounts, ToolUse
 from sm.services import Authorizer, Live, LiveNews, Requests, SeenSessions, SessionFilter, Sessions
 from sm.wire_types.live_answers import LastToolView, LiveRowView, LiveUpdateView, TreeView
@@ -41,7 +41,9 @@ class RowViews:
         caller, session, used = self.views.caller, row.session, row.usage
         may_read = self.authorizer.may_read(caller, session)
         done, total = used.todo if used.todo is not None and may_read else (None, None)
-        return LiveRowView(
+        return build_view(
+            LiveRowView,
+            row,
             **self.views.session_fields(session, row.printed_s, stale=row.stale),
             tokens=_tokens(used.tokens),
             cost_usd=used.cost_usd,
@@ -51,11 +53,8 @@ class RowViews:
             todo_done=done,
             todo_total=total,
             open_requests=row.open_requests if self.requests.may_see_of(caller, session) else (),
-            messages_held=row.messages_held,
             attention=row.attention if sees_all or row.attention not in UNSEEN else Attention.ENDED,
             last_words=row.last_words if may_read else None,
-            children_failed=row.children_failed,
-            children_done=row.children_done,
             lost=bool(self.seen.lost(caller, [session])),
             tree=tree_json(tree),
         )
@@ -87,9 +86,11 @@ class LiveUpdates:
         self._sees_all = sessions.sees_all(caller)
         self._sent: dict[str, bytes] = {}
         """The last text of each row, for a caller that sees only some sessions."""
+        self._past: tuple[int, Mapping[str, Totals]] = (0, {})
+        """As `LivePast.sums`, with the number of its changes then."""
 
     def start(self, revision: str | None) -> int | None:
-        """The revision to go on from; None: with a snapshot."""
+        """The revision to go on from, or None to begin with a snapshot."""
         # What the caller was told before is not known, so what to remove is not known either.
         return self._live.number_of(revision) if self._sees_all else None
 
@@ -154,15 +155,18 @@ class LiveUpdates:
 
     def _visible_totals(self) -> TreeTotals:
         """The sums without the sessions that the caller does not see."""
-        rows: Mapping[str, LiveRow] = self._live.rows
+        if self._past[0] != self._live.past.number:
+            self._past = (
+                self._live.past.number,
+                self._live.past.sums(self._rows.authorizer.principal(self._caller)),
+            )
+        past, parts = self._past[1], dict[str, TreePart]()
         seen = {s.id for s in self._sessions.visible(self._caller, archived=True)}
+        for session_id, row in self._live.rows.items():
+            own, below = row.part.own if session_id in seen else NO_TOTALS, past.get(session_id)
+            parts[session_id] = TreePart(row.session.parent_id, own if below is None else own.plus(below))
         totals = TreeTotals()
-        totals.update(
-            {
-                s: row.part if s in seen else TreePart(row.session.parent_id, Totals())
-                for s, row in rows.items()
-            }
-        )
+        totals.update(parts)
         return totals
 
 

@@ -14,11 +14,13 @@ from pydantic_core import core_schema
 
 from sm import __version__
 from sm.api.fields import REQUIRED
-from sm.api.query import PagedQuery, Query
-from sm.api.route import Route, StreamOf
+from sm.api.query import Query
+from sm.api.route import Route
 from sm.api.routes import ROUTES
 from sm.core.attribute_docs import attribute_docs
 from sm.errors import BY_CODE
+from sm.operations import EventStream
+from sm.operations.arguments import PagedSessions
 from sm.wire import KEY_HEADER, KEY_MAX, LEFT_HEADER, NEXT_HEADER, PROTOCOL, PROTOCOL_HEADER
 from sm.wire_types.common import ErrorBody
 from sm.wire_types.fields import SOMETIMES
@@ -235,7 +237,8 @@ def _operation(tag: str, route: Route, schemas: dict[str, Schema]) -> dict[str, 
         content = {"application/gzip": {"schema": {"type": "string", "format": "binary"}}}
     else:
         content = {"application/json": {"schema": schemas[f"{route.id} answer"]}}
-    paged = route.query is not None and issubclass(route.query, PagedQuery)
+    declared = None if route.query is None else route.query.declared
+    paged = declared is not None and issubclass(declared, PagedSessions)
     operation["responses"] = {
         "200": {"description": "Done.", **({"headers": _PAGE_HEADERS} if paged else {}), "content": content},
         "default": {"$ref": "#/components/responses/Error"},
@@ -243,7 +246,7 @@ def _operation(tag: str, route: Route, schemas: dict[str, Schema]) -> dict[str, 
     return operation
 
 
-def _stream(stream: StreamOf, data: Schema) -> Schema:
+def _stream(stream: EventStream, data: Schema) -> Schema:
     name = data["$ref"].rpartition("/")[2]
     id = "" if stream.id is None else f"`id: {stream.id}` and "
     return {"type": "string", "description": f"{id}`data: {name.upper()}`, each an object {name} as JSON."}
@@ -253,8 +256,9 @@ def _in_query(query: type[Query]) -> list[Schema]:
     parameters = []
     for name, field in query.model_json_schema(schema_generator=_Generator)["properties"].items():
         (value,) = [schema for schema in field.get("anyOf", [field]) if schema != {"type": "null"}]
-        described = {"description": field["description"]} if "description" in field else {}
-        value = {k: v for k, v in {**field, **value}.items() if k not in ("anyOf", "description")}
+        value = {k: v for k, v in {**value, **field}.items() if k != "anyOf"}
+        description = value.pop("description", None)
+        described = {} if description is None else {"description": description}
         parameters.append({"name": name, "in": "query", **described, "schema": value})
     return parameters
 

@@ -9,18 +9,18 @@ from types import UnionType
 from typing import IO, Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from aiohttp import web
-from pydantic import AfterValidator, Field, create_model
+from pydantic import AfterValidator, Field, SkipValidation, create_model
 
 from sm.api.body import Body, EmptyBody
 from sm.api.context import ApiRequest
 from sm.api.fields import Present, choice, count, needed
 from sm.api.query import Moment, Query
-from sm.api.route import Handler, Route, RouteTable
+from sm.api.route import Handler, Route
 from sm.core.capability_parts import capability_parts
 from sm.core.models import RequestKey
 from sm.kernel import OperationCall, UseCases
-from sm.operations import Most, Operation, PackedFile, SessionsResult
-from sm.operations.arguments import Needed, OneOf, Within
+from sm.operations import EventStream, Most, Noun, Operation, PackedFile, SessionsResult
+from sm.operations.arguments import Needed, OneOf, Unchecked, Within
 from sm.services.parts import parts_of
 from sm.wire import PROTOCOL, PROTOCOL_HEADER
 from sm.wire_types.fields import Time
@@ -59,7 +59,7 @@ def operation_route(operation: Operation) -> Route:
     return carried_out(operation, handler, parts_of(handler))
 
 
-class OperationTable(RouteTable):
+class OperationTable(list[Route]):
     """The routes of operations that a module carries out, in order."""
 
     def carries_out(self, operation: Operation) -> Callable[[Handler], Handler]:
@@ -76,16 +76,18 @@ class OperationTable(RouteTable):
                 ApiRequest,
                 *given,
                 *([RequestKey | None] if takes_key(operation) else []),
-                operation.result,
+                _answer(operation),
             ]
             parts = parts_of(handler)
             hints = get_type_hints(handler, include_extras=True).items()
             if [hint for name, hint in hints if name not in parts] != wanted:
                 raise TypeError(f"{handler.__name__} does not fit the operation {operation.name}")
 
-            async def act(request: ApiRequest, arguments: Any, key: RequestKey | None, **parts: Any) -> Any:
+            def act(
+                request: ApiRequest, arguments: Any, key: RequestKey | None, **parts: Any
+            ) -> Awaitable[Any]:
                 inputs = [] if operation.arguments is None else [arguments]
-                return await handler(request, *inputs, *([key] if takes_key(operation) else []), **parts)
+                return handler(request, *inputs, *([key] if takes_key(operation) else []), **parts)
 
             self.append(carried_out(operation, act, parts))
             return handler
@@ -100,15 +102,15 @@ def takes_key(operation: Operation) -> bool:
 def carried_out(operation: Operation, act: Act, parts: Mapping[str, type]) -> Route:
     """The route of an operation, which `act` carries out with these use cases."""
 
-    async def handler(
+    def handler(  # no coroutine, which would keep the arguments until its end
         request: ApiRequest,
         body: Body | None = None,
         query: Query | None = None,
         key: RequestKey | None = None,
         **parts: Any,
-    ) -> Any:
+    ) -> Awaitable[Any]:
         arguments = operation.arguments and operation.arguments(**dict(_values(body or query)))
-        return await act(request, arguments, key, **parts)
+        return act(request, arguments, key, **parts)
 
     is_read, arguments = operation.method == "GET", operation.arguments
     return Route(
@@ -122,11 +124,18 @@ def carried_out(operation: Operation, act: Act, parts: Mapping[str, type]) -> Ro
         _body(operation) if not is_read and operation.reads_body else None,
         _model(Query, arguments, _of_text, operation.fields) if is_read and arguments is not None else None,
         takes_key(operation),
-        _ANSWERS.get(operation.result, operation.result),
-        None,
+        _answer(operation),
+        operation.result if isinstance(operation.result, EventStream) else None,
         operation.target,
         parts,
     )
+
+
+def _answer(operation: Operation) -> Any:
+    """The type of the answer of its route."""
+    if operation.result is None or isinstance(operation.result, EventStream):
+        return web.StreamResponse
+    return _ANSWERS.get(operation.result, operation.result)
 
 
 def _shown(request: ApiRequest, done: SessionsResult) -> PauseView:
@@ -173,7 +182,10 @@ def _model(
         hint = checked(field.name, hints[field.name])
         if added := schemas.get(field.name):
             hint = Annotated[hint, Field(json_schema_extra=dict(added))]
-        fields[field.name] = (hint, ... if field.default is dataclasses.MISSING else field.default)
+        default = ... if field.default is dataclasses.MISSING else field.default
+        if field.default_factory is not dataclasses.MISSING:
+            default = Field(default_factory=field.default_factory)
+        fields[field.name] = (hint, default)
     model: type[Model] = create_model(arguments.__name__, __base__=base, __doc__=arguments.__doc__, **fields)
     model.declared = arguments
     return model
@@ -188,13 +200,15 @@ def _of_json(hint: Any) -> Any:
     if get_origin(hint) is not Annotated:
         return hint
     plain, *checks = get_args(hint)
-    return Annotated[plain, *map(_check, checks)]
+    return Annotated[plain, *(_check(plain, check) for check in checks)]
 
 
-def _check(check: Any) -> Any:
+def _check(plain: Any, check: Any) -> Any:
     match check:
         case Needed():
-            return needed("")
+            return needed("" if plain is str else [])
+        case Unchecked():
+            return SkipValidation
         case Within(least, most):
             return Field(ge=least, le=most)
         case OneOf(noun, options):
@@ -212,12 +226,15 @@ def _of_text(name: str, hint: Any) -> Any:
     if hint is bool:
         return Present
     if get_origin(hint) is Annotated:
-        (mark,) = hint.__metadata__
-        return (
-            Annotated[int, count(mark.value)]
-            if isinstance(mark, Most)
-            else _of_text(mark.value, hint.__origin__)
-        )
+        match hint.__metadata__:
+            case (Most(value),):
+                return Annotated[int, count(value)]
+            case (Noun(value),):
+                return _of_text(value, hint.__origin__)
+            case (OneOf(noun, options),):
+                return Annotated[str, choice(noun, options)]
+            case _:
+                return hint
     if isinstance(hint, type) and issubclass(hint, Enum):
         return Annotated[str, choice(name, tuple(hint)), AfterValidator(hint)]
     return hint

@@ -26,7 +26,7 @@ _LINGER_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class SocketLimits:
-    """The resources that all callers of one socket may use together. None: unlimited."""
+    """The resources that all callers of one socket may use together, or None if unlimited."""
 
     connections: int | None = None
     followers: int | None = None

@@ -269,7 +269,7 @@ def session_fields(
         exit_code=exit.code if exit else None,
         exit_signal=exit.signal if exit else None,
         last_activity_at=session.status_at if activity_s is None else max(session.status_at, iso(activity_s)),
-        paused=None if session.paused is None else build_view(PausedView, session.paused),
+        paused=None if session.paused is None else PausedView.of(session.paused),
         restarts=None
         if session.restarts is None or not session.restarts.max
         else build_view(RestartsView, session.restarts),

@@ -4,23 +4,27 @@ import shlex
 from collections.abc import Callable, Mapping
 
 from sm.board.board_action import ActionInput, ApiCall, BoardAction, FieldKind, InputField, Target
-from sm.board.operation_actions import operation_actions
+from sm.board.operation_actions import action_of, operation_actions, options, select_session, typed
 from sm.core.states import TextUse
-from sm.operations import DoorNames, Operation
+from sm.operations import DoorNames
 from sm.operations.agent_operations import ATTACH, READ_OUTPUT, WHY
 from sm.operations.message_operations import CONFIRM_INBOX, SEND
 from sm.operations.request_operations import ANSWER, APPROVE, DENY
 from sm.operations.session_operations import (
     ARCHIVE,
+    FORK,
     INTERRUPT,
     KILL,
+    MARK_SEEN,
     REMOVE,
     RENAME,
     REPARENT,
     RESTORE,
     SHOW_STATUS,
+    SPAWN,
     UNARCHIVE,
 )
+from sm.operations.workspace_operations import CREATE_WORKSPACE
 
 _KEPT = "refused if its worktree has work that exists nowhere else"
 
@@ -44,13 +48,9 @@ def _unread(target: Target) -> str | None:
     return None if is_unread else "select a message to you"
 
 
-def _session(target: Target) -> str | None:
-    return None if target.session_id is not None else "select a session"
-
-
 def _live(target: Target) -> str | None:
     if target.need is not None and target.row is None:
-        return _session(target)
+        return select_session(target)
     if target.row is None:
         return "select a session"
     return None if target.row.is_live else f"{target.row.label} has ended"
@@ -60,7 +60,7 @@ def _with_process(target: Target) -> str | None:
     """An ended session may still have a process: it can be attached to, takes messages, and can be killed."""
     row = target.row
     if row is None or row.has_process:
-        return _session(target)
+        return select_session(target)
     return f"the process of {row.label} has ended"
 
 
@@ -140,28 +140,6 @@ def _on_request(operation: DoorNames) -> Callable[[Target, ActionInput], tuple[s
     return command
 
 
-def _on_session(operation: Operation, *, is_long: bool = False) -> Callable[[Target, ActionInput], ApiCall]:
-    return lambda target, words: ApiCall(operation.path_of(_id(target)), {}, is_long)
-
-
-def _typed(operation: DoorNames) -> Callable[[Target, ActionInput], tuple[str, ...]]:
-    return lambda target, words: ("sm", operation.verb, _id(target))
-
-
-def _plain(
-    operation: Operation,
-    key: str,
-    title: str,
-    refusal: Callable[[Target], str | None],
-    *,
-    is_long: bool = False,
-    undo: str | None = None,
-) -> BoardAction:
-    """An action that needs nothing but the session."""
-    command, call = _typed(operation), _on_session(operation, is_long=is_long)
-    return BoardAction(operation.name, key, title, refusal, command, call, undo=undo)
-
-
 def _send(target: Target, words: ActionInput) -> ApiCall:
     return ApiCall(SEND.path, {"to": _id(target), "text": words.text, "mode": words.mode, "wait_s": 0})
 
@@ -182,11 +160,7 @@ def _mark_read_command(target: Target, words: ActionInput) -> tuple[str, ...]:
 
 
 def _mark_seen(target: Target, words: ActionInput) -> ApiCall:
-    return ApiCall("/v1/seen", {"sessions": [_id(target)]})
-
-
-def _mark_seen_command(target: Target, words: ActionInput) -> tuple[str, ...]:
-    return ("sm", "seen", _id(target))
+    return ApiCall(MARK_SEEN.path, {"sessions": [_id(target)]})
 
 
 def _kill(target: Target, words: ActionInput) -> ApiCall:
@@ -221,23 +195,18 @@ def _spawn(target: Target, words: ActionInput) -> ApiCall:
         "working_dir": given.get("working_dir"),
         "cwd": target.cwd or None,
     }
-    return ApiCall("/v1/sessions", body, is_long=True)
+    return ApiCall(SPAWN.path, body, is_long=True)
 
 
 def _spawn_command(target: Target, words: ActionInput) -> tuple[str, ...]:
     given = words.fields
     texts = (given.get("agent_type", "TYPE"), *((given["prompt"],) if "prompt" in given else ()))
     return (
-        *("sm", "spawn", *_options(given, "name", "working_dir")),
+        *("sm", "spawn", *options(given, "name", "working_dir")),
         *(("--workspace", target.workspace) if target.workspace else ()),
         *(("--",) if any(text.startswith("-") for text in texts) else ()),
         *texts,
     )
-
-
-def _options(given: Mapping[str, str], *names: str) -> list[str]:
-    """The options of a command for the fields that have a value."""
-    return [word for name in names if name in given for word in (f"--{name.replace('_', '-')}", given[name])]
 
 
 def _spawn_directory(target: Target) -> str:
@@ -266,38 +235,12 @@ def _broadcast_question(target: Target) -> str:
     return f"Send to {_sessions(len(target.audience))}{place}?"
 
 
-def _create_workspace(target: Target, words: ActionInput) -> ApiCall:
-    body = {name: words.fields.get(name, "") for name in ("slug", "working_dir")}
-    return ApiCall("/v1/workspaces", body)
-
-
-def _create_workspace_command(target: Target, words: ActionInput) -> tuple[str, ...]:
-    slug, directory = words.fields.get("slug", "WORKSPACE"), words.fields.get("working_dir", "PATH")
-    return ("sm", "workspace", "create", slug, "--working-dir", directory)
-
-
-def _fork(target: Target, words: ActionInput) -> ApiCall:
-    return ApiCall(f"/v1/sessions/{_id(target)}/fork", {"name": words.fields.get("name")}, is_long=True)
-
-
-def _fork_command(target: Target, words: ActionInput) -> tuple[str, ...]:
-    return ("sm", "fork", _id(target), *_options(words.fields, "name"))
-
-
 def _reparent(target: Target, words: ActionInput) -> ApiCall:
     return ApiCall(REPARENT.path_of(_id(target)), {"parent": words.fields.get("parent")})
 
 
 def _reparent_command(target: Target, words: ActionInput) -> tuple[str, ...]:
     return ("sm", "reparent", _id(target), words.fields.get("parent", "--operator"))
-
-
-def _rename(target: Target, words: ActionInput) -> ApiCall:
-    return ApiCall(RENAME.path_of(_id(target)), {"name": words.fields.get("name", "")})
-
-
-def _rename_command(target: Target, words: ActionInput) -> tuple[str, ...]:
-    return ("sm", "rename", _id(target), words.fields.get("name", "NAME"))
 
 
 def _short_name(target: Target) -> str:
@@ -323,24 +266,24 @@ ACTIONS: Mapping[str, BoardAction] = {
         BoardAction("answer", "t", "Answer with a text", _question, _on_request(ANSWER), _answer(True)),
         BoardAction("send", "s", "Send a message", _with_process, _send_command, _send),
         BoardAction("read", "M", "Mark as read", _unread, _mark_read_command, _mark_read),
-        _plain(INTERRUPT, "i", "Interrupt (Escape)", _live),
-        BoardAction(
-            "kill",
+        action_of(INTERRUPT, "i", "Interrupt (Escape)", _live),
+        action_of(
+            KILL,
             "K",
             "Kill",
             _with_process,
-            _kill_command,
-            _kill,
+            command=_kill_command,
+            call=_kill,
             question=_kill_question,
             wider=_kill_tree,
         ),
-        _plain(RESTORE, "r", "Restore", _over, is_long=True),
-        _plain(ARCHIVE, "x", "Archive", _can_archive, undo="unarchive"),
-        _plain(UNARCHIVE, "X", "Unarchive", _can_unarchive),
-        BoardAction("attach", "o", "Attach to the terminal", _with_process, _typed(ATTACH), None),
-        BoardAction("output", "v", "View the terminal", _session, _typed(READ_OUTPUT), None),
-        BoardAction("why", "w", "Explain the status", _session, _typed(WHY), None),
-        BoardAction("copy-id", "y", "Copy the ID", _session, _typed(SHOW_STATUS), None),
+        action_of(RESTORE, "r", "Restore", _over, is_long=True),
+        action_of(ARCHIVE, "x", "Archive", _can_archive, undo="unarchive"),
+        action_of(UNARCHIVE, "X", "Unarchive", _can_unarchive),
+        BoardAction("attach", "o", "Attach to the terminal", _with_process, typed(ATTACH), None),
+        BoardAction("output", "v", "View the terminal", select_session, typed(READ_OUTPUT), None),
+        BoardAction("why", "w", "Explain the status", select_session, typed(WHY), None),
+        BoardAction("copy-id", "y", "Copy the ID", select_session, typed(SHOW_STATUS), None),
         BoardAction(
             "spawn",
             "n",
@@ -367,45 +310,39 @@ ACTIONS: Mapping[str, BoardAction] = {
             question=_broadcast_question,
             fields=(InputField("text", "Message to all live sessions", required=True),),
         ),
-        BoardAction("seen", "m", "Mark as seen", _unseen, _mark_seen_command, _mark_seen),
-        BoardAction("fork", "f", "Fork", _can_fork, _fork_command, _fork, fields=(_NAME,)),
-        BoardAction(
-            "reparent",
+        BoardAction("seen", "m", "Mark as seen", _unseen, typed(MARK_SEEN), _mark_seen),
+        action_of(FORK, "f", "Fork", _can_fork, _NAME, is_long=True),
+        action_of(
+            REPARENT,
             "p",
             "Move under another parent",
-            _session,
-            _reparent_command,
-            _reparent,
-            fields=(InputField("parent", "New parent (empty: the operator)", FieldKind.SESSION),),
+            select_session,
+            InputField("parent", "New parent (empty: the operator)", FieldKind.SESSION),
+            command=_reparent_command,
+            call=_reparent,
         ),
-        BoardAction(
-            "rename",
+        action_of(
+            RENAME,
             "R",
             "Rename",
-            _session,
-            _rename_command,
-            _rename,
-            fields=(InputField("name", "New name", required=True, default=_short_name),),
+            select_session,
+            InputField("name", "New name", required=True, default=_short_name),
         ),
-        BoardAction("rm", "D", "Delete", _over, _typed(REMOVE), _on_session(REMOVE), question=_rm_question),
-        BoardAction(
-            "workspace",
+        action_of(REMOVE, "D", "Delete", _over, name="rm", question=_rm_question),
+        action_of(
+            CREATE_WORKSPACE,
             "+",
             "Create a workspace",
             _always,
-            _create_workspace_command,
-            _create_workspace,
-            needs_session=False,
-            fields=(
-                InputField("slug", "Name of the workspace (a-z, 0-9 and dashes)", required=True),
-                InputField(
-                    "working_dir",
-                    "Directory of the workspace",
-                    FieldKind.DIRECTORY,
-                    required=True,
-                    default=lambda target: target.cwd,
-                ),
+            InputField("slug", "Name of the workspace (a-z, 0-9 and dashes)", required=True),
+            InputField(
+                "working_dir",
+                "Directory of the workspace",
+                FieldKind.DIRECTORY,
+                required=True,
+                default=lambda target: target.cwd,
             ),
+            name="workspace",
         ),
         *operation_actions(),
     )

@@ -39,7 +39,7 @@ class Board:
         self.filter_text = ""
         self.sort = Sort.TREE
         self.workspace: str | None = None
-        """The slug of the chosen workspace; None: all."""
+        """The slug of the chosen workspace, or None for all."""
         self.waiting = 0
         """New rows that wait for a place in the list."""
         self._folded: set[str] = set()
@@ -82,7 +82,7 @@ class Board:
         self.table.lose(clock_s)
 
     def lost_for_s(self, clock_s: float) -> float | None:
-        """The age of the rows without a daemon; None: they are up to date."""
+        """The age of the rows without a daemon, or None if they are up to date."""
         return self.table.lost_for_s(clock_s)
 
     def now_s(self, clock_s: float) -> float:
@@ -128,7 +128,7 @@ class Board:
 
     @property
     def current(self) -> BoardRow | None:
-        """The selected row; None: there is none, or its session is gone."""
+        """The selected row, or None if there is none or its session is gone."""
         return self.rows.get(self.selected or "") if self.selected in self._index else None
 
     def target(self, need: BoardNeed | None = None, *, cwd: str = "") -> Target:
@@ -164,7 +164,7 @@ class Board:
         self.arrange(clock_s)
 
     def choose(self, workspace: str | None, clock_s: float) -> None:
-        """Show the sessions of one workspace; None: all sessions."""
+        """Show the sessions of one workspace, or of all with None."""
         self.workspace = workspace
         self.arrange(clock_s)
 
@@ -187,7 +187,7 @@ class Board:
         return self._folded
 
     def fold(self, session_id: str, clock_s: float, *, folded: bool | None = None) -> None:
-        """Hide or show the descendants of a session; None: the other of both."""
+        """Hide or show the descendants of a session, or toggle it with None."""
         if folded is None:
             folded = session_id not in self._folded
         (self._folded.add if folded else self._folded.discard)(session_id)

@@ -19,11 +19,11 @@ class Target:
     row: BoardRow | None = None
     need: BoardNeed | None = None
     workspace: str | None = None
-    """The slug of the chosen workspace; None: all."""
+    """The slug of the chosen workspace, or None for all."""
     audience: Sequence[str] = ()
     """The live sessions of the chosen workspace."""
     cwd: str = ""
-    """The directory of the view; empty: it has none."""
+    """The directory of the view, or empty if it has none."""
 
     @property
     def session_id(self) -> str | None:
@@ -37,7 +37,7 @@ class Target:
 
 
 def audience(rows: Mapping[str, BoardRow], workspace: str | None) -> Sequence[str]:
-    """The live sessions of a workspace; None: all live sessions."""
+    """The live sessions of a workspace, or all live sessions if None."""
     return [row.id for row in rows.values() if row.is_live and workspace in (None, row.workspace)]
 
 
@@ -111,26 +111,26 @@ class BoardAction:
     key: str
     title: str
     refusal: Callable[[Target], str | None]
-    """The reason why the action is not possible; None: it is."""
+    """The reason why the action is not possible, or None if it is possible."""
     command: Callable[[Target, ActionInput], tuple[str, ...]]
     """The equivalent `sm` command, with words in capitals for fields that are not known."""
     call: Callable[[Target, ActionInput], ApiCall] | None
-    """None: the view does it itself, such as attach."""
+    """None if the view does it itself, such as attach."""
     undo: str | None = None
     """The action that takes this one back, on the same target."""
     question: Callable[[Target], str] | None = None
     """Asked before the action."""
     wider: Callable[[Target], str] = lambda target: ""
-    """The other answer to the question, for `ActionInput.tree`; empty: there is none."""
+    """The other answer to the question, for `ActionInput.tree`, or empty if there is none."""
     fields: tuple[InputField, ...] = ()
     needs_session: bool = True
-    """False: it applies to the chosen workspace, or to all sessions."""
+    """False if it applies to the chosen workspace, or to all sessions."""
 
     def command_line(self, target: Target, words: ActionInput = NO_WORDS) -> str:
         return shlex.join(self.command(target, words))
 
     def input_problem(self, given: Mapping[str, str]) -> str | None:
-        """The reason why the values of the fields cannot be used; None: they can."""
+        """The reason why the values of the fields cannot be used, or None if they can."""
         if unknown := given.keys() - {field.name for field in self.fields}:
             return f"{self.name} has no field {min(unknown)!r}"
         missing = [field.title for field in self.fields if field.required and field.name not in given]

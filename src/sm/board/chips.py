@@ -14,7 +14,7 @@ _KEYS = "0123456789"
 @dataclass(frozen=True, slots=True)
 class Chip:
     slug: str | None
-    """None: all sessions."""
+    """None for all sessions."""
     key: str
     """A digit; empty for the workspaces after the ninth."""
     sessions: int

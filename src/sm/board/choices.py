@@ -19,7 +19,7 @@ class Theme(StrEnum):
 @dataclass(frozen=True, slots=True)
 class Choices:
     workspace: str | None = None
-    """The slug of the workspace; None: all."""
+    """The slug of the workspace, or None for all."""
     sort: Sort = Sort.TREE
     theme: Theme = Theme.SYSTEM
     archived: bool = False

@@ -66,12 +66,12 @@ class Lane:
     """Safe to show."""
     branch: str
     spawned_by: str
-    """The label of its parent; empty: the operator."""
+    """The label of its parent, or empty if the parent is the operator."""
     spans: Sequence[LaneSpan]
     marks: Sequence[LaneMark] = ()
 
     def cells(self, since_s: float, until_s: float, columns: int) -> list[str | None]:
-        """The status in each of `columns` equal parts of the time; None: the session did not exist."""
+        """The status in each of `columns` equal parts of the time, or None where the session did not exist."""
         found: list[str | None] = [None] * columns
         for part, (first, last) in self.span_cells(since_s, until_s, columns):
             for place in range(first, last + 1):

@@ -45,7 +45,7 @@ class BoardNeed:
     text: str
     """Safe to show, like `label`."""
     since_s: float
-    """The daemon's time; 0: unknown."""
+    """The daemon's time, or 0 if unknown."""
     request: Data | None = None
     message_id: int | None = None
     """Of a message to the operator that nobody has read."""

@@ -51,7 +51,7 @@ class NeedsList:
         self._key = self.found[self.place].key if self.found else None
 
     def select_key(self, key: str) -> bool:
-        """Select an entry by its key; False: it is not there."""
+        """Select an entry by its key. Returns False if it is not there."""
         place = next((number for number, need in enumerate(self.found) if need.key == key), None)
         if place is not None:
             self.select(place)

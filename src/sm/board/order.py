@@ -1,6 +1,6 @@
 """The order of rows in live views, and the tree that they form. Pure."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from enum import StrEnum
 
 from sm.board.row import BoardRow
@@ -31,10 +31,14 @@ def arrange(
     """
     if sort not in NESTED:
         return [TreeLine(row) for row in sorted(selected, key=_KEYS[sort])]
-    forest = Forest(selected, lambda row: row.id, lambda row: row.parent_id, rows)
+    forest = forest_of(selected, rows)
     if sort is Sort.NEEDS_ME:
         forest.sort(lambda row: row.urgency)
     return forest.lines(folded)
+
+
+def forest_of(selected: Iterable[BoardRow], rows: Mapping[str, BoardRow]) -> Forest[BoardRow]:
+    return Forest(selected, lambda row: row.id, lambda row: row.parent_id, rows)
 
 
 _KEYS: Mapping[Sort, Callable[[BoardRow], tuple[object, ...]]] = {

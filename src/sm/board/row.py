@@ -68,7 +68,7 @@ class BoardRow:
 
     @property
     def attention(self) -> str:
-        """The group of the session, as the daemon decided it; empty: unknown."""
+        """The group of the session, as the daemon decided it, or empty if unknown."""
         return str(self.data["attention"])
 
     def status_text(self, now_s: float) -> str:

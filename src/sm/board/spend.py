@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sm.board.order import Sort, arrange
+from sm.board.order import forest_of
 from sm.board.row import BoardRow
 from sm.board.words import shown
 
@@ -29,7 +29,7 @@ class SpendBar:
 
 
 def spend_by_tree(rows: Mapping[str, BoardRow], workspace: str | None = None) -> list[SpendBar]:
-    """The cost of each session with its descendants, nested, the most expensive first. Without usage: left out."""
+    """The cost of each session with usage, with its descendants, nested, the most expensive first."""
     used = [row for row in rows.values() if _tree_cost(row) > 0 or row.data["tree"]["tokens"] is not None]
     chosen = [row for row in used if workspace in (None, row.workspace)]
     chosen.sort(key=lambda row: -_tree_cost(row))
@@ -43,7 +43,7 @@ def spend_by_tree(rows: Mapping[str, BoardRow], workspace: str | None = None) ->
             line.row.cost / longest,
             line.branch,
         )
-        for line in arrange(rows, chosen, Sort.TREE, ())
+        for line in forest_of(chosen, rows).lines()
     ]
 
 

@@ -43,7 +43,7 @@ class SessionTable:
         """The first parts of an update that is not complete."""
 
     def apply(self, update: "Json", clock_s: float) -> RowChange | None:
-        """Take an update of `/v1/live`. None: more parts of it have to come."""
+        """Take an update of `/v1/live`. Returns None while more parts of it have to come."""
         self._partial.append(update)
         self.daemon_s, self.received_s, self._lost_s = epoch_s(update["at"]), clock_s, None
         if update["more"]:
@@ -77,7 +77,7 @@ class SessionTable:
             self._lost_s = clock_s
 
     def lost_for_s(self, clock_s: float) -> float | None:
-        """The age of the rows without a daemon; None: they are up to date."""
+        """The age of the rows without a daemon, or None if they are up to date."""
         return None if self._lost_s is None else max(0.0, clock_s - self._lost_s)
 
     def now_s(self, clock_s: float) -> float:

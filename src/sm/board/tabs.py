@@ -11,7 +11,7 @@ class BoardTab:
     command: tuple[str, ...]
     """The equivalent `sm` command, without the session."""
     path: str = ""
-    """Of the daemon, with `{id}` for the session; empty: the rows have all that the tab shows."""
+    """Of the daemon, with `{id}` for the session, or empty if the rows have all that the tab shows."""
     query: Mapping[str, object] = field(default_factory=dict)
     for_session: bool = False
     """The session is the parameter `session` of the query."""

@@ -23,7 +23,7 @@ _EMPTY = """\
 
 
 def edit(path: str) -> bool:
-    """Let the user edit the file, again as long as it has mistakes. False: the file is unchanged.
+    """Let the user edit the file, again as long as it has mistakes. Returns False if the file is unchanged.
 
     Raises ConfigError if the user gives up, and IllegalState if another program changed the file meanwhile; the draft
     is kept then.

@@ -63,7 +63,7 @@ class Instance:
     def client(self, *, start: bool = True, rate_wait_s: float | None = None) -> Client:
         """Return a client that starts the daemon (for an agent: waits for it) and retries; not with `start=False`.
 
-        `rate_wait_s` None: it waits the default time for a rate limit, and does not wait for a busy sandbox, which may
+        `rate_wait_s` of None waits the default time for a rate limit, and does not wait for a busy sandbox, which may
         stay so for hours.
         """
         if not start:
@@ -92,7 +92,7 @@ class _DaemonWaiter:
 class _RateLimitWaiter:
     """Waits until the rate limit allows a retry, `wait_s` in all. Prints the first refusal, and raises the last.
 
-    `wait_s` None: as in `Instance.client`.
+    `wait_s` of None means the same as in `Instance.client`.
     """
 
     def __init__(self, wait_s: float | None) -> None:

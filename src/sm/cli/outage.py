@@ -39,7 +39,7 @@ class _Outage:
 def until_answered(
     instance: Instance, ask: Callable[[Client, float], T | None], timeout_s: float | None
 ) -> T | None:
-    """Call `ask(client, wait_s)` until it returns a value other than None; None after `timeout_s` (None: no limit).
+    """Call `ask(client, wait_s)` until it returns a value other than None; None after `timeout_s` (None for no limit).
 
     The daemon is started first, as by any command. Later `ask` is retried while the daemon is away, so it must be
     idempotent. After `sm daemon stop` a user's command raises DaemonUnavailable; an agent's command waits.

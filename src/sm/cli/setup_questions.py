@@ -39,7 +39,7 @@ def find_setups(instance: Instance, agent_type: str | None = None) -> "dict[str,
 def show_effects(provider: str, setup: "Setup", path: str) -> bool:
     """Show the programs and permissions of the project in `path` that the agent CLI uses once it trusts the project.
 
-    False: there are none.
+    Returns False if there are none.
     """
     effects = list(setup.project_effects(path))
     if not effects:
@@ -56,7 +56,7 @@ def show_effects(provider: str, setup: "Setup", path: str) -> bool:
 
 
 def answer(required: SetupRequired, agent_type: str) -> bool:
-    """Ask on the terminal, and store a yes. False: the operator refused, or sm cannot answer this dialog.
+    """Ask on the terminal, and store a yes. Returns False if the operator refused or sm cannot answer this dialog.
 
     Raises SmError when the answer cannot be stored.
     """

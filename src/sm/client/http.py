@@ -232,7 +232,7 @@ def _content(body: "Mapping[str, object]") -> str:
 
 
 def _bad_text(text: str) -> str | None:
-    """A beginning of `text` with its invalid bytes as `\\xNN`; None: the text is valid."""
+    """A beginning of `text` with its invalid bytes as `\\xNN`, or None if the text is valid."""
     try:
         text.encode()
     except UnicodeEncodeError as error:

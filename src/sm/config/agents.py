@@ -21,7 +21,7 @@ class ModelArgs(Section):
     """Settings that `sm spawn --preset NAME` adds to those of the agent type."""
 
     model: Model | None = None
-    """The model, as for claude --model. null: do not set a model here."""
+    """The model, as for claude --model, or null to set no model here."""
     args: tuple[Text, ...] = ()
     """Options for claude. If an option is given twice, the last one applies."""
 
@@ -37,10 +37,10 @@ class AgentKeys(ModelArgs):
     prompt: Text | None = None
     """Text added at the end of the briefing."""
     tools: tuple[Tool, ...] | None = None
-    """The built-in tools of claude that this agent type may use. null: all. An agent without Bash cannot
+    """The built-in tools of claude that this agent type may use, or null for all. An agent without Bash cannot
     report to sm."""
     lifecycle: Lifecycle | None = None
-    """The mode of its sessions, as in child_agents.mode. null: that of the workspace."""
+    """The mode of its sessions, as in child_agents.mode, or null for that of the workspace."""
     mcp: bool = True
     """Give this agent type the MCP server of sm, with the tools of docs/mcp.md."""
     auto_allow: AllowRules = ()
@@ -80,6 +80,6 @@ class ModelPrices(Section):
     output: Price
     """US dollars per million output tokens."""
     cache_read: Price | None = None
-    """US dollars per million tokens read from the cache. null: a tenth of input."""
+    """US dollars per million tokens read from the cache, or null for a tenth of input."""
     cache_write: Price | None = None
-    """US dollars per million tokens written to the cache. null: 1.25 times input."""
+    """US dollars per million tokens written to the cache, or null for 1.25 times input."""

@@ -31,9 +31,9 @@ class Definition:
     agent: AgentConfig
     """The settings with the same meaning for every provider."""
     provider: str | None = None
-    """None: not in the file."""
+    """None if it is not in the file."""
     tools: tuple[str, ...] | None = None
-    """The only tools of the agent, as named in the file; None: all tools."""
+    """The only tools of the agent, as named in the file, or None for all tools."""
     disallowed_tools: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     """Sentences for the author of the file."""

@@ -43,7 +43,7 @@ class LoadedConfig:
     telegram_token: str | None = field(default=None, repr=False)
     """The content of `telegram.token_file`."""
     files: Mapping[str, Stamp | None] = field(default_factory=dict, compare=False)
-    """The paths of the files that were read, with their stamps from before. None: there is no file."""
+    """The paths of the files that were read, with their stamps from before. None means that there is no file."""
 
 
 def stamp_of(path: str) -> Stamp | None:

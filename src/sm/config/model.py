@@ -43,7 +43,7 @@ SET_BY_SM = frozenset({*IDENTITY, "SM_PROMPT_FILE"})
 
 class TmuxSection(Section):
     socket_name: FileName | None = None
-    """Name of a separate tmux server (tmux -L NAME). null: the default server, which `tmux ls` shows."""
+    """Name of a separate tmux server (tmux -L NAME), or null for the default server, which `tmux ls` shows."""
     history_limit: int = Field(default=50000, ge=0, le=10_000_000)
     """Lines of scrollback of each terminal."""
     width: int = Field(default=200, ge=20, le=2000)
@@ -66,7 +66,7 @@ class CommandKeys(Section):
     env: dict[Variable, Text] = {}
     """Variables added to the environment of the agent."""
     lifecycle: Lifecycle | None = None
-    """The mode of its sessions, as in child_agents.mode. null: that of the workspace."""
+    """The mode of its sessions, as in child_agents.mode, or null for that of the workspace."""
 
 
 if TYPE_CHECKING:
@@ -97,13 +97,13 @@ class Cleanup(Section):
     auto_archive_transcript: bool = True
     """Save an archive of each ended session in archive_path: its terminal output, transcripts and records."""
     archive_path: AbsolutePath | None = None
-    """Absolute path of the directory of archives, which must not be a link. null: archives/ in the state directory. A
-    change needs sm daemon restart."""
+    """Absolute path of the directory of archives, which must not be a link, or null for archives/ in the state
+    directory. A change needs sm daemon restart."""
     close_tmux_session: bool = False
     """Remove the terminal of a session as soon as its process has ended, regardless of keep_terminals. It stays if
     auto_archive_transcript is on and the archive could not be saved."""
     reap_completed_after: int | None = Field(default=None, ge=1, le=31_536_000)
-    """Seconds after which the process of a completed session ends. `sm restore` starts it again. null: never."""
+    """Seconds after which the process of a completed session ends, or null for never. `sm restore` starts it again."""
     keep_terminals: KeepTerminals = KeepTerminals()
     """When the terminals of ended sessions are removed. `sm output` then shows the output saved in archive_path."""
 

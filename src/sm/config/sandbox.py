@@ -129,13 +129,13 @@ class SandboxOptions(Section):
     pids: int = Field(default=1024, ge=128, le=1_000_000)
     """Processes and threads of a container. A start needs 64 that are free."""
     nofile: int | None = Field(default=None, ge=256, le=1_073_741_816)
-    """Open files of a process; at most the limit of the engine. null: as the engine sets it."""
+    """Open files of a process, at most the limit of the engine. Null for the engine's default."""
     scratch: Size = "512m"
     """Size of /scratch, the private directories of sessions. It counts as memory of the container."""
     tmp: Size = "256m"
     """Size of /tmp. It counts as memory of the container."""
     runtime: FileName | None = None
-    """Another runtime of the engine, such as runsc. null: the engine's default."""
+    """Another runtime of the engine, such as runsc, or null for the engine's default."""
     pass_env: tuple[PassedVariable, ...] = ()
     """Variables that sandboxed agents get from the caller's environment, such as ANTHROPIC_API_KEY."""
     mounts: Mounts = ()
@@ -149,9 +149,9 @@ class SandboxOptions(Section):
     """Paths in the directory of a workspace that agents cannot change, because programs on this machine run what they
     contain."""
     ca_file: AbsolutePath | None = None
-    """A file of certificates that the image trusts. null: the certificates of this machine."""
+    """A file of certificates that the image trusts, or null for the certificates of this machine."""
     idle_stop_s: int = Field(default=1800, ge=0, le=31_536_000)
-    """Seconds after which a container without sessions stops. The next spawn starts it. 0: never."""
+    """Seconds after which a container without sessions stops, or 0 for never. The next spawn starts it."""
     on_engine_restart: Literal["restore", "end"] = "restore"
     """Sessions whose terminal is lost because the engine restarted. restore: sm restores them with their conversation.
     end: they end."""
@@ -161,7 +161,7 @@ class SandboxSection(SandboxOptions):
     """Workspaces can override these keys, except engine, vault and fallback: `sm workspace set --sandbox KEY=VALUE`."""
 
     engine: Engine | None = None
-    """Socket of the engine, unix:///PATH. null: the value of DOCKER_HOST, else unix:///var/run/docker.sock. A
+    """Socket of the engine, unix:///PATH, or null for the value of DOCKER_HOST, else unix:///var/run/docker.sock. A
     change needs sm daemon restart."""
     vault: AbsolutePath | None = None
     """A directory that sessions without a workspace can read, at /vault and at its own path."""

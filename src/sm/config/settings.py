@@ -48,7 +48,7 @@ def _mistake(detail: ErrorDetails) -> str:
 
 
 def sandbox_for(config: Config, workspace: Workspace | None) -> SandboxSection:
-    """The settings of a container: `sandbox:` with the overrides of the workspace; None: of no workspace.
+    """The settings of a container: `sandbox:` with the overrides of the workspace, if there is one.
 
     Raises SandboxUnavailable if an override is invalid, for example because an earlier version stored it.
     """

@@ -65,7 +65,7 @@ class TelegramSection(Section):
     """A bot of Telegram that owners use from a phone."""
 
     token_file: AbsolutePath | None = None
-    """Absolute path of a file with the token of the bot, which only you can read (0600). null: no bot."""
+    """Absolute path of a file with the token of the bot, which only you can read (0600), or null for no bot."""
     owner_ids: Annotated[tuple[UserId, ...], Field(max_length=20), AfterValidator(_distinct)] = ()
     """Ids of the users who see and control every session from a chat, within the limits of docs/telegram.md.
     token_file needs at least one."""
@@ -92,7 +92,7 @@ class TelegramSection(Section):
     quiet_hours: QuietHours | None = None
     """Hours of the local time in which only reports of requests and errors make a sound. Example: "22:00-07:00" """
     base_url: ApiUrl | None = None
-    """Root of another Bot API server: https://, or http:// on this machine. null: https://api.telegram.org"""
+    """Root of another Bot API server: https://, or http:// on this machine, or null for https://api.telegram.org"""
 
     @model_validator(mode="after")
     def _owned(self) -> Self:

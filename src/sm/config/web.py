@@ -39,7 +39,7 @@ class WebSection(Section):
     """The server of `sm web`."""
 
     port: Annotated[int, Field(ge=0, le=65535)] = 7433
-    """Port of the server. 0: any free port."""
+    """Port of the server, or 0 for any free port."""
     bind: IpAddress = "127.0.0.1"
     """IP address on which the server listens. All but those of this machine (127.0.0.1, ::1) need cert and key."""
     cert: AbsolutePath | None = None

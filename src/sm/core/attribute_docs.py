@@ -10,7 +10,11 @@ from itertools import pairwise
 @functools.cache
 def attribute_docs(cls: type) -> Mapping[str, str]:
     """The docstring of each attribute with an annotation, without those of base classes."""
-    definition = ast.parse(inspect.getsource(cls)).body[0]
+    try:
+        source = inspect.getsource(cls)
+    except OSError:  # a class of `make_dataclass`
+        return {}
+    definition = ast.parse(source).body[0]
     assert isinstance(definition, ast.ClassDef)
     found: dict[str, str] = {}
     for attribute, below in pairwise(definition.body):

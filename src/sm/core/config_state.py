@@ -8,7 +8,7 @@ from dataclasses import dataclass
 class ConfigState:
     path: str
     problem: str | None = None
-    """Why the daemon keeps its configuration and does not apply the file; one line for each mistake. None: it applies
+    """Why the daemon keeps its configuration and does not apply the file; one line for each mistake. None if it applies
     the file."""
     waiting: Sequence[str] = ()
     """Sections and keys that only a restart of the daemon applies."""

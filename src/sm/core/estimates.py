@@ -21,9 +21,9 @@ class Sample:
     seconds: float
     """From its start to its completion."""
     tokens: int | None
-    """Input and output; None: not counted."""
+    """Input and output, or None if not counted."""
     cost_usd: float | None
-    """None: unknown."""
+    """None if unknown."""
 
 
 class Basis(StrEnum):

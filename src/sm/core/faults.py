@@ -44,11 +44,11 @@ class Fault:
     name: str = ""
     """A few words for reasons and lists: `session limit`."""
     resets_at: float | None = None
-    """The time at which a quota is available again, in seconds since the epoch; None: unknown, or not a quota."""
+    """The time at which a quota is available again, in seconds since the epoch, or None if unknown or not a quota."""
     model: str = ""
-    """A part of the names of the models that the fault binds, in lower case (`opus`); empty: all models."""
+    """A part of the names of the models that the fault binds, in lower case (`opus`), or empty for all models."""
     hint: str = ""
-    """The action of a person that ends the fault, with NAME for the session; empty: the fault may end by itself."""
+    """The action of a person that ends the fault, with NAME for the session. Empty if the fault may end by itself."""
 
 
 def fault_reason(fault: Fault, at: float) -> str:

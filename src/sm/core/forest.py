@@ -1,12 +1,12 @@
 """Trees of sessions as lines, for every view. Pure."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Generic, NamedTuple, TypeVar
 
 T = TypeVar("T")
 
 _BRANCHES = {False: ("├─ ", "│  "), True: ("└─ ", "   ")}
-"""The line to an item of a tree, and the indentation of its children. True: the last child."""
+"""The line to an item of a tree, and the indentation of its children. True for the last child."""
 
 _LEVELS_MAX = 20
 """Deeper levels are drawn like this one."""
@@ -29,8 +29,8 @@ class TreeLine(NamedTuple, Generic[T]):
 class Forest(Generic[T]):
     """Some items, each below the nearest of them above it. Parents may form a cycle: its first member is then a root.
 
-    `id_of` and `parent_of` give the ids of an item and of its parent (None: it has none). `known`: all items by id, if
-    parents of the items may be among others.
+    `id_of` and `parent_of` give the ids of an item and of its parent (None if it has none). `known`: all items by id,
+    if parents of the items may be among others.
     """
 
     def __init__(
@@ -40,16 +40,15 @@ class Forest(Generic[T]):
         parent_of: Callable[[T], str | None],
         known: Mapping[str, T] | None = None,
     ) -> None:
-        self._id_of, self._parent_of = id_of, parent_of
+        self._parent_of = parent_of
         self._items = {id_of(item): item for item in items}
         self._known = self._items if known is None else known
-        self._below: dict[str | None, list[T]] = {}
+        self._below: dict[str | None, list[str]] = {}
         nearest: dict[str, str | None] = {}
-        for item in self._items.values():
-            self._below.setdefault(self._parent_among_items(item, nearest), []).append(item)
+        for id, item in self._items.items():
+            self._below.setdefault(self._parent_among_items(id, item, nearest), []).append(id)
 
-    def _parent_among_items(self, item: T, nearest: dict[str, str | None]) -> str | None:
-        own = self._id_of(item)
+    def _parent_among_items(self, own: str, item: T, nearest: dict[str, str | None]) -> str | None:
         passed, seen, parent = list[str](), {own}, self._parent_of(item)
         while parent is not None and parent not in self._items:
             if parent in nearest:
@@ -65,74 +64,62 @@ class Forest(Generic[T]):
         nearest.update(dict.fromkeys(passed, parent))
         return None if parent == own else parent
 
-    def preorder(self) -> list[T]:
-        """Each parent before its children."""
-        order, seen = list[T](), set[str]()
+    def below(self, id: str) -> list[T]:
+        """The items below the one with that id, each parent before its children."""
+        return [self._items[below] for below in self._tree(id, set())[1:]]
 
-        def visit(root: T) -> None:
-            stack = [root]
-            while stack:
-                item = stack.pop()
-                if self._id_of(item) not in seen:
-                    seen.add(self._id_of(item))
-                    order.append(item)
-                    stack.extend(reversed(self._below.get(self._id_of(item), ())))
+    def _order(self) -> list[str]:
+        order, seen = list[str](), set[str]()
+        for root in (*self._below.get(None, ()), *self._items):  # no root leads to the members of cycles
+            if root not in seen:
+                order += self._tree(root, seen)
+        return order
 
-        for root in self._below.get(None, ()):
-            visit(root)
-        for item in self._items.values():  # members of cycles, which no root leads to
-            if self._id_of(item) not in seen:
-                visit(item)
+    def _tree(self, root: str, seen: set[str]) -> list[str]:
+        order, stack = list[str](), [root]
+        while stack:
+            id = stack.pop()
+            if id not in seen:
+                seen.add(id)
+                order.append(id)
+                stack.extend(reversed(self._below.get(id, ())))
         return order
 
     def sort(self, rank: Callable[[T], int]) -> None:
         """Order siblings by the least rank of each one and its descendants."""
         ranks: dict[str, int] = {}
-        for item in reversed(self.preorder()):
-            below = (
-                ranks[i]
-                for child in self._below.get(self._id_of(item), ())
-                if (i := self._id_of(child)) in ranks
-            )
-            ranks[self._id_of(item)] = min(rank(item), *below, rank(item))
+        for id in reversed(self._order()):
+            below = [ranks[child] for child in self._below.get(id, ()) if child in ranks]
+            ranks[id] = min([rank(self._items[id]), *below])
         for siblings in self._below.values():
-            siblings.sort(key=lambda item: ranks[self._id_of(item)])
-        self._items = dict(sorted(self._items.items(), key=lambda entry: ranks[entry[0]]))
+            siblings.sort(key=ranks.__getitem__)
+        self._items = {id: self._items[id] for id in sorted(self._items, key=ranks.__getitem__)}
 
     def lines(self, folded: Collection[str] = ()) -> list[TreeLine[T]]:
         """The items in order, without those below the `folded` ones."""
-        order = self.preorder()
-        drawn = self._drawn_below(order)
+        order = self._order()
+        place = {id: number for number, id in enumerate(order)}
+        # A member of a cycle may be its own descendant.
+        drawn = {id: [child for child in self._below.get(id, ()) if place[child] > place[id]] for id in order}
         sizes: dict[str, int] = {}
-        for item in reversed(order):
-            sizes[self._id_of(item)] = 1 + sum(
-                sizes[self._id_of(c)] for c in drawn.get(self._id_of(item), ())
-            )
+        for id in reversed(order):
+            sizes[id] = 1 + sum(sizes[child] for child in drawn[id])
         placed = list[TreeLine[T]]()
         indents: dict[str, tuple[str, str, int]] = {}
         hidden_until = -1
-        for number, item in enumerate(order):
+        for number, id in enumerate(order):
             if number < hidden_until:
                 continue
-            id = self._id_of(item)
             branch, indent, depth = indents.get(id, ("", "", 0))
-            nested = drawn.get(id, [])
+            nested = drawn[id]
             is_folded = bool(nested) and id in folded
-            placed.append(TreeLine(item, branch, depth, len(nested), sizes[id] - 1 if is_folded else 0))
+            hidden = sizes[id] - 1 if is_folded else 0
+            placed.append(TreeLine(self._items[id], branch, depth, len(nested), hidden))
             if is_folded:
                 hidden_until = number + sizes[id]
                 continue
             for child in nested:
                 corner, more = _BRANCHES[child is nested[-1]]
                 deeper = indent if depth >= _LEVELS_MAX else indent + more
-                indents[self._id_of(child)] = indent + corner, deeper, depth + 1
+                indents[child] = indent + corner, deeper, depth + 1
         return placed
-
-    def _drawn_below(self, order: Sequence[T]) -> dict[str, list[T]]:
-        """The children of each item that are drawn below it: a member of a cycle may be its own descendant."""
-        place = {self._id_of(item): number for number, item in enumerate(order)}
-        return {
-            parent: [child for child in children if place[self._id_of(child)] > place[parent]]
-            for parent, children in self._below.items()
-            if parent is not None
-        }

@@ -68,7 +68,7 @@ _EVENTS_OF_SIGNAL = {
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """A move from `before` to `after`, and the event that records the move (None: no event)."""
+    """A move from `before` to `after`, and the event that records the move (None for no event)."""
 
     before: Status
     after: Status
@@ -103,7 +103,7 @@ def decide(status: Status, signal: Signal) -> Decision | None:
 
 
 def has_reached(status: Status, until: str) -> bool | None:
-    """Compare `status` with the status, or `ended`, that a caller waits for. None: not yet; False: never."""
+    """Compare `status` with the status, or `ended`, that a caller waits for. None for not yet, False for never."""
     if is_ended(status):
         return until in (status, ENDED_OF_ANY_KIND)
     return True if until == status else None

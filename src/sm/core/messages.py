@@ -35,7 +35,7 @@ class Message:
 
     id: int
     session_id: str | None
-    """The recipient; None: the operator's inbox."""
+    """The recipient, or None for the operator's inbox."""
     sender: str
     """A session's id, `operator`, or `sm` for a notice."""
     mode: MessageMode
@@ -50,7 +50,7 @@ class Message:
     acknowledged_at: str | None = None
     expires_at: str | None = None
     held_until: str | None = None
-    """The time from which a queued message may be delivered; empty: when somebody allows it; None: now."""
+    """The time from which a queued message may be delivered: empty until somebody allows it, None for now."""
 
     @property
     def open(self) -> bool:

@@ -16,7 +16,7 @@ from sm.core.turns import FinishedTurn
 
 @dataclass(frozen=True, slots=True)
 class Exit:
-    """Exit code or signal of a process that has ended. Both None: neither is known."""
+    """Exit code or signal of a process that has ended. Both are None if neither is known."""
 
     code: int | None = None
     signal: int | None = None
@@ -66,7 +66,7 @@ class BridgeUser:
     """The network and the user's number in it: `telegram:4711`."""
     level: BridgeLevel
     workspace: str | None = None
-    """A paired user sees and starts the sessions of this workspace only; None: only their own, without a workspace."""
+    """The only workspace whose sessions a paired user sees and starts. None for their own without a workspace."""
 
     @property
     def is_owner(self) -> bool:
@@ -104,7 +104,7 @@ class Caller:
 
     @property
     def mailbox(self) -> str | None:
-        """The recipient of messages and notices to the caller; None: the operator. A person in a chat gets none."""
+        """The recipient of messages and notices to the caller, None for the operator. A person in a chat gets none."""
         return self.session_id if self.user is None else self.user.name
 
 
@@ -127,7 +127,7 @@ NO_WORKSPACE = "-"
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """Names of the MCP servers, skills and agent types that sessions get; None: all."""
+    """Names of the MCP servers, skills and agent types that sessions get, or None for all."""
 
     mcps: tuple[str, ...] | None = None
     skills: tuple[str, ...] | None = None
@@ -143,14 +143,14 @@ class Workspace:
     """Absolute, without symbolic links."""
     created_at: str
     trust_level: TrustLevel | None = None
-    """None: `default_trust` of the configuration."""
+    """None for `default_trust` of the configuration."""
     capabilities: Capabilities = Capabilities()
     strict_mcps: bool = False
     """Agents use the MCP servers that sm configures, and no others."""
     sandbox: Mapping[str, Any] = field(default_factory=dict)
     """Overrides of keys of `sandbox:` in the configuration."""
     lifecycle: Mode | None = None
-    """The mode of its sessions; None: that of the configuration."""
+    """The mode of its sessions, or None for that of the configuration."""
     deleted_at: str | None = None
     """Sessions of a deleted workspace stay readable; no session starts in it."""
 
@@ -201,7 +201,7 @@ class Session:
     branch: str | None = None
     """The branch made with the worktree."""
     account: str | None = None
-    """The name of the account that its turns are charged to; None: unknown, or the provider has none."""
+    """The name of the account that its turns are charged to, or None if unknown or the provider has none."""
     cut_off_at: str | None = None
     """A limit of the account ended its turn at this time: it needs a message to go on."""
     mode_source: str = "child_agents.mode"
@@ -212,11 +212,11 @@ class Session:
     """The end of the last finished turn of which sm knows what follows."""
     paused: Pause | None = None
     restarts: Restarts | None = None
-    """None: a crash ends the session."""
+    """None if a crash ends the session."""
     worked_s: float = 0.0
     """Seconds of work until `working_since` (`core.work_time`)."""
     working_since: str | None = None
-    """The start of the work that is under way; None: the session does not work."""
+    """The start of the work that is under way, or None if the session does not work."""
     bound_to: str | None = None
     """A former parent, which ended: its limits and those above it still bind the session."""
     lost_parent: str | None = None
@@ -278,7 +278,7 @@ class PermissionMode:
 
     mode: str
     source: str
-    """The setting that decided it, as a person would name it; empty: unknown."""
+    """The setting that decided it, as a person would name it, or empty if unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -362,15 +362,15 @@ class SpawnRequest:
     trust: str | None = None
     title: str | None = None
     lifecycle: str | None = None
-    """The mode; None: that of the agent type, the workspace or the configuration."""
+    """The mode, or None for that of the agent type, the workspace or the configuration."""
     workspace: str | None = None
-    """A slug, or `-` for none. None: the parent's workspace, else the innermost one that contains the directory."""
+    """A slug, or `-` for none. None for the parent's workspace, else the innermost one that contains the directory."""
     env: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Variables added to the agent's environment."""
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)
     """The caller's environment. The manager keeps the configured variables, and none for a child of a session."""
     process_limits: Mapping[str, int] = field(default_factory=dict)
-    """The umask and the soft limits of the caller's shell (`core.process_limits`); empty: it has no shell."""
+    """The umask and the soft limits of the caller's shell (`core.process_limits`), or empty if it has no shell."""
     no_park: bool = False
     """Fail if the account of the agent is parked, in place of waiting for its reset."""
     additions: Mapping[str, str | None] = field(default_factory=dict)

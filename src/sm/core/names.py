@@ -31,7 +31,7 @@ def friendly_name(pattern: str, kind: str, name: str) -> str:
 def nearest_name(pattern: str, kind: str, wish: str, taken: Container[str]) -> str | None:
     """The `name` nearest to `wish` whose `friendly_name` is valid and not `taken`, such as `login-2`.
 
-    None: `wish` has no letter of a-z and no digit.
+    None if `wish` has no letter of a-z and no digit.
     """
     plain = unicodedata.normalize("NFKD", wish.lower()).encode("ascii", "ignore").decode()
     base = _NOT_FRIENDLY.sub("-", plain).strip("-._")[:_WISH_MAX].rstrip("-._")

@@ -15,7 +15,7 @@ class Restarts:
     """The restarts of a session that sm starts again after a crash or a pause. Times are ISO 8601 UTC with `Z`."""
 
     max: int = 3
-    """Restarts after crashes in a time; after the next crash, sm gives up. 0: only the end of a pause starts the
+    """Restarts after crashes in a time; after the next crash, sm gives up. With 0, only the end of a pause starts the
     session again."""
     times: tuple[str, ...] = ()
     """The crashes in that time that were followed by a restart."""

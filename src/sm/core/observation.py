@@ -39,26 +39,26 @@ class Observation:
     opens: bool = False
     """First observation of its turn: late observations of the turn before are dropped from here on."""
     final: bool = False
-    """Idle: the source reports the end of the turn itself, not only how the agent looks. Blocked, from the process: a
-    turn cannot continue either."""
+    """If idle, the source reports the end of the turn itself, not only how the agent looks. If blocked, the process
+    shows that a turn cannot continue either."""
     doubtful: bool = False
     """Idle, from a source (a title) that cannot tell idle from blocked."""
     who: str = ""
-    """Id of the sub-agent; empty: the agent itself."""
+    """Id of the sub-agent, or empty for the agent itself."""
     use: str | None = None
-    """Id of the tool use; None: none, or unknown."""
+    """Id of the tool use, or None if it has none or it is unknown."""
     answer: str | None = field(default=None, repr=False)
-    """Idle: the agent's last words in the turn that has ended; empty: unknown; None: no turn has ended."""
+    """The agent's last words in the turn that has ended, if idle: empty if unknown, None if no turn has ended."""
     finished: bool = False
-    """Idle: the agent finished the turn, which neither failed nor was interrupted. `answer` is its final message."""
+    """If idle, the agent finished the turn, which neither failed nor was interrupted. `answer` is its final message."""
     background: int = 0
-    """Idle: background tasks and shells of the agent that still run."""
+    """The background tasks and shells of an idle agent that still run."""
     fault: Fault | None = None
-    """Idle: why the turn that has ended failed; None: it did not, or no turn has ended."""
+    """Why the turn that has ended failed, if idle. None if it did not fail, or no turn has ended."""
     cleared: bool = False
-    """Idle: the agent has begun a new conversation. What was said of the one before is over."""
+    """If idle, the agent has begun a new conversation. What was said of the one before is over."""
     patience_s: float = 0.0
-    """Busy: time during which idle observations are ignored, because more activity is known to follow."""
+    """If busy, the time during which idle observations are ignored, because more activity is known to follow."""
 
     @property
     def asks_about_use(self) -> bool:

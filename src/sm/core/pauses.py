@@ -18,7 +18,7 @@ class Pause:
     reason: str
     """A few words: `paused by the operator`."""
     until: str | None = None
-    """The session resumes then by itself; None: never."""
+    """The session resumes then by itself, or never if None."""
     soft: bool = False
     """The turn that is under way may end."""
     cut_off: bool = False
@@ -26,20 +26,20 @@ class Pause:
     suspends: bool = False
     """The agent has no turns: its processes are stopped."""
     hold: str | None = None
-    """The subject of the hold, such as a spent budget, that paused the session; None: it was paused otherwise."""
+    """The subject of the hold, such as a spent budget, that paused the session, or None if it was paused otherwise."""
     account: str | None = None
     """The account that a person has paused, and with it the session."""
     settled_at: str | None = None
-    """The time at which sm saw that the session spends nothing; None: that was not seen yet."""
+    """The time at which sm saw that the session spends nothing, or None if that was not seen yet."""
     held: str | None = None
-    """A `Held`, or the unknown text of a newer version; None: not settled."""
+    """A `Held`, or the unknown text of a newer version, or None if it is not settled."""
     quiet_since: str | None = None
-    """From this time on the agent has reported that nothing runs, and no usage came; None: something runs."""
+    """From this time on the agent has reported that nothing runs, and no usage came. None if something runs."""
     used_at: str | None = None
-    """The last time since the order at which usage came; None: none has."""
+    """The last time since the order at which usage came, or None if none has come."""
     ordered_at: str = ""
     """The last time at which the session was seen to spend although nothing had been ordered, so that it was stopped
-    anew; empty: `at`."""
+    anew, or empty for `at`."""
     presses: int = 0
     """How often the interrupt key was ordered since then."""
     spends: tuple[str, ...] = ()

@@ -38,7 +38,7 @@ class CurrentMode:
 def current_mode(
     ordered: PermissionMode | None, measured: Mapping[str, Any], runs: int
 ) -> CurrentMode | None:
-    """The mode of the process of run number `runs`. `measured`: facts of its session. None: unknown."""
+    """The mode of the process of run number `runs`, or None if unknown. `measured`: facts of its session."""
     reported = measured.get(FACT, {})
     mode = str(reported.get("mode", "")) if reported.get("run") == runs else ""
     is_attended = reported.get("attended") is True

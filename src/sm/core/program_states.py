@@ -26,7 +26,7 @@ class ProgramState:
     checked_at: str | None = None
     """ISO 8601. None if the program was not checked."""
     outcomes: Mapping[str, bool] = field(default_factory=lambda: MappingProxyType({}))
-    """True for each contract that holds, False for a broken one, by its name. Empty: not checked."""
+    """True for each contract that holds, False for a broken one, by its name. Empty if not checked."""
 
     @property
     def is_checked(self) -> bool:

@@ -43,7 +43,7 @@ class ImageRecipe:
     file: str
     """The program in that package, as a pattern of the shell."""
     tested: str = ""
-    """The version that an image gets unless another one is named. Empty: the newest."""
+    """The version that an image gets unless another one is named, or empty for the newest."""
 
 
 class RuleKind(StrEnum):
@@ -88,9 +88,9 @@ class AgentProgram:
     executed_files: tuple[str, ...] = ()
     """Files of a project from which it runs programs or takes permissions on this machine."""
     login: tuple[str, ...] = ()
-    """The command that logs in. Empty: it has no login in a container."""
+    """The command that logs in, or empty if it has no login in a container."""
     image: ImageRecipe | None = None
-    """None: images do not have it."""
+    """None if images do not have it."""
     ruled_tools: Mapping[str, RuledTool] = field(default_factory=dict)
     """Its tools for which a permission rule can have a pattern, by name."""
     question_tools: frozenset[str] = frozenset()
@@ -98,7 +98,7 @@ class AgentProgram:
     plan_tools: frozenset[str] = frozenset()
     """Its tools that ask for approval of a plan."""
     mcp_client: McpClient | None = None
-    """None: it is no MCP client."""
+    """None if it is no MCP client."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

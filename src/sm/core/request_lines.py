@@ -84,7 +84,7 @@ def _subject(request: JsonObject) -> str:
 
 
 def _shortened(request: JsonObject) -> str:
-    """The command that shows what `_subject` leaves out; empty: it is complete."""
+    """The command that shows what `_subject` leaves out, or empty if it is complete."""
     from sm.core.text import is_cut, omission
 
     if request.get("cut"):

@@ -18,10 +18,10 @@ class RequestWords(NamedTuple):
     notice: Callable[[str, str, object], str]
     """An entry of a notice, from the session's label, the request's name and the arguments. Ends with a command."""
     amounts: Callable[[object], str] = lambda arguments: ""
-    """The text to type for another amount, with marks for the numbers; empty: there is none."""
+    """The text to type for another amount, with marks for the numbers, or empty if there is none."""
 
 
 def words_of_kind(kind: str) -> RequestWords | None:
-    """The words of a kind of requests; None: its requests have a text, or ask for a tool."""
+    """The words of a kind of requests, or None if its requests have a text or ask for a tool."""
     found = (part.REQUESTS.get(kind) for part in capability_parts("text") if hasattr(part, "REQUESTS"))
     return next(filter(None, found), None)

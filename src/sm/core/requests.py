@@ -59,7 +59,7 @@ class Request:
     use confirmed the answer, or no such report can come any more.
     """
     hook: str | None = None
-    """Key of the agent's hook that waits for the answer while a dialog is open; None: no hook waits.
+    """Key of the agent's hook that waits for the answer while a dialog is open, or None if no hook waits.
 
     Such a request stays `open` until the hook has taken the answer. Until then, `answer` and `answered_by` are a
     proposed answer.
@@ -67,11 +67,11 @@ class Request:
     tool_use: str | None = None
     """The agent CLI's id of the tool use."""
     agent: str = ""
-    """Id of the sub-agent that asks; empty: the agent itself."""
+    """Id of the sub-agent that asks, or empty for the agent itself."""
     cut: bool = False
     """`arguments` were too long: their texts are truncated."""
     evidence: str | None = None
-    """`completion`: sm found the question in the last words of a turn; None: the session asked."""
+    """`completion` if sm found the question in the last words of a turn, None if the session asked."""
 
     @property
     def name(self) -> str:

@@ -1,7 +1,7 @@
 """Sessions by id, with indexes: those in memory, and the others by what finds them in the database."""
 
 from bisect import bisect_left, insort
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import ItemsView, Iterable, Iterator, KeysView, Mapping, Sequence, ValuesView
 from dataclasses import replace
 from typing import Protocol, overload
 
@@ -36,22 +36,41 @@ class PastSessions(Protocol):
         """Return True if several sessions have the name."""
 
 
-class KnownSessions(dict[str, Session]):
+class KnownSessions(Mapping[str, Session]):
     """Finds every session by id, and iterates over those in memory: live ones, and those that ended lately.
 
-    `in`, `get` and `[]` find any session. `len`, `keys`, `values`, `items` and iterations are of those in memory.
+    `in`, `get` and `[]` find any session. `len`, `keys`, `values`, `items` and iterations are of those in memory,
+    oldest first. Threads may copy these, as by `list(sessions.values())`, and must ask for no others.
     """
 
     past: PastSessions | None = None
 
-    def __missing__(self, session_id: str) -> Session:
-        found = None if self.past is None else self.past.find(session_id)
+    def __init__(self) -> None:
+        self._kept: dict[str, Session] = {}
+
+    def __getitem__(self, session_id: str) -> Session:
+        found = self.get(session_id)
         if found is None:
             raise KeyError(session_id)
         return found
 
     def __contains__(self, session_id: object) -> bool:
-        return super().__contains__(session_id) or (isinstance(session_id, str) and self._is_past(session_id))
+        return isinstance(session_id, str) and self.get(session_id) is not None
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._kept)
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def keys(self) -> KeysView[str]:
+        return self._kept.keys()
+
+    def values(self) -> ValuesView[Session]:
+        return self._kept.values()
+
+    def items(self) -> ItemsView[str, Session]:
+        return self._kept.items()
 
     @overload  # type: ignore[override]  # a default of another type is a mistake
     def get(self, session_id: str, default: None = None) -> Session | None: ...
@@ -60,21 +79,36 @@ class KnownSessions(dict[str, Session]):
     def get(self, session_id: str, default: Session) -> Session: ...
 
     def get(self, session_id: str, default: Session | None = None) -> Session | None:
-        found = super().get(session_id)
+        found = self._kept.get(session_id)
         if found is None and self.past is not None:
             found = self.past.find(session_id)
         return default if found is None else found
 
     def kept(self, session_id: str) -> Session | None:
         """The session, if it is in memory."""
-        return super().get(session_id)
+        return self._kept.get(session_id)
 
     def is_kept(self, session_id: str) -> bool:
         """True if the session is in memory."""
-        return super().__contains__(session_id)
+        return session_id in self._kept
 
-    def _is_past(self, session_id: str) -> bool:
-        return self.past is not None and self.past.find(session_id) is not None
+    def put(self, session: Session) -> bool:
+        """Keep the session in memory. Returns True if one that is not the newest was added.
+
+        Readers in threads see all sessions at every moment: another order is made in another dict.
+        """
+        newest = next(reversed(self._kept.values()), session)
+        is_late = session.created_at < newest.created_at and session.id not in self._kept
+        if is_late:
+            ordered = sorted([*self._kept.values(), session], key=lambda known: known.created_at)
+            self._kept = {known.id: known for known in ordered}
+        else:
+            self._kept[session.id] = session
+        return is_late
+
+    def forget(self, session_id: str) -> Session | None:
+        """Remove the session from memory, and return it; None if it is not there."""
+        return self._kept.pop(session_id, None)
 
 
 class SessionIndex:
@@ -145,15 +179,15 @@ class SessionIndex:
             self._add_words(session)
 
     def remove(self, session_id: str) -> Session | None:
-        """Remove and return the session; None if it is not in memory. Others may have its name no longer to share."""
+        """Remove and return the session; None if it is not in memory."""
         gone = self.forget(session_id)
-        for name in list(self._by_friendly_name) if gone is None else [gone.friendly_name]:
-            self._share(name)
+        if gone is not None and gone.friendly_name is not None:
+            self.share(gone.friendly_name)
         return gone
 
     def forget(self, session_id: str) -> Session | None:
         """Remove the session from memory. It keeps its name."""
-        gone = self._sessions.pop(session_id, None)
+        gone = self._sessions.forget(session_id)
         if gone is not None:
             self._unfinished.pop(session_id, None)
             self._forget_words(gone)
@@ -166,50 +200,49 @@ class SessionIndex:
         return gone
 
     def _add(self, session: Session) -> None:
-        newest = next(reversed(self._sessions.values()), None)
-        self._store(session)
+        is_late = self._store(session)
         insort(self._ids, session.id)
         self._add_words(session)
-        if newest is not None and newest.created_at > session.created_at:  # it was not in memory
-            ordered = sorted(self._sessions.values(), key=lambda known: known.created_at)
-            self._sessions.clear()
-            self._sessions.update({known.id: known for known in ordered})
+        if is_late:
             for word in _words(session):
-                self._by_word[word] = {known.id: None for known in ordered if known.id in self._by_word[word]}
+                named = self._by_word[word]
+                self._by_word[word] = {known: None for known in self._sessions if known in named}
 
     def _add_words(self, session: Session) -> None:
         for word in _words(session):
             self._by_word.setdefault(word, {})[session.id] = None
 
-    def _store(self, session: Session) -> None:
-        self._sessions[session.id] = session
+    def _store(self, session: Session) -> bool:
+        """As `KnownSessions.put`."""
+        is_late = self._sessions.put(session)
         if is_unfinished(session):
             self._unfinished[session.id] = session
         else:
             self._unfinished.pop(session.id, None)
+        return is_late
 
     def _join_name(self, session: Session) -> Session:
         name = session.friendly_name
         if name is None:
             return _with_shared_name(session, shared=False)
         self._by_friendly_name.setdefault(name, set()).add(session.id)
-        self._share(name, session.id)
+        self.share(name, session.id)
         return _with_shared_name(session, shared=self._is_shared(name))
 
     def _leave_name(self, session: Session) -> None:
         if session.friendly_name is not None:
             self._by_friendly_name[session.friendly_name].discard(session.id)
-            self._share(session.friendly_name)
+            self.share(session.friendly_name)
 
     def _is_shared(self, name: str) -> bool:
         if len(self._by_friendly_name.get(name, ())) > 1:
             return True
         return self._sessions.past is not None and self._sessions.past.is_shared(name)
 
-    def _share(self, name: str | None, new: str | None = None) -> None:
-        """Set `shares_name` of the sessions with that name, except the `new` one."""
-        ids = self._by_friendly_name.get(name or "")
-        if name is None or ids is None:
+    def share(self, name: str, new: str | None = None) -> None:
+        """Set `shares_name` of the sessions with that name, except the `new` one. Call it when an old one loses it."""
+        ids = self._by_friendly_name.get(name)
+        if ids is None:
             return
         if not ids:
             del self._by_friendly_name[name]

@@ -25,7 +25,7 @@ _SHORT = 60
 def task_of(prompt: str) -> str | None:
     """The task that a prompt gives, without the header of a message, shortened.
 
-    None: the prompt gives no task, so the one before still counts: a notice of sm, a command, `continue`, one word.
+    None if the prompt gives no task, so the one before still counts: a notice of sm, a command, `continue`, one word.
     """
     text = prompt[:_LOOKED_AT].strip()
     header = _HEADER.match(text)

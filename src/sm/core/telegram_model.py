@@ -58,7 +58,7 @@ class Outgoing:
 
     id: int
     chat_id: int | None
-    """None: the call is for no chat, such as the answer to a button."""
+    """None if the call is for no chat, such as the answer to a button."""
     method: str
     """A BotMethod, or an unknown text if a newer version has written the row."""
     parameters: Mapping[str, Any]
@@ -86,7 +86,7 @@ class TelegramChat:
 
     chat_id: int
     kind: str = ""
-    """`private`, `group` or `supergroup`; empty: not known yet."""
+    """`private`, `group` or `supergroup`, or empty if not known yet."""
     title: str = ""
     seen_at: str | None = None
     """The time of the newest update from the chat."""
@@ -149,7 +149,7 @@ class TelegramButton:
     digest: str
     chat_id: int
     user_id: int
-    """The only user who may press it; `ANYONE`: everybody in the chat who may carry out the action."""
+    """The only user who may press it, or `ANYONE` for everybody in the chat who may carry out the action."""
     action: str
     """The command that a press carries out, such as `approve r57`."""
     about: str
@@ -170,7 +170,7 @@ class CardDraft:
     page: int = 0
     """The page of options that the card shows, from 0."""
     reason_from: int | None = None
-    """The user whose reply to the card is the reason of a denial; None: a reply decides nothing."""
+    """The user whose reply to the card is the reason of a denial, or None if a reply decides nothing."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,11 +63,11 @@ class ProgressCard:
     session_id: str
     chat_id: int
     message_id: int | None = None
-    """None: the message is not sent yet."""
+    """None if the message is not sent yet."""
     shown: str = ""
     """The newest text that was queued."""
     is_live: bool = True
-    """The text follows the session. False: the message shows the end of the session."""
+    """True if the text follows the session, False if the message shows the end of the session."""
 
 
 def progress_subject(session_id: str) -> str:
@@ -76,7 +76,7 @@ def progress_subject(session_id: str) -> str:
 
 
 def session_of_progress(subject: str | None) -> str | None:
-    """The session of a progress card, by the subject of a call; None: another call."""
+    """The session of a progress card, by the subject of a call, or None for another call."""
     if subject is None or not subject.startswith(_PROGRESS):
         return None
     return subject.removeprefix(_PROGRESS)

@@ -149,7 +149,7 @@ def message_header(sender: str, message_id: int) -> str:
 
 
 def header_of_sm(text: str) -> int | None:
-    """The number of the message of sm itself that `text` begins with; None: it begins otherwise."""
+    """The number of the message of sm itself that `text` begins with, or None if it begins otherwise."""
     found = _HEADER_OF_SM.match(text)
     return None if found is None else int(found[1])
 
@@ -223,7 +223,7 @@ def tool_use(tool: str | None, arguments: Mapping[str, object] | None) -> str:
 
 
 def omission(tool: str | None, arguments: Mapping[str, object] | None) -> str:
-    """Name what a list leaves out of a tool use: `shortened` or `1 more argument`; empty: nothing."""
+    """Name what a list leaves out of a tool use: `shortened` or `1 more argument`, or return an empty text."""
     if is_cut(tool_use(tool, arguments), TOOL_USE_MAX):
         return "shortened"
     name, _ = _first_text(arguments)

@@ -43,7 +43,7 @@ def split(since: str, seconds: float) -> Iterator[tuple[str, float]]:
 
 
 def local_day(at: str, zone: tzinfo | None) -> str | None:
-    """The date in `zone` (None: the zone of this machine) of a slot or a time in UTC; None for an invalid one."""
+    """The date in `zone` (None for the zone of this machine) of a slot or a time in UTC; None for an invalid one."""
     try:
         moment = datetime.fromisoformat(at.removesuffix("Z")).replace(tzinfo=UTC)
         return moment.astimezone(zone).date().isoformat()

@@ -38,7 +38,7 @@ class Span:
     status: Status
     start: str
     end: str | None
-    """None: the session still has this status."""
+    """None if the session still has this status."""
     reason: str | None
 
 

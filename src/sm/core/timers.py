@@ -38,7 +38,7 @@ class Timer:
     due_at: str
     """ISO 8601, UTC."""
     within_s: float | None = None
-    """The wait that began when the timer was set; None: `due_at` is a time of the clock on the wall.
+    """The wait that began when the timer was set, or None if `due_at` is a time of the clock on the wall.
 
     A step of the system clock shortens or extends such a wait only if the daemon restarts, and never beyond `within_s`.
     """

@@ -29,7 +29,7 @@ class CallEnd:
     digest: str
     """Of the result."""
     error: str | None
-    """The words of a failure; None: the call did not fail."""
+    """The words of a failure, or None if the call did not fail."""
     at: str
 
 
@@ -46,5 +46,5 @@ class CallStep:
     """The state after an item of a transcript."""
 
     at: str
-    """The time of the item; empty: unknown."""
+    """The time of the item, or empty if unknown."""
     state: dict[str, Any]

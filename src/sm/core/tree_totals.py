@@ -7,7 +7,7 @@ from typing import Self, TypeAlias
 from sm.core.usage import COST_DIGITS, TokenCounts, Usage
 
 Price: TypeAlias = Callable[[Sequence[Usage]], float | None]
-"""The cost of usage in US dollars; None: unknown."""
+"""The cost of usage in US dollars, or None if unknown."""
 
 
 @dataclass(frozen=True, slots=True)

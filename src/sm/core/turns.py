@@ -20,14 +20,14 @@ class TurnWork:
     """The work of an agent in its current turn so far, by its hooks or by its transcript. Sub-agents do not count."""
 
     task: str = field(default="", repr=False)
-    """The task of the turn's prompt, or of an earlier one, shortened; empty: unknown."""
+    """The task of the turn's prompt, or of an earlier one, shortened, or empty if unknown."""
     added_task: str = field(default="", repr=False)
     """The task of the last message that reached the agent within the turn."""
     tools_used: int = 0
     errors: int = 0
     """Uses of tools that ended with an error or were refused."""
     last_tool_failed: bool | None = None
-    """None: no use of a tool has ended."""
+    """None if no use of a tool has ended."""
     whole: bool = False
     """The turn was seen from its beginning on."""
 
@@ -85,7 +85,7 @@ class FollowUp:
 
 @dataclass(frozen=True, slots=True)
 class FinishedTurn:
-    """A finished turn, and what follows (None: nothing)."""
+    """A finished turn, and what follows (None for nothing)."""
 
     ended_at: str
     """ISO 8601, UTC."""

@@ -96,7 +96,7 @@ class SaidText:
     key: str
     """Tells the texts of a session apart: a transcript may be read again."""
     at: str
-    """ISO 8601; empty: unknown."""
+    """ISO 8601, or empty if unknown."""
     type: str
     """`text` or `tool`."""
     text: str
@@ -122,7 +122,7 @@ class ToolUse:
     """Truncated."""
     sidechain: bool = False
     digest: str = field(default="", compare=False, repr=False)
-    """Of the tool and its arguments; empty: unknown."""
+    """Of the tool and its arguments, or empty if unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +158,7 @@ class FollowUpKind(StrEnum):
 
 
 def main_model(usages: Sequence[Usage]) -> str | None:
-    """The model that has the most tokens in the main conversation, else in those of sub-agents; None: no usage."""
+    """The model that has the most tokens in the main conversation, else in those of sub-agents. None without usage."""
     most = max(usages, key=lambda used: (not used.sidechain, used.context), default=None)
     return None if most is None else most.model.removesuffix(UNREAD) or None
 

@@ -46,6 +46,6 @@ class Sign:
     evidence: str
     """One line for people. It may quote the agent."""
     limit: float | None = None
-    """The limit of `value`; None: the configured one, below which it is no sign."""
+    """The limit of `value`, or None for the configured one, below which it is no sign."""
     recorded: bool = False
     """Its event exists."""

@@ -331,7 +331,7 @@ def request_opened_event(session: Session, request: Request, plan: str | None = 
 
 
 def request_finished_event(session: Session, request: Request, answerer: Session | None = None) -> str:
-    """`answerer`: the session that answered; None: the operator, a rule or the terminal."""
+    """`answerer`: the session that answered, or None for the operator, a rule or the terminal."""
     by = f" {decider(request, answerer)}" if request.answered_by else ""
     reason = folded(request.reason or "")
     if request.answered_by == BY_TERMINAL and request.answer is None:

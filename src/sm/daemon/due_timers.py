@@ -19,7 +19,7 @@ _RETRY_S = 5.0
 TimerHandler: TypeAlias = Callable[[Timer], Awaitable[float | None]]
 """Carries out a due timer, in one transaction that begins with `tx.timers.take`.
 
-Returns the seconds after which to call it again because the action has to wait; None: the timer was taken or has
+Returns the seconds after which to call it again because the action has to wait, or None if the timer was taken or has
 changed.
 """
 

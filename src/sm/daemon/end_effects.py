@@ -168,5 +168,5 @@ async def pane_of(terminals: Terminals, session: Session) -> Pane | None:
 
 
 def _began_s(payload: Mapping[str, Any]) -> float:
-    """The start of the process in the terminal, in seconds since the epoch; 0: unknown."""
+    """The start of the process in the terminal, in seconds since the epoch, or 0 if unknown."""
     return epoch_s(payload["began"]) if payload.get("began") else 0.0

@@ -32,9 +32,9 @@ from sm.terminals.base import Terminals
 class HostParts:
     """The parts of this host that a simulation replaces.
 
-    `containment` identifies the callers of agent sockets; None: by the containers of this daemon. `sandboxing`: the
-    parts of both sandboxes; None: those of this host. `wall` and `steady`: the clocks of everything that is due at a
-    time. `check_program`: tries the contracts of a program.
+    `containment` identifies the callers of agent sockets, or is None to use the containers of this daemon.
+    `sandboxing`: the parts of both sandboxes, or None for those of this host. `wall` and `steady`: the clocks of
+    everything that is due at a time. `check_program`: tries the contracts of a program.
     """
 
     containment: Containment | None = None

@@ -52,7 +52,7 @@ class InterruptEffects:
         return None
 
     async def _is_cut_off(self, effect: Effect) -> bool:
-        """Mark the effect as taken, and the pause as one that interrupts a turn. False: there is none any more."""
+        """Mark the effect as taken, and the pause as one that interrupts a turn. Returns False if there is none."""
         async with self.store.transaction() as tx:
             await tx.take(effect)
             now = tx.find(effect.session_id)

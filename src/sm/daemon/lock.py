@@ -40,7 +40,7 @@ class InstanceLock:
     def keep(self) -> bool:
         """Lock a file anew that was removed, or replaced by one that nobody has locked; to be called now and then.
 
-        False: another daemon holds the lock, or its directory is gone.
+        Returns False if another daemon holds the lock, or its directory is gone.
         """
         if self.is_held():
             return True

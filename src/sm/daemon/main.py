@@ -112,8 +112,8 @@ async def run(
     """Serve until a request or a signal stops the daemon; the caller holds `lock`. Agents keep running afterwards.
 
     A tmux server that the daemon starts gets `umask`, and so do its agents. `bounds`: limits for the callers of
-    `sm.sock`; `agent_bounds`: limits for the callers of each agent socket, whom `containment` identifies (None: by the
-    containers of this daemon); `new_database`: begin an empty database in place of a lost one.
+    `sm.sock`; `agent_bounds`: limits for the callers of each agent socket, whom `containment` identifies (None for
+    the containers of this daemon); `new_database`: begin an empty database in place of a lost one.
     """
     started_s, stopping = time.monotonic(), asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -52,7 +52,7 @@ async def recover(
     """Watch the live processes of these sessions, and record the end of the others.
 
     Takes one snapshot of all terminals. NoServer means that every terminal is gone. When the terminals cannot be
-    reached, or the disk is full, marks the sessions as unverified and returns False: call `recover_later`.
+    reached, or the disk is full, marks the sessions as unverified and returns False, to call `recover_later`.
     """
     if not sessions:
         return True

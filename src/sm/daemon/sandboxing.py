@@ -87,7 +87,7 @@ class SandboxParts:
             await asyncio.sleep(_LOOK_EVERY_S)
 
     async def _try_look(self, look: Callable[[], None], *, is_failing: bool = False) -> bool:
-        """Run `look` in a thread. False: it failed, which is logged unless the one before failed too."""
+        """Run `look` in a thread. Returns False if it failed, which is logged unless the one before failed too."""
         try:
             await asyncio.to_thread(look)
         except OSError as error:

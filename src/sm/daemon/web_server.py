@@ -37,7 +37,7 @@ class WebServer:
         self._reason: str | None = None
 
     def trouble(self) -> str | None:
-        """The reason why the server does not run; None: it does, or is not wanted."""
+        """The reason why the server does not run, or None if it does or is not wanted."""
         return self._reason and f"sm web does not run: {self._reason}"
 
     async def run(self) -> None:

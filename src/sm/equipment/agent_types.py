@@ -13,8 +13,9 @@ from sm.core.text import folded
 from sm.equipment.agreements import Agreements
 from sm.equipment.directories import Contents, DefinitionFiles, Directory, workspace_directories
 from sm.errors import ConfigError, ExternalError, NotPermitted, UnknownAgentType
+from sm.operations.agent_operations import LIST_AGENT_TYPES
 from sm.operations.hints import Hint, Use
-from sm.operations.kernel_names import LIST_AGENT_TYPES, SPAWN
+from sm.operations.session_operations import SPAWN
 from sm.paths import InstancePaths
 from sm.providers.base import Definitions, Provider
 
@@ -243,7 +244,7 @@ class AgentTypes:
                 yield AgentType(name, provider.name, CONFIGURED, provider.agent_config(name) or AgentConfig())
 
     def _offered_names(self, workspace: Workspace | None) -> tuple[str, ...] | None:
-        """The names of the types that sessions there may use; None: all."""
+        """The names of the types that sessions there may use, or None for all."""
         if workspace is not None:
             return workspace.capabilities.agents
         agents = self._config.default_capabilities.agents

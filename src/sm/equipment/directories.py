@@ -60,7 +60,7 @@ def workspace_directories(path: str, providers: Mapping[str, Provider]) -> Itera
 @dataclass(frozen=True, slots=True)
 class Contents:
     identity: tuple[int, int] | None = None
-    """Device and inode of the directory; None: the directory could not be opened."""
+    """Device and inode of the directory, or None if the directory could not be opened."""
     definitions: tuple[tuple[str, Definition | str], ...] = ()
     """Name of the agent type, and the definition or the mistakes in the file."""
     items: Mapping[str, ProjectItem] = field(default_factory=dict)

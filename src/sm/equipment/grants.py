@@ -65,7 +65,7 @@ class Grants:
         return replace(self, granted=granted, servers={**self.servers, OWN_SERVER: server})
 
     def mcp_config(self, environment: Mapping[str, str]) -> str | None:
-        """The content of the session's MCP file, with the identity from `environment`. None: no file."""
+        """The content of the session's MCP file, with the identity from `environment`, or None for no file."""
         if not self.servers:
             return None
         identity = {name: environment[name] for name in IDENTITY if name in environment}

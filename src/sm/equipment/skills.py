@@ -153,7 +153,7 @@ class SkillSearch:
         return real
 
     def _directory(self, path: str) -> str | None:
-        """The directory that agents see at `path`; None: no directory."""
+        """The directory that agents see at `path`, or None for no directory."""
         if not os.path.isdir(path):
             return None
         if not self._contained or not is_inside(path, self._writable):

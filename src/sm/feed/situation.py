@@ -17,7 +17,7 @@ class Situation:
     def __init__(self, ask: Callable[[], object]) -> None:
         self.table = SessionTable()
         self.mail: Mail | None = None
-        """None: not read yet."""
+        """None until it is read."""
         self.outage = ""
         """The reason of the last outage."""
         self.found: Sequence[BoardNeed] = ()

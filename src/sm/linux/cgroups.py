@@ -22,7 +22,7 @@ _CACHE_V2 = ("active_file", "inactive_file", "slab_reclaimable")
 
 @dataclass(frozen=True, slots=True)
 class CgroupUsage:
-    """The use of a cgroup and its limits. None: no limit, or a number that the kernel does not count."""
+    """The use of a cgroup and its limits. None for no limit, or for a number that the kernel does not count."""
 
     memory_bytes: int | None
     """Without page cache."""
@@ -138,7 +138,7 @@ def container_of(pid: int) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Cgroup:
-    """The cgroup of a container, as the directories of its controllers. None: the controller is not available."""
+    """The cgroup of a container, as the directories of its controllers. None where a controller is not available."""
 
     memory: str | None
     pids: str | None

@@ -47,6 +47,27 @@ def regular_file(path: str, *, directory: int | None = None, follow: bool = Fals
         os.close(descriptor)
 
 
+@dataclass(frozen=True, slots=True)
+class FilePart:
+    """Bytes of a file that is open."""
+
+    descriptor: int
+    size: int
+    start: int = 0
+
+    def read(self, position: int, size: int) -> bytes:
+        """Read at most `size` bytes from the byte `position` of the part on. Raises OSError."""
+        wanted = max(0, min(size, self.size - position))
+        return os.pread(self.descriptor, wanted, self.start + position)
+
+
+@contextmanager
+def whole_file(path: str) -> Iterator[FilePart]:
+    """Open a regular file for reading. Raises as `regular_file`."""
+    with regular_file(path) as descriptor:
+        yield FilePart(descriptor, os.fstat(descriptor).st_size)
+
+
 def read_file(path: str, limit_bytes: int, *, directory: int | None = None, follow: bool = False) -> Content:
     """Read at most `limit_bytes` from the beginning of a regular file. Arguments and errors as for `regular_file`."""
     with regular_file(path, directory=directory, follow=follow) as descriptor:

@@ -37,7 +37,7 @@ class InputLoss:
 
 
 def input_loss(process: Process, *, reads_terminal: bool) -> InputLoss | None:
-    """The reason why the process reads no input; None: it reads, or it has ended. Blocks: call it in a thread.
+    """The reason why the process reads no input, or None if it reads or has ended. Blocks: call it in a thread.
 
     `reads_terminal`: the process itself reads the terminal, and is not the wrapper of the program that does.
     """

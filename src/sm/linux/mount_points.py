@@ -11,7 +11,7 @@ _REMOVED = b"//deleted"
 
 
 def mount_points(pid: int) -> frozenset[str] | None:
-    """The paths of all mount points, as the process names them; None: the process has ended, or cannot be seen."""
+    """The paths of all mount points, as the process names them, or None if the process has ended or cannot be seen."""
     mounts = _mounts(pid)
     return None if mounts is None else frozenset(_decoded(point) for _, point in mounts)
 

@@ -19,8 +19,8 @@ class Changed(OSError):
 class PlacedFile:
     """A file at `parts` below the directory `base`. Every method blocks.
 
-    `follow`: `base` itself may be a link, of its user. `user`: the uid and gid of new files and directories; None:
-    those of this process.
+    `follow`: `base` itself may be a link, of its user. `user`: the uid and gid of new files and directories, or None
+    for those of this process.
     """
 
     base: str

@@ -35,7 +35,7 @@ def hard_limits(pid: int | str = _SELF) -> dict[str, int]:
 
 
 def niceness(pid: int = 0) -> int:
-    """The niceness, which only root can lower again; 0: of this process. Raises OSError."""
+    """The niceness, which only root can lower again, or 0 for that of this process. Raises OSError."""
     return os.getpriority(os.PRIO_PROCESS, pid)
 
 

@@ -40,7 +40,7 @@ class ProcessStat:
     start: int
     """In ticks since the boot."""
     stack: int
-    """The address at which its stack begins: a fork keeps it, and a new program has another. 0: of another user."""
+    """The address at which its stack begins: a fork keeps it, and a new program has another. 0 if of another user."""
     gone: bool
     stopped: bool
 

@@ -26,7 +26,7 @@ class PtyProcess:
         self._loop = asyncio.get_running_loop()
 
     async def read(self) -> bytes:
-        """The next output; empty: the program has closed its terminal. Nothing is read ahead."""
+        """The next output, or empty if the program has closed its terminal. Nothing is read ahead."""
         while True:
             try:
                 return os.read(self._master, _READ_BYTES)

@@ -30,7 +30,7 @@ class Repository:
     """The directories that git uses for one worktree."""
 
     top: str | None
-    """The directory with the files; None: there are only git's own."""
+    """The directory with the files, or None if there are only git's own."""
     own: str
     """The git directory of this worktree: its HEAD and its index."""
     common: str
@@ -50,7 +50,7 @@ class Repository:
 
 
 def find_repository(directory: str) -> Repository | None:
-    """The repository around a directory, as git finds it; None: there is none.
+    """The repository around a directory, as git finds it, or None if there is none.
 
     A git directory is found by its own path or from its worktree, never from below: as `safe.bareRepository=explicit`.
     Raises UnreadableRepository.

@@ -155,7 +155,7 @@ class DeliveryWorker:
         )
 
     def _box_reader(self, session: Session) -> BoxReader | None:
-        """The reader of the session's input box; None: the session reads lines."""
+        """The reader of the session's input box, or None if the session reads lines."""
         provider = self._providers[session.provider]
         return provider.box_reader if provider.input_of(session.agent_type) is InputMethod.COMPOSER else None
 
@@ -196,7 +196,7 @@ class DeliveryWorker:
                 self._driver.forget(session_id)
 
     def _held_by_order(self, session: Session, message: Message) -> str | None:
-        """Why a pause or a hold keeps the message back; None: neither does."""
+        """Why a pause or a hold keeps the message back, or None if neither does."""
         if session.paused is not None:
             return PAUSED
         return held_reason(session, self._store.sessions.get, self._store.mail.open, message.id)

@@ -35,7 +35,7 @@ class DeliveryRecord:
         self._notices = notices
 
     async def take(self, message: Message) -> Message | None:
-        """Mark a message before its first key, so that it is never typed twice. None: the message is not queued."""
+        """Mark a message before its first key, so that it is never typed twice. Returns None if it is not queued."""
         async with self._store.transaction() as tx:
             now = tx.mail.open.messages.get(message.id)
             session = tx.find(message.session_id)

@@ -25,7 +25,7 @@ def hold_reason(
     find: Callable[[str], Session | None],
     message_id: int | None = None,
 ) -> str | None:
-    """The reason in its status, a hold or a postponement to type nothing to a session now; None: its terminal decides.
+    """The reason in its status, a hold or a postponement to type nothing now, or None if its terminal decides.
 
     `now`: seconds since the epoch. `find` takes the id of a session. `message_id`: the message to type, if it exists.
     """

@@ -80,7 +80,7 @@ class LimitDialogs:
     async def _press(self, session: Session, reader: ScreenReader) -> bool:
         """Press the key, unless the dialog has closed since: then the key could have another meaning.
 
-        False: it was not pressed.
+        Returns False if it was not pressed.
         """
         async with self._composer.hold_for_interrupt(session.id):
             if not await self._is_open(session, reader):

@@ -100,8 +100,8 @@ class Messages:
 
         For a session, `operator` names the operator, who gets the message in the inbox.
 
-        `use`: the sender's wish; None: answer the question if there is one. `request`: the name of the only question
-        that TextUse.ANSWER may answer.
+        `use`: the sender's wish, or None to answer the question if there is one. `request`: the name of the only
+        question that TextUse.ANSWER may answer.
 
         A text that is a command of the agent CLI answers no question. It needs a permission of its own.
         An urgent message interrupts a session with a terminal input, so the caller needs the permission to interrupt.
@@ -141,7 +141,7 @@ class Messages:
     def _command(
         self, caller: Caller, reference: str, target: Session, text: str, mode: MessageMode
     ) -> str | None:
-        """Read a text that is a command of the agent CLI, which needs a permission of its own. None: it is none."""
+        """Read a text that is a command of the agent CLI, which needs a permission of its own. None for other texts."""
         command = self._providers[target.provider].input_command(text)
         if command is None:
             return None
@@ -347,7 +347,7 @@ class Messages:
     async def log(self, caller: Caller, session: Session | None, limit: int) -> list[tuple[Message, str]]:
         """The newest `limit` messages from and to a session that the caller may read, with their truncated texts.
 
-        `session` None: all messages of the caller; for the operator and for owners, all messages.
+        `session` is None for all messages of the caller; for the operator and for owners, all messages.
         """
         if session is not None:
             ends: list[str] | None = [session.id]

@@ -324,7 +324,7 @@ class DeliveryReceipts(AgentListener):
     async def refuse_queued(self, session_id: str, number: int, refusal: PromptRefusal | None) -> None:
         """Record that a hook of the user refused a message before it came into the agent's queue.
 
-        `refusal`: None: nothing is known but that the queue does not have the message.
+        `refusal` is None if nothing is known but that the queue does not have the message.
         """
         async with self._store.transaction() as tx:
             message = await _typed_to(tx, number, session_id)
@@ -352,7 +352,7 @@ class DeliveryReceipts(AgentListener):
                     await finish(tx, self._notices, message, MessageState.UNCONFIRMED, _NOT_QUEUED)
 
     def take_typed_words(self, session_id: str, message_id: int) -> str:
-        """The text that arrived together with the message, at the first call; empty: unknown, or none."""
+        """The text that arrived together with the message, at the first call, or empty if unknown or none."""
         number, words = self._typed_words.get(session_id, (None, ""))
         if number != message_id:
             return ""
@@ -360,7 +360,7 @@ class DeliveryReceipts(AgentListener):
         return words
 
     async def message_in_draft(self, session_id: str, draft: str) -> str | None:
-        """The text of the message that `draft` in the session's input box shows; None: the draft is no message.
+        """The text of the message that `draft` in the session's input box shows, or None if the draft is no message.
 
         A submitted message in the box of an idle session was put back before it was read.
         """

@@ -66,7 +66,7 @@ class Helpers:
     def __init__(self) -> None:
         self._seen: dict[str, float] = {}
         self._most: int | None = None
-        """How many run in the background, as the agent said at the end of its last turn; None: unknown."""
+        """How many run in the background, as the agent said at the end of its last turn, or None if unknown."""
 
     def follow(self, event: HookEvent, who: str, now: float) -> None:
         if event.sub_agents is not None:
@@ -103,9 +103,9 @@ class Agent:
     begins: Collection[str] = ()
     """The arguments of the session's first process if it began a conversation: they name it. Empty for a fork."""
     fork: Fork | None = None
-    """The copy of a conversation with which the session began; None: it did not begin with one."""
+    """The copy of a conversation with which the session began, or None if it did not begin with one."""
     home: ContainerHome | None = None
-    """The home directory of the agent's container; None: it runs on this host."""
+    """The home directory of the agent's container, or None if it runs on this host."""
     environment: Mapping[str, str] | None = field(default=None, repr=False)
     """The environment of the process; None until `Sources.prepare` has run."""
     real_dir: str = ""
@@ -147,7 +147,7 @@ class Agent:
     """The text on the screen at the last read before the agent was ready."""
     uses: ToolUses = field(default_factory=ToolUses)
     kept_end_s: float | None = None
-    """The time of the turn's end that is stored because the status does not follow it yet; None: none is stored."""
+    """The time of the turn's end that is stored because the status does not follow it yet, or None without one."""
     may_have_missed_end: bool = False
     """A turn may have ended while no daemon ran, and no source has reported the end to this daemon."""
     work: TurnWork = field(default_factory=TurnWork)
@@ -186,7 +186,7 @@ class Agent:
         return conversation is not None and conversation in self.begins and conversation in transcript
 
     def own_since(self, session: Session, transcript: str) -> str:
-        """The time of the first lines of this file that are the session's own; empty: all are."""
+        """The time of the first lines of this file that are the session's own, or empty if all are."""
         # A person may resume any old conversation (`/resume`). The times do not decide about other lines: the system
         # clock may be set back. Those of a fork decide only if its original is gone. An adopted agent has its own
         # earlier lines.
@@ -208,7 +208,7 @@ class Agent:
         return path if self.home is None else self.home.host_path(path)
 
     def transcript_root(self) -> Root | None:
-        """The directory below which its transcripts lie; None: it has none."""
+        """The directory below which its transcripts lie, or None if it has none."""
         if self.readers.transcripts is None or self.environment is None:
             return None
         if self.home is not None:
@@ -246,7 +246,7 @@ class Agent:
     def is_stuck_at_start(self, words: str, now: float) -> bool:
         """True if the same `words` are on the screen again, and the agent should have started long ago.
 
-        `words`: the visible text of an agent that has reported nothing and shows no input box; empty: nothing visible.
+        `words`: the visible text of an agent that has reported nothing and shows no input box, or empty without any.
         """
         unchanged, self.start_words = words == self.start_words, words
         late = now - self.started_s >= _STUCK_AFTER_S
@@ -255,7 +255,7 @@ class Agent:
         return bool(words) and late and unchanged
 
     def pause_s(self, now: float, look_s: float | None) -> float | None:
-        """Seconds until the next read is due without a reported change; None: no read is due.
+        """Seconds until the next read is due without a reported change, or None if no read is due.
 
         `look_s`: seconds until the verdict may change without new evidence.
         """

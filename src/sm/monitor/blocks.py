@@ -27,7 +27,7 @@ class TranscriptBlock:
     delta: TranscriptDelta
     """The meaning of the lines, without the usage and the faults of other sessions, and with few observations."""
     position: FilePosition | None
-    """The position at which the next read starts. None: the file never existed."""
+    """The position at which the next read starts, or None if the file never existed."""
     more: bool
     """There may be more lines to read now."""
     newest_tool: ToolUse | None

@@ -66,7 +66,7 @@ class Ledger:
         self._turn: str | None = None
         self._past: deque[str] = deque(maxlen=_TURNS_KEPT)
         self._dialogs: dict[tuple[str, str | None], Observation] = {}
-        """The open dialogs, by sub-agent (empty: the agent itself) and tool use."""
+        """The open dialogs, by sub-agent (empty for the agent itself) and tool use."""
         self._last_dialog: tuple[float, float] | None = None
         """When the last dialog opened that was closed by its own tool use, and when it closed."""
         self._worked_at = 0.0
@@ -147,14 +147,14 @@ class Ledger:
 
     @property
     def failure(self) -> Observation | None:
-        """The report that the last turn failed; None: it did not fail, or a turn has begun since."""
+        """The report that the last turn failed, or None if it did not fail or a turn has begun since."""
         ends = [self._entries[s].observation for s in (Source.HOOK, Source.TRANSCRIPT) if s in self._entries]
         last = max(ends, key=lambda observation: observation.at, default=None)
         return last if last is not None and last.fault is not None else None
 
     @property
     def finish(self) -> Observation | None:
-        """The report of a source other than the agent's hooks that the agent finished its last turn; None: none."""
+        """The report of a source other than the agent's hooks that the agent finished its last turn, or None."""
         entry = self._entries.get(Source.TRANSCRIPT)
         return entry.observation if entry is not None and entry.observation.finished else None
 
@@ -215,7 +215,7 @@ class Ledger:
         return None if believed is None else Verdict(believed.observation, overruled)
 
     def _overrules(self, entry: Entry, believed: Entry, now: float) -> str | None:
-        """The reason to believe the weaker `entry`, which has another activity; None: keep `believed`."""
+        """The reason to believe the weaker `entry`, which has another activity, or None to keep `believed`."""
         observation, at = entry.observation, believed.observation.at
         awaited = now - at < believed.observation.patience_s and self._worked_at <= at
         # On a busy machine the title shows a turn's beginning before the hook and the state file do.
@@ -257,7 +257,7 @@ class Ledger:
                 )
 
     def _published(self, entry: Entry, believed: Entry, now: float) -> str | None:
-        """The reason to believe the state file and not `believed`; None: keep `believed`."""
+        """The reason to believe the state file and not `believed`, or None to keep `believed`."""
         source, activity, at = entry.observation.source, entry.observation.activity, believed.observation.at
         if entry.since > at:
             settled = activity is not Activity.IDLE or now - entry.since >= PUBLISHED_S
@@ -293,7 +293,7 @@ class Ledger:
         return bool(looks) and all(e.observation.activity is Activity.IDLE and e.seen > since for e in looks)
 
     def next_look(self, now: float) -> float | None:
-        """Seconds until time alone, or a read without a change, may change the verdict; None: only new evidence can."""
+        """Seconds until time, or a read without a change, may change the verdict. None if only new evidence can."""
         believed = self.verdict(now)
         if believed is None:
             return None

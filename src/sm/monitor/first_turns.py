@@ -92,7 +92,7 @@ class FirstTurns:
             self._begin(agent, min(epoch_s(emitted_at), self._clock()))
 
     async def _submit(self, session_id: str, emitted_at: str) -> Agent | None:
-        """Note the prompt of a turn. Returns the agent; None: it has ended, or is not observed."""
+        """Note the prompt of a turn. Returns the agent, or None if it has ended or is not observed."""
         facts = await self._usage.known_facts(session_id)
         agent = self._find(session_id)
         if agent is not None:

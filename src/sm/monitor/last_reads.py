@@ -37,7 +37,7 @@ class LastReads:
     async def read(self, agent: Agent) -> str | None:
         """Read the transcripts of the agent, or wait for the read that goes on.
 
-        Returns why the last lines are still unread; None: they were read.
+        Returns why the last lines are still unread, or None if they were read.
         """
         reading = self._reading.get(agent.session_id)
         if reading is None:

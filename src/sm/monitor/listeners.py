@@ -55,7 +55,7 @@ class AgentListener:
         """The transcript has shown the end of a turn at `at`, and all that the agent wrote before."""
 
     async def setup_dialog(self, session_id: str, dialog: SetupDialog | None) -> None:
-        """An agent that has not started shows this first-start dialog. None: it has started, or shows another one."""
+        """An agent that has not started shows this first-start dialog. None if it has started, or shows another one."""
 
     async def observed(self, agent: Agent) -> None:
         """The agent was looked at, and its status decided. The caller holds the agent's lock."""

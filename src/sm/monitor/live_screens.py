@@ -51,7 +51,7 @@ class LiveScreen:
         return [ScreenRow(row, runs) for row, (runs, number) in changed if number > since]
 
     async def wait_until(self, condition: Callable[[], bool], within_s: float | None = None) -> bool:
-        """Wait until `condition` holds, checked after every change. False: timed out."""
+        """Wait until `condition` holds, checked after every change. Returns False if that timed out."""
         return await self._signal.wait_until(condition, within_s)
 
     async def capture(self) -> None:

@@ -32,7 +32,7 @@ from sm.sessions.session_sums import SessionSums
 from sm.sessions.waits import WaitingSessions
 from sm.store import Store
 from sm.terminals.base import Screen
-from sm.wire_types.agent_answers import ActionView
+from sm.wire_types.agent_answers import ActionView, ProgressView
 
 _SUMMARY_ACTIONS = 60
 _LAST_LINES = 50
@@ -117,7 +117,7 @@ class Monitor:
             return []
 
     async def last_words(self, session: Session) -> str | None:
-        """The last line that the session printed; None: there is none."""
+        """The last line that the session printed, or None if there is none."""
         lines = await self.last_output(session)
         return next((line.strip() for line in reversed(lines) if line.strip()), None)
 
@@ -139,8 +139,8 @@ class Monitor:
         )
         return await self._summary.summarize(session, launch, acts, screen)
 
-    async def progress(self, session: Session, count: int, *, may_read: bool) -> dict[str, Any]:
-        """The progress of the session, as docs/protocol.md describes it, with the newest `count` checkpoints."""
+    async def progress(self, session: Session, count: int, *, may_read: bool) -> ProgressView:
+        """The progress of the session, with the newest `count` checkpoints."""
         checkpoints, measured = await asyncio.gather(
             self._store.checkpoints(session.id, max(count, TASK_CHECKPOINTS)), self._measured(session)
         )
@@ -153,8 +153,8 @@ class Monitor:
         shown = report(session, checkpoints, output, now, measured, samples, work_s)
         mode = await self._observer.permission_modes.current(session)
         if mode is not None:
-            shown |= {"permission_mode": mode.mode, "permission_source": mode.source or None}
-        shown["checkpoints"] = shown["checkpoints"][max(0, len(checkpoints) - count) :]
+            shown = replace(shown, permission_mode=mode.mode, permission_source=mode.source or None)
+        shown = replace(shown, checkpoints=shown.checkpoints[max(0, len(checkpoints) - count) :])
         return shown if may_read else without_words(shown, session)
 
     async def _samples(self, session: Session) -> Sequence[Sample]:

@@ -135,8 +135,8 @@ class Observer:
     async def read_to_end(self, session_id: str) -> str | None:
         """Read the transcript to its end after the process is gone, before the end is reported. `forget` follows.
 
-        Returns why the last lines are still unread, as while a full disk keeps earlier lines from being recorded; None:
-        all lines were read. A read that takes long goes on, also after `forget`.
+        Returns why the last lines are still unread, as while a full disk keeps earlier lines from being recorded, or
+        None if all lines were read. A read that takes long goes on, also after `forget`.
         """
         session = self._store.sessions.get(session_id)
         if session is None or session.exit is None:
@@ -238,14 +238,14 @@ class Observer:
         return None if agent is None else agent.activity
 
     def tool_use(self, session_id: str, sub_agent: str, digest: str) -> str | None:
-        """The id of a tool use by this sub-agent (empty: the agent itself), as in `ToolUses.find`."""
+        """The id of a tool use by this sub-agent (empty for the agent itself), as in `ToolUses.find`."""
         agent = self._agents.get(session_id)
         return None if agent is None else agent.uses.find(sub_agent, digest)
 
     async def blocked_reason(self, session_id: str) -> str | None:
         """The reason why the agent waits for an answer, from its current state file, else from the last verdict.
 
-        None: no dialog is known.
+        None if no dialog is known.
         """
         current = await self._current_observation(session_id)
         return current.reason if current is not None and current.activity is Activity.BLOCKED else None
@@ -256,7 +256,7 @@ class Observer:
         return current is not None and current.activity is Activity.BUSY
 
     async def works(self, session_id: str) -> bool | None:
-        """True if a turn or a background agent runs, by the agent's own report now. None: it reports nothing.
+        """True if a turn or a background agent runs, by the agent's own report now. None if it reports nothing.
 
         Orders another read of its transcripts, whose last usage may be unread.
         """

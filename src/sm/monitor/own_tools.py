@@ -35,7 +35,7 @@ class OwnTools:
     listed_s: float | None = None
     """The time at which the agent had read the list of tools."""
     prompt_s: float | None = None
-    """The time of the prompt of the first turn; None: this daemon has seen none."""
+    """The time of the prompt of the first turn, or None if this daemon has seen none."""
     released_s: float | None = None
     """The time at which the first turn began."""
     changes: int = 0
@@ -94,7 +94,7 @@ class OwnTools:
 
 
 def missing_tools(facts: Mapping[str, Any]) -> str | None:
-    """A sentence about a first request without the tools of sm; None: it had them, or nothing is known.
+    """A sentence about a first request without the tools of sm, or None if it had them or nothing is known.
 
     `facts`: as `OwnTools.facts`.
     """

@@ -40,7 +40,7 @@ class _AgentProcess:
 
     session_id: str
     process: Process | None
-    """None: the process ended before it was seen."""
+    """None if the process ended before it was seen."""
     pane: Pane | None
 
 
@@ -85,7 +85,7 @@ class Watcher:
         self._observer.read_screens(moved)
 
     def watch(self, session_id: str, process: Process | None, pane: Pane | None) -> None:
-        """Record when `process` ends; immediately if it has ended already (None: it ended unseen)."""
+        """Record when `process` ends; immediately if it has ended already (None if it ended unseen)."""
         watched = self._keep(session_id, process, pane)
         self.unverified.discard(session_id)
         self.engine_silent.discard(session_id)

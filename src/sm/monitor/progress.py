@@ -2,18 +2,19 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
 
-from sm.core.estimates import Estimate, Sample, estimate_totals
+from sm.core.estimates import Sample, estimate_totals
 from sm.core.lifecycle import is_ended
 from sm.core.models import Checkpoint, Session
 from sm.core.pause_states import PauseState
-from sm.core.pauses import Pause
 from sm.core.statuses import Status
 from sm.core.timestamps import epoch_s
 from sm.core.usage import COST_DIGITS, TokenCounts, ToolUse
 from sm.core.work_time import elapsed_s
+from sm.wire_types.agent_answers import CheckpointView, ProgressView, SubagentsView, TodoView, ToolView
+from sm.wire_types.session_answers import PausedView
+from sm.wire_types.usage_answers import TokensView
 
 _TASKS = re.compile(r"\((\d{1,4})/(\d{1,4})\b[^)]*\)")
 TASK_CHECKPOINTS = 50
@@ -43,11 +44,11 @@ class Measurements:
     current_activity: str | None = None
     """The agent's current activity by its hooks, in one line."""
     todo: Sequence[tuple[str, str]] | None = None
-    """(status, text) of each entry of the task list; None: there is no list."""
+    """(status, text) of each entry of the task list, or None if there is no list."""
     estimate: int | None = None
     """The median of the tokens that finished sessions of this agent type used."""
     model: str | None = None
-    """The model that the session uses; None: unknown, or the provider has none."""
+    """The model that the session uses, or None if unknown or the provider has none."""
     prices_as_of: str | None = None
     """The date of the list prices behind `cost_usd`."""
 
@@ -65,10 +66,10 @@ def report(
     measured: Measurements | None = None,
     samples: Sequence[Sample] = (),
     elapsed_work_s: float = 0.0,
-) -> dict[str, Any]:
-    """The object of `sm progress --json` (docs/protocol.md documents the fields).
+) -> ProgressView:
+    """The progress of a session.
 
-    Fields without a measurement are null: a `command` agent has no tokens and no tools. `measured` is None for a
+    Fields without a measurement are None: a `command` agent has no tokens and no tools. `measured` is None for a
     provider without transcripts. `samples`: completed sessions of the agent type, for the estimate.
     `elapsed_work_s`: the seconds of work that is under way.
     """
@@ -82,101 +83,56 @@ def report(
     used = Sample(known.model, elapsed, None if tokens is None else tokens.used, known.cost_usd)
     outlook = estimate_totals(samples, known.model, used, known_tasks(checkpoints, known))
     remaining, percentage = _outlook(session, checkpoints, known, 0 if tokens is None else tokens.used)
-    return {
-        "session_id": session.id,
-        "name": session.display_name,
-        "status": "working" if session.status is Status.RUNNING else session.status.value,
-        "paused": None if session.paused is None else _pause_json(session.paused),
-        "elapsed_seconds": elapsed,
-        **_token_fields(known, tokens, remaining),
-        "completion_percentage": percentage,
-        "cost_usd": None if known.cost_usd is None else round(known.cost_usd, COST_DIGITS),
-        "minutes": round(worked / 60, 1),
-        "estimate": None if is_ended(session.status) else estimate_json(outlook),
-        "prices_as_of": known.prices_as_of,
-        "tree": None,
-        "own": None,
-        "permission_mode": None,
-        "permission_source": None,
-        "context_tokens": known.context_tokens,
-        "context_window": known.context_window,
-        "context_percent": context_percent(known),
-        "tools_used": dict(known.tools),
-        "total_tools": sum(known.tools.values()),
-        "last_tool": _last_tool(known.last_tool, now),
-        "current_activity": session.note or (known.current_activity if is_active else None),
-        "todo": None if known.todo is None else [{"status": s, "text": text} for s, text in known.todo],
-        "checkpoints": [
-            {"timestamp": c.timestamp, "message": c.message, "metadata": dict(c.metadata)}
-            for c in checkpoints
-        ],
-        "last_output": list(last_output),
-        **_status_fields(session, now),
-    }
-
-
-def _token_fields(known: Measurements, tokens: TokenCounts | None, remaining: int | None) -> dict[str, Any]:
-    return {
-        "tokens_used": None if tokens is None else tokens.used,
-        "tokens": None if tokens is None else asdict(tokens),
-        "tokens_partial": known.is_unread,
-        "subagents": None if tokens is None else {"tokens": asdict(known.subagents)},
-        "tokens_remaining_estimate": None if tokens is None else remaining,
-    }
-
-
-def _status_fields(session: Session, now: str) -> dict[str, Any]:
     idle = session.status is Status.IDLE
-    return {
-        "is_idle": idle,
-        "idle_seconds": seconds_between(session.status_at, now) if idle else 0,
-        "is_waiting_input": session.status is Status.WAITING_INPUT,
-        "is_complete": is_ended(session.status),
-        "completion_status": session.completion_status,
-        "completion_message": session.completion_message,
-    }
+    return ProgressView(
+        session_id=session.id,
+        name=session.display_name,
+        status="working" if session.status is Status.RUNNING else session.status.value,
+        paused=None if session.paused is None else PausedView.of(session.paused),
+        elapsed_seconds=elapsed,
+        tokens_used=None if tokens is None else tokens.used,
+        tokens=None if tokens is None else TokensView.of(tokens),
+        tokens_partial=known.is_unread,
+        subagents=None if tokens is None else SubagentsView(TokensView.of(known.subagents)),
+        tokens_remaining_estimate=None if tokens is None else remaining,
+        completion_percentage=percentage,
+        cost_usd=None if known.cost_usd is None else round(known.cost_usd, COST_DIGITS),
+        minutes=round(worked / 60, 1),
+        estimate=None if is_ended(session.status) else outlook,
+        prices_as_of=known.prices_as_of,
+        tree=None,
+        own=None,
+        permission_mode=None,
+        permission_source=None,
+        context_tokens=known.context_tokens,
+        context_window=known.context_window,
+        context_percent=context_percent(known),
+        tools_used=dict(known.tools),
+        total_tools=sum(known.tools.values()),
+        last_tool=_last_tool(known.last_tool, now),
+        current_activity=session.note or (known.current_activity if is_active else None),
+        todo=None if known.todo is None else [TodoView(*entry) for entry in known.todo],
+        checkpoints=[CheckpointView(c.timestamp, c.message, dict(c.metadata)) for c in checkpoints],
+        last_output=list(last_output),
+        is_idle=idle,
+        idle_seconds=seconds_between(session.status_at, now) if idle else 0,
+        is_waiting_input=session.status is Status.WAITING_INPUT,
+        is_complete=is_ended(session.status),
+        completion_status=session.completion_status,
+        completion_message=session.completion_message,
+    )
 
 
-def estimate_json(found: Estimate | None) -> dict[str, Any] | None:
-    """The documented object of an estimate."""
-    return None if found is None else {**asdict(found), "basis": found.basis.value}
-
-
-def _pause_json(pause: Pause) -> dict[str, Any]:
-    """The documented object of a pause."""
-    return {
-        "at": pause.at,
-        "by": pause.by,
-        "reason": pause.reason,
-        "until": pause.until,
-        "state": pause.state,
-        "settled_at": pause.settled_at,
-        "held": pause.held,
-        "spends": list(pause.spends),
-    }
-
-
-def without_words(shown: Mapping[str, Any], session: Session) -> dict[str, Any]:
+def without_words(shown: ProgressView, session: Session) -> ProgressView:
     """The report for a caller who may see the session but not read it."""
-    tool = shown["last_tool"]
-    return {
-        **shown,
-        "last_tool": None if tool is None else {**tool, "args": {}},
-        "current_activity": session.note,
-        "todo": None,
-        "last_output": [],
-    }
+    tool = shown.last_tool and replace(shown.last_tool, args={})
+    return replace(shown, last_tool=tool, current_activity=session.note, todo=None, last_output=[])
 
 
-def _last_tool(tool: ToolUse | None, now: str) -> dict[str, Any] | None:
+def _last_tool(tool: ToolUse | None, now: str) -> ToolView | None:
     if tool is None:
         return None
-    return {
-        "name": tool.name,
-        "args": dict(tool.arguments),
-        "timestamp": tool.at,
-        "seconds_ago": seconds_between(tool.at, now),
-    }
+    return ToolView(tool.name, dict(tool.arguments), tool.at, seconds_between(tool.at, now))
 
 
 def context_percent(measured: Measurements) -> int | None:
@@ -198,7 +154,7 @@ def _reported_tasks(checkpoints: Sequence[Checkpoint]) -> tuple[int, int] | None
 
 
 def known_tasks(checkpoints: Sequence[Checkpoint], measured: Measurements) -> tuple[int, int] | None:
-    """(done, total) of the newest checkpoint that reports tasks, else of the task list; None: neither is known."""
+    """(done, total) of the newest checkpoint that reports tasks, else of the task list, or None if neither is known."""
     tasks = _reported_tasks(checkpoints)
     if tasks is None and measured.todo:
         return sum(status == DONE for status, _ in measured.todo), len(measured.todo)

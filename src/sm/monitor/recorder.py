@@ -40,7 +40,7 @@ REOPENED_S = 15.0
 
 
 def outdated_s(session: Session, observation: Observation, now: float) -> float:
-    """Seconds for which to ignore an idle agent's report from before a message reopened its session; 0: believe it."""
+    """Seconds for which to ignore an idle agent's report from before a message reopened its session. 0 for none."""
     by_message = session.status is Status.RUNNING and session.status_source in (TERMINAL, INBOX)
     if (
         not by_message
@@ -64,7 +64,7 @@ class TurnRule:
     """Decides what follows the end of a turn that neither failed nor was interrupted. The method does nothing here."""
 
     async def follow_up(self, session: Session, observation: Observation, work: TurnWork) -> FollowUp | None:
-        """Decide by the final message. `work`: in this turn, as far as its hooks told it. None: nothing follows."""
+        """Decide by the final message. `work`: in this turn, as far as its hooks told it. None to do nothing."""
         return None
 
 

@@ -122,7 +122,7 @@ class Sources:
         await self._recorder.record_start(agent.session_id, source, reason)
 
     async def read_state_file(self, agent: Agent) -> Observation | None:
-        """The state file's observation at this moment, not recorded; None: no file, or a source that is off."""
+        """The state file's observation at this moment, not recorded. None without a file, or if the source is off."""
         file = None if Source.STATE_FILE in self._off else agent.state_file
         reader = agent.readers.state
         if reader is None or file is None or agent.published is None:
@@ -310,7 +310,7 @@ def unknown_problem(agent: Agent, name: str, lines: Sequence[str], now: float) -
 
 
 def _words(line: str) -> str:
-    """The text in a line of the screen, without frames and pointers. Empty: no letter or digit."""
+    """The text in a line of the screen, without frames and pointers, or empty without a letter or digit."""
     begin = next((number for number, char in enumerate(line) if char.isalnum() or char in "/~"), len(line))
     text = line[begin:].rstrip(" ─│╮╯┐┘")
     return " ".join(text.split()) if any(map(str.isalnum, text)) else ""

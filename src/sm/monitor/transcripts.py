@@ -13,7 +13,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from sm.core.usage import FilePosition
-from sm.linux.files import NotRegular, directory_below, regular_file
+from sm.linux.files import FilePart, NotRegular, directory_below, regular_file
 
 LINE_MAX_BYTES = 8 * 2**20
 """A longer line (images) is skipped."""
@@ -33,7 +33,7 @@ class NewLines(NamedTuple):
     lines: list[bytes]
     """Whole lines without newlines; empty lines are omitted."""
     position: FilePosition | None
-    """The position at which the next read starts. None: the file never existed."""
+    """The position at which the next read starts, or None if the file never existed."""
     more: bool
     """There may be more lines to read now."""
     again: bool
@@ -43,7 +43,7 @@ class NewLines(NamedTuple):
 def read_new(
     path: str, position: FilePosition | None, limit_bytes: int, *, below: Root | None = None
 ) -> NewLines:
-    """The whole lines after `position` (None: from the beginning), at most about `limit_bytes`.
+    """The whole lines after `position` (or from the beginning if None), at most about `limit_bytes`.
 
     At least one line is read whole, up to LINE_MAX_BYTES, which also bounds `limit_bytes`. An unfinished last line is
     left for the next read. Another inode, or a file that became shorter, is read from the beginning.
@@ -79,9 +79,14 @@ def read_last(
         if before is not None and before.inode != state.st_ino:
             return []
         size = state.st_size if before is None else min(state.st_size, before.offset)
-        start = max(0, size - limit_bytes)
-        margin = min(start, 1)  # the byte before shows whether the first line is whole
-        data = os.pread(file, size - start + margin, start - margin)
+        return last_lines(FilePart(file, size), lines, limit_bytes)
+
+
+def last_lines(part: FilePart, lines: int, limit_bytes: int) -> list[bytes]:
+    """The last `lines` whole lines within the last `limit_bytes` bytes. Raises OSError."""
+    start = max(0, part.size - limit_bytes)
+    margin = min(start, 1)  # the byte before shows whether the first line is whole
+    data = part.read(start - margin, part.size)
     if margin:
         data = data[data.find(b"\n") + 1 :] if b"\n" in data else b""
     whole = [line for line in data[: data.rfind(b"\n") + 1].split(b"\n") if line]

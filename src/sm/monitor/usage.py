@@ -17,7 +17,7 @@ from sm.monitor.blocks import TranscriptBlock, condense, read_block
 from sm.monitor.originals import Original, original_path
 from sm.monitor.tool_calls import follow, steps_of
 from sm.monitor.transcript_facts import OF_CONVERSATION, follow_conversation, follow_newest_tool, work_of
-from sm.monitor.transcripts import Root, archive_names, files_of, read_last
+from sm.monitor.transcripts import Root, archive_names, files_of, last_lines, read_last
 from sm.providers.base import Fork, program_version
 from sm.providers.readers import TranscriptDelta, TranscriptReader
 from sm.sandboxes.home import HomeOf, on_host
@@ -273,7 +273,7 @@ class UsageMeter:
         self._facts[session_id] = facts
 
     async def _has_unread(self, session_id: str, used: Sequence[Usage]) -> bool:
-        """Whether the tokens of a message cannot be read, and no other line has them."""
+        """True if the tokens of a message cannot be read, and no other line has them."""
         unread = {one.message_id for one in used if one.is_unread}
         if not unread:
             return False
@@ -349,7 +349,7 @@ class UsageMeter:
         said: Sequence[SaidText],
         calls: Sequence[CallStep],
     ) -> None:
-        """`before`: the stored usage of the messages in `usage`; None: it was not read."""
+        """`before`: the stored usage of the messages in `usage`, or None if it was not read."""
         async with self._store.transaction() as tx:
             # Removed since the transcript was read: its texts must not come back.
             if tx.find(session_id) is None:
@@ -487,9 +487,8 @@ def _last_actions(
         if not lines:
             copy = next((copy for copy in kept() if copy.name == names[path]), None)
             if copy is not None:
-                with suppress(OSError):
-                    saved = Root(copy.root, contained=True)
-                    lines = read_last(copy.path, most, _TAIL_MAX_BYTES, below=saved)
+                with suppress(OSError), copy.open() as part:
+                    lines = last_lines(part, most, _TAIL_MAX_BYTES)
         actions[:0] = reader.actions(lines, count, working_dir)
         if len(actions) >= count:
             break

@@ -28,6 +28,16 @@ class PackedFile:
 
 
 @dataclass(frozen=True, slots=True)
+class EventStream:
+    """The result of an operation whose answer is a stream of events."""
+
+    data: Any
+    """The type of the JSON of each event."""
+    id: str | None = None
+    """The meaning of the `id` line; None: events have none."""
+
+
+@dataclass(frozen=True, slots=True)
 class SessionsResult:
     """The result of an operation on a session and perhaps on its descendants. Each door shows the sessions itself."""
 
@@ -44,15 +54,15 @@ class DoorNames:
     """The names of an operation at the doors of sm, with which hints name it."""
 
     command: str = ""
-    """The command of `sm` that does it, without `sm`; empty: none."""
+    """The command of `sm` that does it, without `sm`, or empty if none does."""
     tool: str = ""
-    """The name of its MCP tool; empty: it has none. That of a capability is made from it, and takes the target as
+    """The name of its MCP tool, or empty if it has none. That of a capability is made from it, and takes the target as
     `session_id`."""
     tool_action: str = ""
     """The `action` of the tool, if several operations share it. Those of capabilities take `tree` alone."""
     chat: str = ""
-    """Its command in chats, without the slash; empty: it has none. The text after the target is the only argument of
-    that of a capability."""
+    """Its command in chats, without the slash, or empty if it has none. The text after the target is the only argument
+    of that of a capability."""
 
     @property
     def verb(self) -> str:
@@ -71,35 +81,43 @@ class Operation(DoorNames):
     """The operationId in docs/openapi.json in snake case, unique among the operations of its tag."""
     summary: str
     """The documentation of its route: one sentence, and after a blank line more."""
-    method: str
-    """GET for an operation that changes nothing, else POST."""
-    path: str
-    """The path of its route. Its one parameter, if it has one, names the target."""
+    route: str
+    """Its method and its path: GET for an operation that changes nothing, else POST. The one parameter of the path, if
+    it has one, names the target."""
     result: Any
-    """The class of its result in `wire_types`, `SessionsResult` or `PackedFile`."""
+    """The class of its result in `wire_types`, `SessionsResult`, `PackedFile` or an `EventStream`. None: its messages
+    belong to another protocol."""
     arguments: type[Any] | None = None
-    """A dataclass with the arguments beside the target; None: it takes none. Those of a GET are its query: texts,
+    """A dataclass with the arguments beside the target, or None if it takes none. Those of a GET are its query: texts,
     flags, times, closed sets and whole numbers with `Most`."""
     target: str = ""
-    """The documentation of the target; empty: that of the other routes below the same name, such as `sessions`."""
+    """The documentation of the target. Empty for that of the other routes below the same name, such as `sessions`."""
     takes_key: bool = True
-    """False: a repetition does no more than the first call, so a POST needs no Idempotency-Key."""
+    """False if a repetition does no more than the first call, so that a POST needs no Idempotency-Key."""
     reads_body: bool = True
-    """False: the body of a POST is not read."""
+    """False if the body of a POST is not read."""
     agents: bool = False
     """The sockets of sandboxed agents have its route too, not only the operator's."""
     button: str = ""
-    """The action of its buttons in chats, which stored buttons have; empty: it has no button."""
+    """The action of its buttons in chats, which stored buttons have, or empty if it has no button."""
     done: Callable[[Any], str] | None = None
-    """Words the result for a person in a chat; None: `Done.`"""
+    """Words the result for a person in a chat, or None for `Done.`"""
     key: str = ""
-    """Its key in live views, where it is an action on the selected session; empty: it is none."""
+    """Its key in live views, where it is an action on the selected session, or empty if it is none."""
     title: str = ""
     """The title of the action in live views."""
     audit: str = ""
-    """The action of a refusal in the audit log; empty: the name."""
+    """The action of a refusal in the audit log, or empty for the name."""
     fields: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Additions to the JSON schema of arguments, by name."""
+
+    @property
+    def method(self) -> str:
+        return self.route.split()[0]
+
+    @property
+    def path(self) -> str:
+        return self.route.split()[1]
 
     @property
     def has_target(self) -> bool:

@@ -1,11 +1,52 @@
-"""The operations that show what an agent does: its terminal, its progress and its status."""
+"""The operations of agent types, and those that show what an agent does: its terminal, its progress and its status."""
 
-from dataclasses import dataclass
-from typing import Annotated
+from dataclasses import dataclass, make_dataclass
+from typing import TYPE_CHECKING, Annotated
 
-from sm.operations import Most, Operation
-from sm.operations.arguments import LISTED, LISTED_MAX, CheckpointLimit, SeenByPerson
-from sm.wire_types.agent_answers import AttachView, OutputView, ProgressView, SummaryView, WhyView
+from sm.core.programs import location_variables
+from sm.operations import EventStream, Most, Operation
+from sm.operations.arguments import LISTED, LISTED_MAX, CheckpointLimit, InWorkspace, SeenByPerson
+from sm.wire_types.agent_answers import (
+    ActionView,
+    AgentTypesView,
+    AttachView,
+    OutputView,
+    ProgressView,
+    SummaryView,
+    WhyView,
+)
+from sm.wire_types.fields import Time
+from sm.wire_types.live_answers import ScreenUpdateView
+
+
+@dataclass(frozen=True, slots=True)
+class _TypesScope(InWorkspace):
+    cwd: str | None = None
+    """The caller's directory."""
+
+    def variables(self) -> dict[str, str]:
+        """The variables of the caller that locate files of agent CLIs."""
+        given = {name: getattr(self, name.lower(), None) for name in location_variables()}
+        return {name: value for name, value in given.items() if value}
+
+
+if TYPE_CHECKING:
+    TypesScope = _TypesScope
+else:
+    TypesScope = make_dataclass(
+        "TypesScope",
+        [(name.lower(), str | None, None) for name in location_variables()],
+        bases=(_TypesScope,),
+        frozen=True,
+        slots=True,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class NewestActions(SeenByPerson):
+    lines: Annotated[int, Most(LISTED_MAX)] = 10
+    after: Time | None = None
+    """Only later actions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,14 +63,25 @@ class ProgressParts:
     checkpoints: CheckpointLimit = LISTED
     """Only the newest checkpoints."""
     tree: bool = False
-    """Present: with the sums of the session and its descendants."""
+    """If present, include the sums of the session and its descendants."""
 
 
+LIST_AGENT_TYPES = Operation(
+    "agent_types",
+    "List the agent types that the caller can spawn.",
+    "GET /v1/agents",
+    AgentTypesView,
+    TypesScope,
+    command="agents",
+    tool="list_agent_types",
+    audit="agents",
+    fields={name.lower(): {"description": f"The caller's `{name}`."} for name in location_variables()},
+    agents=True,
+)
 READ_OUTPUT = Operation(
     "output",
     "Show the last lines of a session's terminal, or of its saved output once the terminal is closed.",
-    "GET",
-    "/v1/sessions/{ref}/output",
+    "GET /v1/sessions/{ref}/output",
     OutputView,
     OutputLines,
     command="output SESSION",
@@ -37,11 +89,22 @@ READ_OUTPUT = Operation(
     chat="output",
     agents=True,
 )
+FOLLOW_SCREEN = Operation(
+    "follow_screen",
+    """Stream the visible screen of a session's terminal: all rows, then those that change.
+
+    At most 4 times a second. A reader that is slower gets the newest state of each row. A comment line comes every
+    15 s. The stream ends with the agent's process.""",
+    "GET /v1/sessions/{ref}/screen/stream",
+    EventStream(ScreenUpdateView),
+    SeenByPerson,
+    audit="screen",
+    agents=True,
+)
 ATTACH = Operation(
     "attach",
     "Show the command that attaches a person's terminal to a session.",
-    "GET",
-    "/v1/sessions/{ref}/attach",
+    "GET /v1/sessions/{ref}/attach",
     AttachView,
     SeenByPerson,
     command="attach SESSION",
@@ -49,8 +112,7 @@ ATTACH = Operation(
 SHOW_PROGRESS = Operation(
     "progress",
     "Show the progress of a session.",
-    "GET",
-    "/v1/sessions/{ref}/progress",
+    "GET /v1/sessions/{ref}/progress",
     ProgressView,
     ProgressParts,
     command="progress SESSION",
@@ -61,18 +123,25 @@ SHOW_PROGRESS = Operation(
 WHY = Operation(
     "why",
     "Explain the status of a session.",
-    "GET",
-    "/v1/sessions/{ref}/why",
+    "GET /v1/sessions/{ref}/why",
     WhyView,
     command="why SESSION",
     tool="get_progress",
     agents=True,
 )
+LIST_ACTIONS = Operation(
+    "actions",
+    "List the last actions of an agent, oldest first.",
+    "GET /v1/sessions/{ref}/actions",
+    list[ActionView],
+    NewestActions,
+    command="tail SESSION",
+    agents=True,
+)
 SUMMARIZE = Operation(
     "what",
     "Summarize a session in a few sentences.",
-    "POST",
-    "/v1/sessions/{ref}/what",
+    "POST /v1/sessions/{ref}/what",
     SummaryView,
     command="what SESSION",
     chat="what",

@@ -18,14 +18,14 @@ class TextToSend:
     """A session, named as in a path."""
     text: Annotated[str, NEEDED] = ""
     mode: Annotated[str, OneOf("mode", SENT_MODES)] | None = None
-    """Null: auto."""
+    """`auto` if null."""
     ttl_s: Seconds | None = None
-    """How long the message may wait, in seconds; null: a day."""
+    """How long the message may wait, in seconds, or null for a day."""
     wait_s: Seconds | None = None
     """How long to wait for news, in seconds, at most 25."""
     answer: Annotated[str, OneOf("answer", tuple(TextUse))] | None = None
     """For a session with one open question. `message`: leave the question open; `answer`: answer it, or be refused;
-    `ask`: be refused with `answers_question`; null: answer it."""
+    `ask`: be refused with `answers_question`. Null answers it."""
     request_id: str | None = None
     """With `answer`: only this question, such as `r57`."""
 
@@ -44,7 +44,7 @@ class MessageWait(NewsWait):
     """The event to wait for, and how long."""
 
     settled: bool = False
-    """Present: `wait_s` also waits until the message is `settled`."""
+    """If present, `wait_s` also waits until the message is `settled`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +74,7 @@ class Arrivals:
 SEND = Operation(
     "send",
     "Send a text to a session.",
-    "POST",
-    "/v1/messages",
+    "POST /v1/messages",
     SentView,
     TextToSend,
     command="send SESSION TEXT",
@@ -87,8 +86,7 @@ SEND = Operation(
 LOG = Operation(
     "messages",
     "List the messages from and to a session; without one the caller's, for the operator all.",
-    "GET",
-    "/v1/messages",
+    "GET /v1/messages",
     list[LoggedView],
     MessageFilter,
     command="log SESSION",
@@ -97,13 +95,12 @@ LOG = Operation(
     agents=True,
 )
 SHOW_MESSAGE = Operation(
-    "message", "Show a message.", "GET", "/v1/messages/{id}", MessageView, MessageWait, agents=True
+    "message", "Show a message.", "GET /v1/messages/{id}", MessageView, MessageWait, agents=True
 )
 INBOX = Operation(
     "inbox",
     "List the messages that wait for the caller.",
-    "GET",
-    "/v1/inbox",
+    "GET /v1/inbox",
     list[LetterView],
     InboxLimit,
     command="inbox",
@@ -114,8 +111,7 @@ TAKE_INBOX = Operation(
     """Take the messages that wait for the caller; with `wait_s` wait for the first one.
 
     A taken message is `delivering` until its confirmation. Without one it is offered again after 20 s.""",
-    "POST",
-    "/v1/inbox/take",
+    "POST /v1/inbox/take",
     list[LetterView],
     Taking,
     command="inbox --take",
@@ -125,8 +121,7 @@ TAKE_INBOX = Operation(
 CONFIRM_INBOX = Operation(
     "confirm_inbox",
     "Confirm that taken messages arrived.",
-    "POST",
-    "/v1/inbox/confirm",
+    "POST /v1/inbox/confirm",
     list[MessageView],
     Arrivals,
     audit="confirm",

@@ -33,7 +33,7 @@ class ActivityNote:
     """The current activity."""
 
     text: str | None = None
-    """One line of 200 characters is kept. Empty or null: remove the note."""
+    """One line of 200 characters is kept. Empty or null removes the note."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,14 +43,13 @@ class WorkResult:
     message: str | None = None
     """Cut to 50,000 characters."""
     status: Annotated[str, words(["completed", "error", "abandoned"])] | None = None
-    """Null: completed."""
+    """`completed` if null."""
 
 
 LIST_CHECKPOINTS = Operation(
     "checkpoints",
     "List the newest milestones of a session, oldest first.",
-    "GET",
-    "/v1/sessions/{ref}/checkpoints",
+    "GET /v1/sessions/{ref}/checkpoints",
     list[CheckpointView],
     NewestCheckpoints,
     command="checkpoints SESSION",
@@ -59,8 +58,7 @@ LIST_CHECKPOINTS = Operation(
 CHECKPOINT = Operation(
     "checkpoint",
     "Report a milestone of the calling session.",
-    "POST",
-    "/v1/sessions/me/checkpoints",
+    "POST /v1/sessions/me/checkpoints",
     ReportedCheckpointView,
     Milestone,
     command="checkpoint TEXT",
@@ -69,8 +67,7 @@ CHECKPOINT = Operation(
 NOTE = Operation(
     "note",
     "Report the current activity of the calling session.",
-    "POST",
-    "/v1/sessions/me/note",
+    "POST /v1/sessions/me/note",
     StartedView,
     ActivityNote,
     command="note TEXT",
@@ -80,8 +77,7 @@ NOTE = Operation(
 COMPLETE = Operation(
     "complete",
     "Report that the calling session is done.",
-    "POST",
-    "/v1/sessions/me/complete",
+    "POST /v1/sessions/me/complete",
     StartedView,
     WorkResult,
     command="complete RESULT",

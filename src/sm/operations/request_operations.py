@@ -17,7 +17,7 @@ class RequestFilter:
     session: str | None = None
     """An id, a name or `me`, as in a path."""
     all: bool = False
-    """Present: include closed requests."""
+    """If present, include closed requests."""
     limit: Limit = LISTED
 
 
@@ -28,7 +28,7 @@ class AskedQuestion:
     question: Annotated[str, NEEDED] = ""
     options: list[Annotated[str, narrowed("string", maxLength=200)]] | None = None
     expires_s: Seconds | None = None
-    """Null: a day."""
+    """A day if null."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +47,7 @@ class GivenAnswer:
 LIST_REQUESTS = Operation(
     "requests",
     "List the open requests of sessions; with `all` the newest requests.",
-    "GET",
-    "/v1/requests",
+    "GET /v1/requests",
     list[RequestView],
     RequestFilter,
     command="requests",
@@ -60,8 +59,7 @@ LIST_REQUESTS = Operation(
 ASK = Operation(
     "ask",
     "Ask the parent of the calling session, or the operator.",
-    "POST",
-    "/v1/requests",
+    "POST /v1/requests",
     RequestView,
     AskedQuestion,
     command="ask QUESTION",
@@ -72,8 +70,7 @@ ASK = Operation(
 SHOW_REQUEST = Operation(
     "request",
     "Show a request.",
-    "GET",
-    "/v1/requests/{ref}",
+    "GET /v1/requests/{ref}",
     RequestView,
     NewsWait,
     agents=True,
@@ -81,8 +78,7 @@ SHOW_REQUEST = Operation(
 ANSWER = Operation(
     "answer",
     "Answer a request, or the only open request of a session; the first answer wins.",
-    "POST",
-    "/v1/requests/{ref}/answer",
+    "POST /v1/requests/{ref}/answer",
     RequestView,
     GivenAnswer,
     command="answer REQUEST TEXT",
@@ -95,8 +91,7 @@ DENY = DoorNames(command="deny", tool="answer_request", chat="deny")
 TAKE_ANSWER = Operation(
     "taken",
     "Confirm that the asking session has its answer.",
-    "POST",
-    "/v1/requests/{ref}/taken",
+    "POST /v1/requests/{ref}/taken",
     RequestView,
     takes_key=False,
     reads_body=False,

@@ -1,19 +1,108 @@
-"""The operations that show, end, restart and describe one session."""
+"""The operations that start, show, end, restart, describe and await sessions."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated
 
-from sm.operations import Operation
-from sm.operations.arguments import NEEDED, SeenByPerson
+from sm.core.statuses import ENDED_OF_ANY_KIND, Status
+from sm.operations import DoorNames, Operation
+from sm.operations.arguments import NEEDED, LongText, OneOf, Seconds, SeenByPerson, TrustName
+from sm.wire_types.common import EmptyView
 from sm.wire_types.session_answers import (
     AllRestoredView,
     InterruptedView,
     KilledView,
     RemovedView,
     RestoredView,
+    SeenView,
     SessionView,
     SessionWithOutput,
+    StartedView,
+    WaitView,
 )
+
+
+@dataclass(frozen=True, slots=True)
+class AgentToStart:
+    agent_type: Annotated[str, NEEDED] = ""
+    prompt: LongText | None = None
+    name: str | None = None
+    """The friendly name, without the type."""
+    title: str | None = None
+    model: str | None = None
+    preset: str | None = None
+    args: list[str] | None = None
+    """More arguments for the agent; only from the operator."""
+    parent: str | None = None
+    """A session, named as in a path; null: the caller."""
+    workspace: str | None = None
+    """A slug; `-`: none; null: the parent's, else the one of the working directory."""
+    working_dir: str | None = None
+    """An absolute path."""
+    cwd: str | None = None
+    """The caller's directory, used without a `working_dir`."""
+    worktree: str | None = None
+    """The git worktree that the client made: `DIRECTORY/.sm/worktrees/NAME`."""
+    branch: str | None = None
+    """The branch of that worktree: `sm/NAME`."""
+    trust: TrustName | None = None
+    lifecycle: str | None = None
+    """`auto`, `manual` or `supervised`; null: of the agent type, the workspace or the configuration."""
+    restart: str | None = None
+    """After a crash: `never` or `on-failure`; null: as for the agent type."""
+    env: dict[str, str] | None = None
+    """Variables for the agent and its children; only from the operator."""
+    environment: dict[str, str] | None = None
+    """The caller's environment; variables that the configuration does not name are ignored."""
+    process_limits: dict[str, int] | None = None
+    """The `umask` and the soft limits of the caller's shell, by the names of setrlimit(2) in lower case; -1: unlimited.
+    Ignored for the child of a session, which has its parent's. null: the caller has no shell, and the agent gets those
+    of the last spawn from a shell."""
+    budget: str | None = None
+    """Limits for the session and all below it, such as `usd=5,tokens=2M,minutes=90`."""
+    no_park: bool | None = None
+    """Fail if the account of the agent is parked; by default the agent starts at its reset."""
+    skip_checks: bool | None = None
+    """Start the agent even if its CLI is known to open a dialog of its first start."""
+    as_command: bool | None = None
+    """The prompt is a command of the agent CLI, such as `/review`; only from the operator."""
+    wait_s: Seconds | None = None
+    """How long to wait for news, in seconds, at most 25."""
+
+
+@dataclass(frozen=True, slots=True)
+class ForkName:
+    name: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PaneToAdopt:
+    pane: Annotated[str, NEEDED] = ""
+    """The pane's id in tmux: `%5`."""
+    name: str | None = None
+    agent_type: str | None = None
+    trust: TrustName | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SeenMarks:
+    sessions: Annotated[list[str], NEEDED] | None = None
+    """Sessions, named as in a path; null: all."""
+
+
+@dataclass(frozen=True, slots=True)
+class AwaitedSessions:
+    sessions: Annotated[list[str], NEEDED] = field(default_factory=list)
+    """Sessions, named as in a path."""
+    until: Annotated[str, OneOf("status", (ENDED_OF_ANY_KIND, *Status))] | None = None
+    any: bool | None = None
+    """One of the sessions is enough."""
+    wait_s: Seconds | None = None
+    """How long to wait for news, in seconds, at most 25."""
+
+
+@dataclass(frozen=True, slots=True)
+class KnownEndings:
+    sessions: list[str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +140,7 @@ class NewParent:
     """The new parent of a session."""
 
     parent: str | None = None
-    """A session, named as in a path; null: the operator."""
+    """A session, named as in a path, or null for the operator."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +151,23 @@ class NewName:
     """The friendly name, without the type."""
 
 
+SPAWN = Operation(
+    "spawn",
+    """Start an agent.
+
+    Answers when the process runs, or has run and ended; with `wait_s` when the agent is ready.""",
+    "POST /v1/sessions",
+    StartedView,
+    AgentToStart,
+    command="spawn",
+    tool="create_session",
+    chat="new",
+    agents=True,
+)
 SHOW_STATUS = Operation(
     "session",
     "Show a session.",
-    "GET",
-    "/v1/sessions/{ref}",
+    "GET /v1/sessions/{ref}",
     SessionWithOutput,
     SeenByPerson,
     command="status SESSION",
@@ -77,8 +178,7 @@ SHOW_STATUS = Operation(
 KILL = Operation(
     "kill",
     "End the process of a session, and answer when the process is gone.",
-    "POST",
-    "/v1/sessions/{ref}/kill",
+    "POST /v1/sessions/{ref}/kill",
     KilledView,
     KillOptions,
     command="kill SESSION",
@@ -90,8 +190,7 @@ KILL = Operation(
 RESTORE = Operation(
     "restore",
     "Start an ended session again, in a new process.",
-    "POST",
-    "/v1/sessions/{ref}/restore",
+    "POST /v1/sessions/{ref}/restore",
     RestoredView,
     RestoreOptions,
     command="restore SESSION",
@@ -102,8 +201,7 @@ RESTORE = Operation(
 RESTORE_ALL = Operation(
     "restore_all",
     "Start all sessions again that lived when tmux or the machine went down.",
-    "POST",
-    "/v1/restore",
+    "POST /v1/restore",
     AllRestoredView,
     RestoreAllOptions,
     command="restore --all",
@@ -111,8 +209,7 @@ RESTORE_ALL = Operation(
 INTERRUPT = Operation(
     "interrupt",
     "Interrupt the current turn of an agent.",
-    "POST",
-    "/v1/sessions/{ref}/interrupt",
+    "POST /v1/sessions/{ref}/interrupt",
     InterruptedView,
     command="interrupt SESSION",
     tool="control_session",
@@ -120,11 +217,27 @@ INTERRUPT = Operation(
     chat="interrupt",
     agents=True,
 )
+FORK = Operation(
+    "fork",
+    "Start a session from a copy of the conversation of another one.",
+    "POST /v1/sessions/{ref}/fork",
+    StartedView,
+    ForkName,
+    command="fork SESSION",
+    agents=True,
+)
+ADOPT = Operation(
+    "adopt",
+    "Manage an agent that already runs in a tmux pane.",
+    "POST /v1/adopt",
+    StartedView,
+    PaneToAdopt,
+    command="adopt PANE",
+)
 REPARENT = Operation(
     "reparent",
     "Move a session under another parent; null: the operator.",
-    "POST",
-    "/v1/sessions/{ref}/reparent",
+    "POST /v1/sessions/{ref}/reparent",
     SessionView,
     NewParent,
     command="reparent SESSION PARENT",
@@ -133,8 +246,7 @@ REPARENT = Operation(
 RENAME = Operation(
     "rename",
     "Give a session another friendly name.",
-    "POST",
-    "/v1/sessions/{ref}/rename",
+    "POST /v1/sessions/{ref}/rename",
     SessionView,
     NewName,
     command="rename SESSION NAME",
@@ -143,8 +255,7 @@ RENAME = Operation(
 ARCHIVE = Operation(
     "archive",
     "Hide an ended session from lists.",
-    "POST",
-    "/v1/sessions/{ref}/archive",
+    "POST /v1/sessions/{ref}/archive",
     SessionView,
     command="archive SESSION",
     tool="control_session",
@@ -155,19 +266,50 @@ ARCHIVE = Operation(
 UNARCHIVE = Operation(
     "unarchive",
     "Show an archived session in lists again.",
-    "POST",
-    "/v1/sessions/{ref}/unarchive",
+    "POST /v1/sessions/{ref}/unarchive",
     SessionView,
     command="unarchive SESSION",
     chat="unarchive",
     agents=True,
 )
+MARK_SEEN = Operation(
+    "seen",
+    """Mark ended sessions as seen by the operator, so that lists show them no more as not seen.
+
+    Acts that show or change one session do that too: attach, output, status of one session, send and others.""",
+    "POST /v1/seen",
+    SeenView,
+    SeenMarks,
+    command="seen SESSION",
+)
 REMOVE = Operation(
     "remove",
     "Delete the record of an ended session.",
-    "POST",
-    "/v1/sessions/{ref}/remove",
+    "POST /v1/sessions/{ref}/remove",
     RemovedView,
     command="rm SESSION",
     agents=True,
 )
+WAIT = Operation(
+    "wait",
+    "Wait until sessions have a status.",
+    "POST /v1/wait",
+    WaitView,
+    AwaitedSessions,
+    command="wait SESSION",
+    tool="wait_for_sessions",
+    takes_key=False,
+    fields={"sessions": {"minItems": 1, "maxItems": 200}},
+    agents=True,
+)
+ACKNOWLEDGE = Operation(
+    "heard",
+    "Acknowledge the endings in an answer, so that the caller gets no notice of them.",
+    "POST /v1/wait/heard",
+    EmptyView,
+    KnownEndings,
+    takes_key=False,
+    agents=True,
+)
+RESUME = DoorNames(command="resume", tool="control_session", tool_action="resume")
+"""Of the capability of pauses, for sessions that one is in the way of."""

@@ -9,8 +9,7 @@ from sm.core.models import BridgeUser, Session, ancestors
 from sm.core.timestamps import epoch_s
 from sm.errors import LimitReached, RateLimited
 from sm.operations.hints import Hint, Use
-from sm.operations.kernel_names import WAIT
-from sm.operations.session_operations import KILL
+from sm.operations.session_operations import KILL, WAIT
 
 RATE_WINDOW_S = 60.0
 """The period of the limits per minute."""
@@ -130,7 +129,7 @@ def message_rate_error(
 ) -> RateLimited | None:
     """The error for a message over the rate limit.
 
-    `since_first_s`: age of the first of the last `per_minute` messages; None: fewer were sent.
+    `since_first_s`: age of the first of the last `per_minute` messages, or None if fewer were sent.
     """
     left_s = _left_s(since_first_s)
     if left_s is None:
@@ -175,7 +174,7 @@ def _subject(caller: Session | BridgeUser) -> str:
 
 
 def _left_s(since_first_s: float | None) -> float | None:
-    """Seconds until a limit per minute allows one more; None: it is allowed now."""
+    """Seconds until a limit per minute allows one more, or None if it is allowed now."""
     if since_first_s is None or since_first_s >= RATE_WINDOW_S:
         return None
     return RATE_WINDOW_S - since_first_s

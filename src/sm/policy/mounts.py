@@ -38,7 +38,7 @@ def home_secrets() -> tuple[str, ...]:
 
 
 def system_refusal(path: str) -> str | None:
-    """The reason why no container may see this path on any machine; None: it may."""
+    """The reason why no container may see this path on any machine, or None if it may."""
     if path == "/":
         return "it is the root of the file system"
     for directory in SYSTEM_DIRECTORIES:

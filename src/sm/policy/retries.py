@@ -19,7 +19,7 @@ class RetryLimits:
 
 
 def pause_before_retry_s(kind: FaultKind, tries: int, limits: RetryLimits) -> float | None:
-    """The seconds before a retry; None: the failed turn is only told. `tries`: the retries in a row before it."""
+    """The seconds before a retry, or None if the failed turn is only told. `tries`: the retries in a row before it."""
     if kind in _RETRIED and tries < limits.max and limits.backoff_s:
         return limits.backoff_s[min(tries, len(limits.backoff_s) - 1)]
     return None

@@ -45,7 +45,7 @@ class Rule:
     tool: str
     """The name of a tool, or `mcp__SERVER__*` for every tool of a server."""
     pattern: str | None
-    """None: every use of the tool."""
+    """None for every use of the tool."""
 
     def names(self, tool: str) -> bool:
         return tool == self.tool or (self.tool.endswith("*") and tool.startswith(self.tool[:-1]))
@@ -63,7 +63,7 @@ class PathContext:
     working_dir: str
     """The current directory of the agent, for paths in arguments."""
     bases: tuple[str, ...] = ()
-    """All names of the session's directory, for paths in rules. Empty: use `working_dir`."""
+    """All names of the session's directory, for paths in rules, or empty to use `working_dir`."""
 
     @property
     def is_absolute(self) -> bool:
@@ -163,7 +163,7 @@ def evaluate(
     *,
     cut: bool,
 ) -> Ruling | None:
-    """Decide about one use of a tool. Deny rules win. None: no rule decides, so a person must.
+    """Decide about one use of a tool. Deny rules win. Returns None if no rule decides, so that a person must.
 
     Every rule must be valid for `parse_rule`. `cut`: the texts in `arguments` are truncated. The time is proportional
     to the size of rules and arguments.

@@ -76,7 +76,7 @@ class Word:
     text: str
     """The word without quotes."""
     open: int | None = None
-    """Index in `text` of the first shell expansion; None: there is none."""
+    """Index in `text` of the first shell expansion, or None if there is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +212,7 @@ def scan(command: str) -> Scan:
 
 
 def _read(command: str) -> list[list[Word]] | None:
-    """The words of each joined command, without redirections. None: outside the plain part of the language."""
+    """The words of each joined command, without redirections, or None outside the plain part of the language."""
     if _HIDDEN.search(command) or len(_SPECIAL.findall(_QUOTED.sub("'", command))) > _SPECIAL_MAX:
         return None
     commands: list[list[Word]] = [[]]

@@ -26,7 +26,7 @@ def normalize_trust_level(value: str) -> TrustLevel:
 
 
 def limited_trust(caller: Caller, requested: TrustLevel | None) -> TrustLevel | None:
-    """The level that `caller` asks for; None: no level in particular.
+    """The level that `caller` asks for, or None for no level in particular.
 
     A user who is paired as sandboxed always asks for a sandbox. Raises ValueError if that user requests more.
     """
@@ -38,7 +38,7 @@ def limited_trust(caller: Caller, requested: TrustLevel | None) -> TrustLevel | 
 
 
 def child_trust(parent_effective: TrustLevel, requested: TrustLevel | None) -> TrustLevel | None:
-    """The effective mode of a child; None: the child requests more trust than the parent has."""
+    """The effective mode of a child, or None if the child requests more trust than the parent has."""
     if requested is None or requested is parent_effective:
         return parent_effective
     return requested if requested is TrustLevel.SANDBOXED else None

@@ -34,7 +34,7 @@ class TerminalUse:
 
 
 def reason_to_wait(left: Unfinished) -> str | None:
-    """The reason why an idle session is not finished; None: there is none."""
+    """The reason why an idle session is not finished, or None if there is none."""
     if left.children:
         return f"waiting for {left.children} {'child' if left.children == 1 else 'children'}"
     if left.messages:
@@ -49,7 +49,7 @@ def reason_to_wait(left: Unfinished) -> str | None:
 
 
 def reason_of_person(use: TerminalUse) -> str | None:
-    """The reason why a person at the terminal keeps a session from being completed; None: there is none."""
+    """The reason why a person at the terminal keeps a session from being completed, or None if there is none."""
     if use.closed is not None:
         return f"its input box takes no text: {use.closed}"
     if use.draft:

@@ -50,7 +50,7 @@ class _Url:
     scheme: str
     host: str
     port: str
-    """Empty: the text has no port."""
+    """Empty if the text has no port."""
 
 
 def _parse(text: str) -> _Url:

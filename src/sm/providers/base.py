@@ -47,7 +47,7 @@ class GrantedCapabilities:
     """The MCP servers and skills of one session, and those that its agent CLI must ignore."""
 
     mcp_file: str | None = None
-    """The session's own file of MCP servers, absolute; None: the session gets no servers."""
+    """The session's own file of MCP servers, absolute, or None if the session gets no servers."""
     strict_mcps: bool = False
     """The agent uses only the servers of `mcp_file`."""
     mcps_off: tuple[str, ...] = ()
@@ -63,7 +63,7 @@ class GrantedCapabilities:
 
 @dataclass(frozen=True, slots=True)
 class ProgramFacts:
-    """The answers of an installed agent CLI, and a choice of its user. Empty: unknown."""
+    """The answers of an installed agent CLI, and a choice of its user, or empty if unknown."""
 
     version: str = ""
     """Its output for `--version`."""
@@ -72,7 +72,7 @@ class ProgramFacts:
     permission_mode: str = ""
     """The permission mode in the settings of the person who runs it, never in those of a project."""
     state: ProgramState | None = None
-    """The outcomes of the contracts with this version; None: unknown, or not yet looked up."""
+    """The outcomes of the contracts with this version, or None if unknown or not yet looked up."""
 
     @property
     def number(self) -> str | None:
@@ -89,7 +89,7 @@ class InstalledProgram:
     path: str
     """Its file, without links."""
     version: str | None = None
-    """As its files name it; None: unknown."""
+    """As its files name it, or None if unknown."""
     is_script: bool = False
     """A script, which may start another program."""
 
@@ -105,7 +105,7 @@ class PlanContext:
     environment: Mapping[str, str] = field(repr=False)
     """The variables that the session inherits, without those of the configuration and `SM_*`."""
     parent: str | None = None
-    """The display name of the parent; None: the operator."""
+    """The display name of the parent, or None for the operator."""
     prompt_file: str = ""
     """The absolute path to which `AgentPlan.prompt_file` will be written."""
     agent: AgentConfig = field(default_factory=AgentConfig)
@@ -115,13 +115,13 @@ class PlanContext:
     granted: GrantedCapabilities = GrantedCapabilities()
     """Its MCP servers and skills."""
     place: str = ""
-    """Sentences for the agent about the container that it runs in; empty: it runs on this host."""
+    """Sentences for the agent about the container that it runs in, or empty if it runs on this host."""
     additions: tuple[str, ...] = ()
     """Lines of capabilities for the agent, such as one about its budget."""
     at_most: tuple[str, ...] | None = None
-    """The flags of the parent, if the session may have no more permissions than the parent; None: no such limit."""
+    """The flags of the parent, if the session may have no more permissions than the parent, else None."""
     parent_mode: str = ""
-    """The permission mode that the parent has reported, with `at_most`; empty: that of its flags."""
+    """The permission mode that the parent has reported, with `at_most`, or empty for that of its flags."""
     is_parent_attended: bool = False
     """The operator had the parent's terminal on the screen at that report. Otherwise it raises no permission."""
     program: ProgramFacts = ProgramFacts()
@@ -143,7 +143,7 @@ class AgentPlan:
     """The agent CLI's own id of the conversation."""
     warnings: tuple[str, ...] = ()
     permission: PermissionMode | None = None
-    """The permission mode that the process starts in; None: its provider has no such modes."""
+    """The permission mode that the process starts in, or None if its provider has no such modes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +170,7 @@ class Box:
     """The agent's input box as its terminal shows it at one moment."""
 
     closed: str | None
-    """The reason not to type, for people: a dialog, a shell or an unknown screen. None: the box accepts input."""
+    """The reason not to type, for people: a dialog, a shell or an unknown screen, or None if the box accepts input."""
     draft: str = ""
     """The text in the box."""
     stashed: bool = False
@@ -204,9 +204,9 @@ class BoxReader(Protocol):
     settle_s: float
     """Time for which the box may still show a text after the agent accepted the text."""
     stash_key: str | None
-    """The key (tmux(1), send-keys) that puts a draft aside until the next text was sent; None: no key does."""
+    """The key (tmux(1), send-keys) that puts a draft aside until the next text was sent, or None if no key does."""
     redraw_key: str | None
-    """The key that redraws the screen and does nothing else; None: there is no such key."""
+    """The key that redraws the screen and does nothing else, or None if there is no such key."""
 
     def clearing(self, draft: str) -> Sequence[str]:
         """The keys that, pressed in turn and repeatedly, empty a box with this draft from any cursor position."""
@@ -223,15 +223,15 @@ class BoxReader(Protocol):
     def shows_message(self, draft: str, text: str, shown: str | None = "") -> bool:
         """Return whether this draft is exactly the pasted message `text`.
 
-        `shown`: the first draft that was seen after `text` was pasted. Empty: unknown, so an ambiguous draft is not
-        `text`. None: `text` was just pasted into an empty box, so an ambiguous draft is `text`.
+        `shown`: the first draft that was seen after `text` was pasted, or empty if unknown, so that an ambiguous draft
+        is not `text`. With None, `text` was just pasted into an empty box, so an ambiguous draft is `text`.
         """
 
     def contains_message(self, draft: str, text: str) -> bool:
         """Return whether this draft holds the pasted message `text` or its beginning, perhaps with other text."""
 
     def refusal(self, lines: Sequence[str], text: str) -> PromptRefusal | None:
-        """The refusal of the message `text`, or of an unnamed prompt; None: the screen shows none."""
+        """The refusal of the message `text`, or of an unnamed prompt, or None if the screen shows none."""
 
     def accepted_form(self, text: str) -> str:
         """A form that is equal for two texts if they are the same input to the agent."""
@@ -244,7 +244,7 @@ class Definitions(Protocol):
     """The agent CLI's own directory of such files below a project's directory, as the parts of its path."""
 
     def user_directory(self, environment: Mapping[str, str]) -> str | None:
-        """The agent CLI's directory of such files for its user, absolute; None: there is none.
+        """The agent CLI's directory of such files for its user, absolute, or None if there is none.
 
         `environment`: that of the session that spawns.
         """
@@ -269,7 +269,7 @@ class Summarizer(Protocol):
 
     @property
     def unavailable(self) -> str | None:
-        """The reason why the summarizer cannot be used, for people; None: available."""
+        """The reason why the summarizer cannot be used, for people, or None if it is available."""
 
     def argv(self, instructions: str) -> Sequence[str]:
         """The command line. The program reads the question from stdin and writes the answer to stdout."""
@@ -297,7 +297,7 @@ class TranscriptRetention:
 
     days: int
     source: str | None = None
-    """The file that sets it; None: it is the default of the agent CLI."""
+    """The file that sets it, or None if it is the default of the agent CLI."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -424,19 +424,19 @@ class Provider(Protocol):
     """The key (tmux(1), send-keys) that interrupts an agent."""
 
     stop_background_keys: tuple[str, ...] = ()
-    """The keys that stop all its background agents, and do nothing without one; empty: there are none."""
+    """The keys that stop all its background agents, and do nothing without one, or empty if there are none."""
 
     install_hint: str | None = None
-    """The command that installs its program; None: unknown."""
+    """The command that installs its program, or None if unknown."""
 
     readers: Readers = Readers()
     """Readers of its agents' activity. Without any reader `sm` knows only whether they run."""
 
     box_reader: BoxReader | None = None
-    """Its input box; None: no agent type of this provider has `InputMethod.COMPOSER`."""
+    """Its input box, or None if no agent type of this provider has `InputMethod.COMPOSER`."""
 
     compact: InputCommand | None = None
-    """The command that replaces the conversation by a summary; None: there is none."""
+    """The command that replaces the conversation by a summary, or None if there is none."""
 
     @property
     def summarizes_at_resume(self) -> bool:
@@ -444,10 +444,10 @@ class Provider(Protocol):
         return False
 
     setup: Setup | None = None
-    """Its installation on this machine; None: nothing to check."""
+    """Its installation on this machine, or None if there is nothing to check."""
 
     summarizer: Summarizer | None = None
-    """The program that summarizes sessions; None: this provider has none."""
+    """The program that summarizes sessions, or None if this provider has none."""
 
     @property
     def never_inherited(self) -> frozenset[str]:
@@ -458,11 +458,11 @@ class Provider(Protocol):
     """Variables that its agents get in a container, over those of the configuration."""
 
     definitions: Definitions | None = None
-    """Its definition files; None: only the configuration defines agent types."""
+    """Its definition files, or None if only the configuration defines agent types."""
 
     @property
     def prices_as_of(self) -> str | None:
-        """The date (ISO 8601) at which its list prices were taken; None: it has none."""
+        """The date (ISO 8601) at which its list prices were taken, or None if it has none."""
         return None
 
     @property
@@ -472,7 +472,7 @@ class Provider(Protocol):
     def agent_config(self, agent_type: str) -> AgentConfig | None:
         """The settings of an agent type in the configuration, even if another provider now has that name.
 
-        None: not configured.
+        None if it is not configured.
         """
 
     def permission_mode(self, agent: AgentConfig, program: ProgramFacts) -> PermissionMode | None:
@@ -489,13 +489,13 @@ class Provider(Protocol):
     def capability_sources(
         self, environment: Mapping[str, str], around: Sequence[str]
     ) -> CapabilitySources | None:
-        """The paths of MCP servers and skills of its agents; None: its agents use neither.
+        """The paths of MCP servers and skills of its agents, or None if its agents use neither.
 
         `around`: the working directory, without links, and all directories above it, nearest first.
         """
 
     def own_server(self, sm: str) -> Mapping[str, object] | None:
-        """The MCP server of sm in the form of its agent CLI; None: its agents get no servers.
+        """The MCP server of sm in the form of its agent CLI, or None if its agents get no servers.
 
         `sm`: the absolute path of the command, as the agent sees it.
         """
@@ -521,7 +521,7 @@ class Provider(Protocol):
         """
 
     def fork_in(self, argv: Sequence[str]) -> Fork | None:
-        """The copy that the process with this `AgentPlan.argv` makes of a conversation; None: it makes none."""
+        """The copy that the process with this `AgentPlan.argv` makes of a conversation, or None if it makes none."""
 
     def read_exit(
         self, exit: Exit, emitted_at: str, *, screen: Sequence[str] = (), session: Session
@@ -562,11 +562,11 @@ class Provider(Protocol):
     def context_window(self, model: str, version: str = "") -> int | None:
         """Return the maximum tokens of a conversation with this model; None if unknown.
 
-        `version`: of the agent's program, as its transcript names it; empty: unknown.
+        `version`: of the agent's program, as its transcript names it, or empty if unknown.
         """
 
     def input_command(self, text: str) -> InputCommand | None:
-        """The command that a message with this text is; None: the message is a text for the model.
+        """The command that a message with this text is, or None if the message is a text for the model.
 
         Raises InvalidText for a command that cannot be typed.
         """

@@ -73,9 +73,9 @@ class CheckRecord:
     seconds: float
     outcomes: tuple[Outcome, ...]
     processor_s: float | None = None
-    """Processor time of all processes of the check; None: not measured."""
+    """Processor time of all processes of the check, or None if not measured."""
     memory_bytes: int | None = None
-    """The most memory that they used at one time; None: not measured."""
+    """The most memory that they used at one time, or None if not measured."""
 
     @property
     def broken(self) -> tuple[Outcome, ...]:

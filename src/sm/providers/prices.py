@@ -13,5 +13,5 @@ def price_of(providers: Mapping[str, Provider], name: str) -> Price:
 
 
 def prices_as_of(providers: Mapping[str, Provider]) -> str | None:
-    """The date of the oldest list prices; None: no provider has prices."""
+    """The date of the oldest list prices, or None if no provider has prices."""
     return min((p.prices_as_of for p in providers.values() if p.prices_as_of), default=None)

@@ -34,7 +34,7 @@ class AcceptedInput:
     """A text that the agent reports as accepted input or as queued."""
 
     text: str = field(repr=False)
-    """Empty: not the text of a message, reported only for `parent`."""
+    """Empty if it is not the text of a message, and is reported only for `parent`."""
     at: float
     """Seconds since the epoch."""
     queued: bool = False
@@ -50,7 +50,7 @@ class AcceptedInput:
     interrupted before its answer began and is no longer part of the conversation.
     """
     hook: str = ""
-    """The name of the reporting hook event; empty: reported by a transcript."""
+    """The name of the reporting hook event, or empty if a transcript reported it."""
     pasted: bool = False
     """The agent CLI marked a part of the text as pasted, so white space at the ends of that part is not exact."""
     command: bool = False
@@ -64,11 +64,11 @@ class ToolEnd:
     tool_use: str
     """The agent CLI's id of the use."""
     allowed: bool | None
-    """True: the tool ran. False: the use was refused, or the running tool was interrupted. None: unknown."""
+    """True if the tool ran, False if the use was refused or the running tool was interrupted, None if unknown."""
     at: float | None
-    """Seconds since the epoch; None: unknown."""
+    """Seconds since the epoch, or None if unknown."""
     answers: tuple[str, ...] = ()
-    """The answers that the agent got to the questions of this use, as in `Answer.answers`; empty: unknown."""
+    """The answers that the agent got to the questions of this use, as in `Answer.answers`, or empty if unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,11 +80,11 @@ class Dialog:
     arguments: Mapping[str, Any] = field(repr=False)
     questions: tuple[Question, ...] = ()
     agent: str = ""
-    """The sub-agent that asks; empty: the agent itself."""
+    """The sub-agent that asks, or empty for the agent itself."""
     cut: bool = False
     """The arguments are incomplete: only yes and no are possible answers."""
     working_dir: str = ""
-    """The agent's directory, to which relative paths in the arguments refer; empty: unknown."""
+    """The agent's directory, to which relative paths in the arguments refer, or empty if unknown."""
     tool_digest: str = ""
     """A digest of the tool and its arguments, equal to `HookEvent.tool_digest` of the same use."""
 
@@ -118,7 +118,7 @@ class HookEvent:
     answers: tuple[str, ...] = field(default=(), repr=False)
     """As `ToolEnd.answers`."""
     tool_failed: bool | None = None
-    """A tool use of the agent itself has failed or was denied (True), or succeeded (False). None: none has ended."""
+    """True if a tool use of the agent itself failed or was denied, False if it succeeded, None if none has ended."""
     task: str | None = field(default=None, repr=False)
     """The task that the prompt of this event gives (`core.task_text`)."""
     sub_agents: int | None = None
@@ -126,9 +126,9 @@ class HookEvent:
     sub_agent_ended: str = ""
     """The id of a sub-agent that has ended."""
     permission_mode: str = ""
-    """The permission mode of the agent itself, as it is shown to people; empty: the event names none."""
+    """The permission mode of the agent itself, as it is shown to people, or empty if the event names none."""
     peer: str | None = None
-    """The name of another agent whose message, which did not go through sm, begins this turn; empty: without a name."""
+    """The name of another agent whose message, which did not go through sm, begins this turn. Empty without a name."""
     denial: str = ""
     """A tool use that the agent's permission mode denied without asking a person, and the reason, in one line."""
     turn_finished: bool = False
@@ -146,14 +146,14 @@ class TranscriptDelta:
     todo: tuple[Todo, ...] = ()
     """The agent's list after these lines."""
     context_tokens: int | None = None
-    """Tokens of the conversation after these lines; None: unknown."""
+    """Tokens of the conversation after these lines, or None if unknown."""
     accepted: tuple[AcceptedInput, ...] = ()
     failed: bool = False
     """After these lines, the end of a failed turn is still to be read: it is no success."""
     turn_finished: float | None = None
     """Time at which the last turn finished, in seconds since the epoch (see `HookEvent.turn_finished`)."""
     answer: str | None = None
-    """The agent's last words in these lines, in one line; None: none."""
+    """The agent's last words in these lines, in one line, or None without any."""
     said: tuple[SaidText, ...] = ()
     """The agent's texts and tool uses, for the search."""
     tools_ended: tuple[ToolEnd, ...] = ()
@@ -163,7 +163,7 @@ class TranscriptDelta:
     work: TurnWork = _NO_WORK
     """The agent's work in its last turn after these lines."""
     version: str = ""
-    """The version of the program that wrote the last answer; empty: unknown."""
+    """The version of the program that wrote the last answer, or empty if unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,9 +172,9 @@ class TranscriptEntry:
 
     id: str
     follows: str | None
-    """The id of the entry before it; None: the conversation begins with it."""
+    """The id of the entry before it, or None if the conversation begins with it."""
     at: str
-    """ISO 8601; empty: unknown."""
+    """ISO 8601, or empty if unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,15 +237,15 @@ class HookReader(Protocol):
         """
 
     def dialog(self, payload: Mapping[str, Any], *, cut: bool) -> Dialog | None:
-        """The dialog that opens with this event; None: no dialog. `cut`: a part of the event was left out."""
+        """The dialog that opens with this event, or None for no dialog. `cut`: a part of the event was left out."""
 
     def plan(self, tool: str, arguments: Mapping[str, Any]) -> str | None:
-        """The plan for which the agent requests approval with this tool; None: the tool does not."""
+        """The plan for which the agent requests approval with this tool, or None if the tool does not."""
 
     def decision(self, request: Request, by: str) -> str | None:
         """The hook output that passes the answer of `request` to the agent.
 
-        `by`: the name of the answerer. None: the hook cannot return this answer, or there is no answer yet.
+        `by`: the name of the answerer. None if the hook cannot return this answer, or there is no answer yet.
         """
 
 
@@ -291,7 +291,7 @@ class TranscriptReader(Protocol):
     def last_turn(self, lines: Sequence[bytes]) -> LastTurn | None:
         """The last turn in these lines, the end of a transcript.
 
-        None: the turn is under way, failed, was interrupted, or left background agents at work.
+        None if the turn is under way, failed, was interrupted, or left background agents at work.
         """
 
     def actions(self, lines: Sequence[bytes], count: int, working_dir: str) -> Sequence[ActionLine]:
@@ -302,16 +302,16 @@ class ScreenReader(Protocol):
     """Reads the title and the visible lines of an agent's terminal."""
 
     def title(self, glyph: str, at: float) -> Observation | None:
-        """The state that the first character of the title shows at `at`; None: none."""
+        """The state that the first character of the title shows at `at`, or None for no state."""
 
     def screen(self, lines: Sequence[str], at: float) -> Observation | None:
-        """The state that the visible lines show at `at`; None: the lines show nothing known."""
+        """The state that the visible lines show at `at`, or None if the lines show nothing known."""
 
     def output(self, lines: Sequence[str]) -> Sequence[str]:
         """The lines without the parts that the agent CLI draws for its user, such as an input box."""
 
     def start_problem(self, lines: Sequence[str], working_dir: str) -> StartProblem | None:
-        """The problem that keeps a running agent from starting in `working_dir`; None: no known problem.
+        """The problem that keeps a running agent from starting in `working_dir`, or None for no known problem.
 
         Call only before the agent reported ready. For an ended process use `Provider.read_exit`.
         """
@@ -323,7 +323,7 @@ class ScreenReader(Protocol):
         """
 
     def setup_dialog(self, lines: Sequence[str], directory: str) -> SetupDialog | None:
-        """The first-start dialog in these visible lines that `sm` can answer; None: no such dialog.
+        """The first-start dialog in these visible lines that `sm` can answer, or None for no such dialog.
 
         `directory`: the working directory, without links. Call only before the agent reported ready: later it could
         imitate the dialog.
@@ -332,7 +332,7 @@ class ScreenReader(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Readers:
-    """The readers of one provider; None: its agents do not offer this source."""
+    """The readers of one provider, with None for a source that its agents do not offer."""
 
     hooks: HookReader | None = None
     state: StateReader | None = None

@@ -49,7 +49,7 @@ class RequestReply:
     answers: tuple[str, ...] = ()
     message: str | None = None
     shown: str | None = None
-    """The digest of the request that the caller has seen; None: the caller did not say."""
+    """The digest of the request that the caller has seen, or None if the caller did not say."""
 
 
 Answerer = Callable[[Transaction, Caller, Request, Answer], Awaitable[None]]

@@ -14,7 +14,7 @@ from sm.state.request_steps import RuleDecision
 def rule_decision(
     provider: Provider, session: Session, dialog: Dialog, real_dir: str, *, cut: bool
 ) -> RuleDecision | None:
-    """The decision of the rules for the session's agent type; None: a person decides.
+    """The decision of the rules for the session's agent type, or None if a person decides.
 
     `real_dir`: the session's working directory, from `real_directory`. `cut`: the arguments are incomplete.
     """

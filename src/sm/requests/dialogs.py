@@ -194,7 +194,7 @@ class Dialogs:
         return f"{state.label} may not carry out an answer given through sm; answer it at its terminal"
 
     def plan(self, session: Session, tool: str | None, arguments: Mapping[str, Any] | None) -> str | None:
-        """The plan for which this tool use requests approval; None: another tool."""
+        """The plan for which this tool use requests approval, or None for another tool."""
         reader = self._hook_reader(session)
         return None if reader is None else reader.plan(tool or "", arguments or {})
 

@@ -70,7 +70,7 @@ class SetupDialogs:
     async def dialog_shown(self, session_id: str, dialog: SetupDialog | None) -> None:
         """Open a request for the dialog on the screen of an agent that has not started, and close those before it.
 
-        None: the agent has started, or shows another problem.
+        With None, the agent has started, or shows another problem.
         """
         session = self._store.sessions.get(session_id)
         if session is None or session.effective_mode is not TrustLevel.DIRECT:

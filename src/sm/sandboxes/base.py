@@ -38,7 +38,7 @@ class Sandbox(Protocol):
     """
 
     async def require_available(self, workspace: Workspace | None) -> tuple[str, ...]:
-        """Return warnings for an agent that is about to start in the workspace; None: in none.
+        """Return warnings for an agent that is about to start in the workspace, or in none if None.
 
         Raises SandboxUnavailable and SandboxBusy.
         """

@@ -17,7 +17,7 @@ class Container:
     id: str
     name: str
     workspace: str | None
-    """The slug; None: the container for sessions without a workspace."""
+    """The slug, or None for the container for sessions without a workspace."""
     uid: int
     gid: int
     init: Process

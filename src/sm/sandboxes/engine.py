@@ -153,7 +153,7 @@ class ContainerEngine(Protocol):
         """Make the sandbox of sessions in containers. Called once."""
 
     def has_program(self, container: Container, program: str) -> bool | None:
-        """Look for `program`, a name on the PATH of agents or a path, in a container. Blocks. None: unknown."""
+        """Look for `program`, a name on the PATH of agents or a path, in a container. Blocks. None if unknown."""
 
     async def close(self) -> None:
         """Drop connections and unfinished work. Agents and containers go on."""

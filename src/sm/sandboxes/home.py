@@ -26,7 +26,7 @@ class ContainerHome:
         self._map = PathMap([Mount(directory, INSIDE_HOME, writable=True)])
 
     def host_path(self, inside: str) -> str | None:
-        """The path on the host of a path that an agent reports; None: it is not below the home directory."""
+        """The path on the host of a path that an agent reports, or None if it is not below the home directory."""
         try:
             return self._map.to_host(inside)
         except InvalidPath:
@@ -48,8 +48,8 @@ class ContainerHome:
     def add_file(self, path: str, content: bytes, user: tuple[int, int] | None) -> None:
         """Write a 0600 file as a whole unless something exists at `path` (a path on the host).
 
-        Missing directories are made. `user`: the uid and gid of the new file and the new directories; None: those of
-        this process. Raises OSError.
+        Missing directories are made. `user`: the uid and gid of the new file and the new directories, or None for those
+        of this process. Raises OSError.
         """
         if not os.path.isdir(self.directory):
             os.makedirs(self.directory, 0o700, exist_ok=True)
@@ -106,7 +106,7 @@ def _create(directory: int, name: str, content: bytes, user: tuple[int, int] | N
 
 
 HomeOf: TypeAlias = Callable[[Session], ContainerHome | None]
-"""The home directory of a session's container; None: the session runs on this host."""
+"""The home directory of a session's container, or None if the session runs on this host."""
 
 
 def homes(paths: InstancePaths) -> HomeOf:

@@ -223,7 +223,7 @@ class LaunchWatch:
         self._closed: dict[str, asyncio.Event] = {}
 
     async def wait_until(self, path: str, is_over: Callable[[], bool], bound_s: float) -> bool:
-        """Wait until `is_over` returns True, at most `bound_s`; `path`: the script. False: not in time."""
+        """Wait until `is_over` returns True, at most `bound_s`; `path`: the script. Returns False after that time."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + bound_s
         folder, name = os.path.split(path)

@@ -9,7 +9,7 @@ from sm.sandboxes.base import ProcessEnding, Sandbox
 class Sandboxes:
     """`Sandbox` for all sessions: those with the effective mode `sandboxed` run in `container`, the others on `host`.
 
-    `container` None: no session can be sandboxed.
+    `container` is None if no session can be sandboxed.
     """
 
     def __init__(self, host: Sandbox, container: Sandbox | None = None) -> None:

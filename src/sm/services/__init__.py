@@ -15,10 +15,11 @@ from sm.monitor.first_turns import FirstTurns
 from sm.monitor.live_screens import LiveScreens
 from sm.monitor.monitor import Monitor
 from sm.monitor.program_checks import ProgramChecks
+from sm.operations.arguments import PAGE, ListPage, SessionFilter
 from sm.requests.answers import Requests
 from sm.requests.dialogs import Dialogs
 from sm.services.live import Live, LiveNews
-from sm.services.sessions import PAGE, Listed, ListPage, SessionFilter, Sessions
+from sm.services.sessions import Listed, Sessions
 from sm.services.telegram_status import Telegram, TelegramLink
 from sm.services.waits import LongPoll, TeamWaitResult, WaitEnd, WaitResult, Waits
 from sm.sessions.adopt import Adoptions

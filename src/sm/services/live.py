@@ -11,10 +11,11 @@ from sm.core.attention import Attention, EndedChildren, attention
 from sm.core.labels import label, label_of
 from sm.core.live import LiveRow, live_part
 from sm.core.models import OPERATOR, Session
-from sm.core.tree_totals import TreePart, TreeTotals
+from sm.core.tree_totals import TreeTotals
 from sm.core.usage import SessionUsage
 from sm.monitor.monitor import Monitor
 from sm.services.live_changes import LiveChanges
+from sm.services.live_past import LivePast
 from sm.services.row_pace import RowPace
 from sm.sessions.seen import SeenSessions
 from sm.store import Store
@@ -61,8 +62,7 @@ class Live:
         """The time of the failure and the last words of each failed session that the operator has not seen."""
         self._rows: dict[str, LiveRow] = {}
         self._totals = TreeTotals()
-        self._past: dict[str, TreePart] = {}
-        """The parts of sessions that are not in memory, below those that are. They have no rows."""
+        self.past = LivePast()
         self._removals = store.follow_removals()
         self._changes = LiveChanges(store, monitor, self._rows)
         self._pace = RowPace()
@@ -112,7 +112,7 @@ class Live:
         return f"{self._run}-{number}"
 
     def number_of(self, revision: str | None) -> int | None:
-        """The number of a revision after which all changes are known; None: the reader needs a snapshot."""
+        """The number of a revision after which all changes are known, or None if the reader needs a snapshot."""
         run, _, number = (revision or "").partition("-")
         if run != self._run or not number.isdecimal() or len(number) > 18:
             return None
@@ -126,7 +126,7 @@ class Live:
         return LiveNews(self.number, rows, tuple(_newer(self._removed, since)), snapshot=False)
 
     async def wait_until(self, condition: Callable[[], bool], within_s: float | None = None) -> bool:
-        """Wait until `condition` holds, checked after every revision. False: timed out."""
+        """Wait until `condition` holds, checked after every revision. Returns False if that timed out."""
         return await self._signal.wait_until(condition, within_s)
 
     # Tracking
@@ -148,7 +148,7 @@ class Live:
         async with self._looking:
             self._unmeasured |= self._monitor.take_measured()
             self._due |= self._changes.take() | dict.fromkeys(self._unmeasured)
-            self._due |= dict.fromkeys(self._removals & self._past.keys())
+            self._due |= dict.fromkeys(s for s in self._removals if s in self.past)
             self._removals.clear()
             before, now_s = self.number, asyncio.get_running_loop().time()
             ready = [s for s in self._due if at_once or self._pace.may_change(s, now_s)]
@@ -191,17 +191,17 @@ class Live:
     async def _read_past(self, due: Sequence[str]) -> None:
         """Read the sums of the sessions below new rows that are not in memory."""
         sessions = self._store.sessions
-        new = [s for s in due if s not in self._rows and s not in self._past and sessions.is_kept(s)]
+        new = [s for s in due if s not in self._rows and s not in self.past and sessions.is_kept(s)]
         if not new:
             return
         async for part in self._store.history.parts(below(new)):
-            members = [s for s in part if s.id not in self._past]
+            members = [s for s in part if s.id not in self.past]
             used = await self._monitor.usages(members)
             parts = {s.id: live_part(s, used[s.id]) for s in members}
             for session in members:
                 self._ended.put(session)
+                self.past.put(session, parts[session.id])
             self._totals.update(parts)
-            self._past |= parts
 
     def _group(self, session: Session) -> Attention:
         return attention(session, self._changes.requests.get(session.id, ()), self._unseen_since)
@@ -211,14 +211,14 @@ class Live:
     ) -> list[str]:
         """Replace the rows that have changed, in one revision. Returns relatives that may only change later."""
         sessions, before, late = self._store.sessions, self._rows, list[str]()
-        gone = [s for s in due if (s in before or s in self._past) and s not in sessions]
+        gone = [s for s in due if (s in before or s in self.past) and s not in sessions]
         left = [s for s in due if s in before and s not in gone and not sessions.is_kept(s)]
         parents = {p for s in due if sessions.is_kept(s) for p in self._ended.put(sessions[s])}
         parents |= {p for s in gone for p in self._ended.remove(s)}
         drafts: dict[str, LiveRow] = {}
         for session_id in due:
             if (session := sessions.kept(session_id)) is not None:
-                self._past.pop(session_id, None)
+                self.past.pop(session_id)
                 usage = usages[session_id] if session_id in usages else before[session_id].usage
                 drafts[session_id] = self._row(session, usage)
         renamed = {s for s, row in drafts.items() if s in before and before[s].label != row.label}
@@ -244,11 +244,11 @@ class Live:
                 self.number = number
             self._rows[session_id] = row  # also if it is equal: sources are compared by identity
         for session_id in left:
-            self._past[session_id] = before[session_id].part
+            self.past.put(before[session_id].session, before[session_id].part)
         for session_id in (*gone, *left):
             self._remove(session_id, number)
         for session_id in gone:
-            self._past.pop(session_id, None)
+            self.past.pop(session_id)
         return late
 
     def _remove(self, session_id: str, number: int) -> None:

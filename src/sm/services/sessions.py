@@ -15,6 +15,7 @@ from sm.core.session_index import oldest_first
 from sm.core.statuses import Status
 from sm.errors import TerminalError
 from sm.messaging.timers import MailTimers
+from sm.operations.arguments import PAGE, ListPage, SessionFilter
 from sm.policy.access import Principal, is_unrestricted, visible
 from sm.sessions.acknowledgements import acknowledge_endings
 from sm.sessions.authorizer import Authorizer
@@ -24,35 +25,10 @@ from sm.sessions.starts import START_WAIT_S, AgentStarts
 from sm.sessions.tree import matches
 from sm.sessions.workspaces import Workspaces
 from sm.store import Store
-from sm.store.history import Chosen, PastCounts, children_of, descendants_of, roots_for, seen_by
+from sm.store.history import Chosen, PastCounts, among, children_of, descendants_of, roots_for, seen_by, texts
 from sm.terminals.base import Lifecycle
 
-
-@dataclass(frozen=True, slots=True)
-class SessionFilter:
-    """Narrows a list of sessions."""
-
-    status: str = "all"
-    search: str = ""
-    workspace: str | None = None
-    """A slug; `-`: sessions without a workspace; None: all."""
-    archived: bool = False
-    """Include archived sessions."""
-
-
-@dataclass(frozen=True, slots=True)
-class ListPage:
-    """The part of a list that a caller asks for."""
-
-    before: str | None = None
-    """`Listed.next` of the page before; None: the first page, which has all sessions in memory."""
-    limit: int | None = None
-    """The number of sessions to which those in memory are filled up; of a further page its most sessions."""
-
-
 FIRST = ListPage()
-PAGE = 200
-"""Sessions on a further page of a list, and found by a search."""
 _FILLED_TO = 20
 """A list has at least so many sessions, if there are so many."""
 
@@ -64,7 +40,7 @@ class Listed:
     sessions: list[Session]
     """Oldest first."""
     next: str | None = None
-    """Where the next page begins, which has sessions that ended earlier; None: there is none."""
+    """Where the next page begins, which has sessions that ended earlier, or None if there is none."""
     left: int = 0
     """The number of sessions on later pages."""
 
@@ -167,7 +143,7 @@ class Sessions:
         return listed, list(above.values())
 
     def _parent(self, caller: Caller, reference: str) -> str | None:
-        """The session whose children a caller asks for; None: those without a parent."""
+        """The session whose children a caller asks for, or None for those without a parent."""
         if reference != "-":
             return self._authorizer.find(caller, reference).id
         principal = self._authorizer.principal(caller)
@@ -215,9 +191,10 @@ class Sessions:
         """Count the children that the caller sees, by status, without archived ones."""
         kept = self.select(caller, self._authorizer.tree.children(session_id), SessionFilter())
         past = self.past(caller, SessionFilter(), children_of(session_id, self._authorizer.principal(caller)))
-        counts = Counter(child.status.value for child in kept)
+        counts = Counter[str]()
         for (status, _), count in (await self._store.history.counts(past)).items():
             counts[status.value] += count
+        counts.update(child.status.value for child in kept)
         return counts
 
     async def visible_ids(self, caller: Caller) -> set[str]:
@@ -239,11 +216,11 @@ class Sessions:
         """Count the sessions of a list that are no longer in memory."""
         return await self._store.history.counts(self.past(caller, filter))
 
-    async def ended_children(self, caller: Caller) -> EndedChildren:
-        """Count the ended children of the sessions in memory that the caller sees."""
-        seen = self.visible(caller)
-        counts = EndedChildren(seen)
-        for parent_id, status, count in await self._store.history.ended_children([s.id for s in seen]):
+    async def ended_children(self, caller: Caller, parents: Iterable[Session]) -> EndedChildren:
+        """Count the ended children that the caller sees, without archived ones."""
+        counts = EndedChildren(self.visible(caller))
+        past = self.past(caller, SessionFilter()).also(among("parent_id"), texts(s.id for s in parents))
+        for parent_id, status, count in await self._store.history.ended_children(past):
             counts.add(parent_id, status, count)
         return counts
 
@@ -334,11 +311,8 @@ class Sessions:
         own = dict(os.environ)
         if not is_unrestricted(caller):
             return own
-        started = (s for s in self._store.sessions.values() if s.created_by == str(OPERATOR))
-        newest = max(started, key=lambda s: s.created_at, default=None)
-        if newest is None:
-            return own
-        return {**(await self._store.launch(newest.id)).inherited, **own}
+        newest = await self._store.newest_launch(str(OPERATOR))
+        return own if newest is None else {**newest.inherited, **own}
 
     async def spawn(
         self,

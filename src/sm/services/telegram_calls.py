@@ -19,7 +19,7 @@ from sm.store import Store, Transaction
 _SUMMARY_BELOW = QUEUE_MAX // 2
 
 Choose = Callable[[Iterable[Outgoing]], Outgoing | None]
-"""Chooses the call to make next; None: no call may be made now."""
+"""Chooses the call to make next, or returns None if no call may be made now."""
 Summarize = Callable[[int, Sequence[Outgoing], int], NewCall]
 """Makes the summary for a chat, of these reports and of a number of reports that were left out."""
 ChangeTopic = Callable[[Topic], tuple[Topic, Sequence[NewCall]]]
@@ -67,7 +67,7 @@ class CallQueue:
         return next((call for call in self.calls.values() if call.state is EffectState.TAKEN), None)
 
     async def begin(self, call: Outgoing) -> Outgoing | None:
-        """Record that the call begins. None: it was removed meanwhile."""
+        """Record that the call begins. Returns None if it was removed meanwhile."""
         async with self._store.transaction() as tx:
             current = tx.mail.open.outgoing.get(call.id)
             return None if current is None else tx.telegram.begin(current)
@@ -145,7 +145,7 @@ class CallQueue:
             tx.telegram.threads.lose_unfinished_topics()
 
     async def begin_topic(self, call: Outgoing, begin: Callable[[Topic], Topic | None]) -> bool:
-        """Record that a call makes the topic that `call` needs. False: `begin` returns None, or `call` was removed."""
+        """Record that a call makes the topic that `call` needs. False if `begin` returns None or `call` was removed."""
         async with self._store.transaction() as tx:
             topic = begin(await tx.telegram.threads.topic(*topic_of(call)))
             if topic is None or call.id not in tx.mail.open.outgoing:

@@ -46,7 +46,7 @@ class TelegramLink:
 
     clock: Callable[[], float]
     bot: str | None = None
-    """The name of the bot; None: Telegram has not said it yet."""
+    """The name of the bot, or None if Telegram has not said it yet."""
     last_answer: float | None = None
     """The time of the last answer to a poll."""
     started: float = field(init=False)
@@ -55,7 +55,7 @@ class TelegramLink:
     groups: Sequence[GroupRights] = ()
     """The rights of the bot in the groups of the configuration."""
     clock_ahead_s: float | None = None
-    """How much the clock of this machine is ahead of Telegram's, from the newest message; None: not known yet."""
+    """How much the clock of this machine is ahead of Telegram's, from the newest message, or None if not known yet."""
     off: str | None = None
     """The reason for which the daemon makes no calls until its next start."""
     unreadable: str | None = None
@@ -78,7 +78,7 @@ class TelegramLink:
         return self.clock() - (self.started if self.last_answer is None else self.last_answer)
 
     def trouble(self) -> str | None:
-        """One sentence for `sm status`; None: the connection works."""
+        """One sentence for `sm status`, or None if the connection works."""
         if self.off is not None:
             return f"telegram is off until the daemon restarts: {self.off}"
         if self.conflict is not None:
@@ -111,7 +111,7 @@ class TelegramStatus:
 
 
 class Telegram:
-    """The bot for its front door and for `sm telegram`. `link` None: no bot is configured."""
+    """The bot for its front door and for `sm telegram`. `link` is None if no bot is configured."""
 
     def __init__(
         self,
@@ -129,7 +129,7 @@ class Telegram:
         self._owners = owners
         self._users = users
         self._newest_update: int | None = None
-        """No update with a higher number is handled, since no other process handles updates; None: not known yet."""
+        """No update with a higher number is handled: no other process handles updates. None if not known yet."""
         self._seq_at_start = store.last_seq
         self.queue = CallQueue(store)
         self.object_of = store.telegram.object_of
@@ -195,7 +195,7 @@ class Telegram:
         return self.queue.calls
 
     def waits_with(self, subject: str) -> EffectState | None:
-        """The state of the waiting call with this subject; None: no call waits."""
+        """The state of the waiting call with this subject, or None if no call waits."""
         return next((call.state for call in self.outgoing.values() if call.subject == subject), None)
 
     @property
@@ -205,7 +205,7 @@ class Telegram:
         return [*self._owners, *(int(number) for network, _, number in paired if network == "telegram")]
 
     async def pressed(self, nonce: str) -> TelegramButton | None:
-        """The button with this nonce; None: it is unknown, expired or used up."""
+        """The button with this nonce, or None if it is unknown, expired or used up."""
         button = await self._store.telegram.button(nonce_digest(nonce))
         if button is None or (button.expires_at is not None and button.expires_at <= self._store.now()):
             return None
@@ -250,7 +250,7 @@ class Telegram:
             (preferences.follow if follows else preferences.unfollow)(chat_id, session_id)
 
     async def mute(self, caller: Caller, chat_id: int, session_id: str | None, for_s: float | None) -> None:
-        """Mute a session that the caller sees in the chat, or without one the whole chat. `for_s` None: no longer.
+        """Mute a session that the caller sees in the chat, or without one the whole chat. `for_s` of None ends that.
 
         Raises NotPermitted for a whole group.
         """
@@ -288,7 +288,7 @@ class Telegram:
     # Updates
 
     async def begin(self, bot_id: int) -> bool:
-        """Record the bot. False: it still throws away what waited before its first start."""
+        """Record the bot. Returns False if it still throws away what waited before its first start."""
         async with self._store.transaction() as tx:
             self._newest_update = await tx.telegram.newest_update(bot_id)
             return await tx.telegram.begin_bot(bot_id)

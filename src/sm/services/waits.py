@@ -9,6 +9,7 @@ from sm.core.lifecycle import has_reached, is_ended, is_live
 from sm.core.messages import Message, Notice
 from sm.core.models import Caller, RequestKey, Session, ancestors
 from sm.core.requests import Request
+from sm.core.session_index import oldest_first
 from sm.core.states import MessageMode, MessageState, NoticeKind, RequestKind
 from sm.core.statuses import Status
 from sm.core.turns import FROM_FINAL_MESSAGE
@@ -24,6 +25,7 @@ from sm.sessions.authorizer import Authorizer
 from sm.sessions.waits import WaitingSessions, WaitKind
 from sm.state.notices import request_occasion
 from sm.store import Store
+from sm.store.history import children_of
 
 LongPoll = Callable[[Callable[[], bool], float], Awaitable[bool]]
 """Waits until a condition holds or a number of seconds has passed, and returns the condition.
@@ -42,7 +44,7 @@ _NOT_ARRIVED = frozenset({MessageState.FAILED, MessageState.EXPIRED, MessageStat
 
 @dataclass(frozen=True, slots=True)
 class WaitResult:
-    """The result of a wait for sessions. `reached` None: not yet; False: no longer possible."""
+    """The result of a wait for sessions. `reached` is None for not yet, False for no longer possible."""
 
     reached: bool | None
     sessions: list[Session]
@@ -139,15 +141,17 @@ class Waits:
     ) -> TeamWaitResult:
         """Wait as `sessions`, but return early when the caller should act: for a message, or for a request.
 
-        A request of which the caller was told before ends no wait. `references` None: the live children of the caller.
-        `report` is called every 20 s with a text for people. The notices of the waited sessions' endings and of
+        A request of which the caller was told before ends no wait. `references` of None means the live children of the
+        caller. `report` is called every 20 s with a text for people. The notices of the waited sessions' endings and of
         requests are held meanwhile: `acknowledge` closes those that the result tells.
         """
         if references is None:
             children = self._authorizer.tree.children(caller.session_id) if caller.session_id else []
             references = [s.id for s in children if is_live(s.status)]
+            if not references and caller.session_id:
+                children = [*await self._store.history.all(children_of(caller.session_id, None)), *children]
             if not references:
-                raise _no_live_child(children)
+                raise _no_live_child(sorted(children, key=oldest_first))
         wanted = self._named(caller, references)
         asked = {request_occasion(r): r.session_id for r in self._requests_to(caller, wanted)}
         mail = self._store.mail

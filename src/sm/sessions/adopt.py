@@ -14,8 +14,8 @@ from sm.linux import processes
 from sm.linux.files import read_or_empty
 from sm.linux.process_limits import soft_limits
 from sm.operations.hints import Hint, Use
-from sm.operations.kernel_names import SEE_SESSIONS, SPAWN
-from sm.operations.session_operations import SHOW_STATUS
+from sm.operations.list_operations import SEE_SESSIONS
+from sm.operations.session_operations import SHOW_STATUS, SPAWN
 from sm.policy.access import Action
 from sm.providers.base import Provider
 from sm.sessions.authorizer import Authorizer

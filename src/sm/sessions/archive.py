@@ -107,7 +107,7 @@ class Records:
     async def reparent(
         self, caller: Caller, reference: str, parent: str | None, key: RequestKey | None
     ) -> Session:
-        """Move a session under another parent; None: the operator.
+        """Move a session under another parent, or under the operator if None.
 
         Raises UsageError for a parent that is a descendant, IllegalState for a parent whose process is gone,
         NotPermitted for a parent with less trust or of another workspace, LimitReached for too many children.

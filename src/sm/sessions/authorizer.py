@@ -9,7 +9,7 @@ from sm.core.session_index import oldest_first
 from sm.core.states import CallerKind
 from sm.errors import InternalError, NotFound, NotPermitted, SmError
 from sm.operations.hints import Hint, Use
-from sm.operations.kernel_names import SEE_SESSIONS
+from sm.operations.list_operations import SEE_SESSIONS
 from sm.operations.message_operations import SEND
 from sm.operations.report_operations import COMPLETE, NOTE
 from sm.operations.request_operations import ASK

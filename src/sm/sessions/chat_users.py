@@ -34,7 +34,7 @@ class AdmissionReply:
 
     text: str
     question: OwnerQuestion | None
-    """None: the owners have it already."""
+    """None if the owners have it already."""
 
 
 class Admission:
@@ -45,7 +45,7 @@ class Admission:
         return {}
 
     async def ask(self, user: str, label: str, key: RequestKey | None) -> AdmissionReply | None:
-        """Ask for access. `label`: the name that the user chose in the network. None: the user gets no reply."""
+        """Ask for access. `label`: the name that the user chose in the network. Returns None to send no reply."""
         return None
 
 

@@ -95,7 +95,7 @@ class TerminalCleanup:
             await asyncio.sleep(_ROUND_EVERY_S)
 
     async def close_expired(self) -> bool:
-        """Save the output of some expired terminals, and close them. True: call again, more may be left."""
+        """Save the output of some expired terminals, and close them. Returns True if more may be left: call again."""
         try:
             panes = await self._terminals.snapshot()
         except NoServer:
@@ -120,7 +120,7 @@ class TerminalCleanup:
         return {effect.session_id for effect in effects if effect.kind == EffectKind.CLOSE}
 
     async def _is_saved(self, session: Session) -> bool:
-        """Save the output unless it is saved or not wanted. False: the terminal must stay, or is gone."""
+        """Save the output unless it is saved or not wanted. Returns False if the terminal must stay, or is gone."""
         if not self._cleanup.auto_archive_transcript:
             return True
         if await self._keeper.is_kept(session.id, started_s(session)):

@@ -25,10 +25,10 @@ from sm.sandboxes.images import missing_program_hint
 from sm.sessions.workdir import require_directory
 
 ProgramCheck = Callable[[Workspace | None, str], Awaitable[bool | None]]
-"""Asks whether the image of a container has a program, by its name on the PATH or its path; None: unknown."""
+"""Asks whether the image of a container has a program, by its name on the PATH or its path. Returns None if unknown."""
 
 ImageVersion = Callable[[Workspace | None, str], str | None]
-"""Returns the version of an agent CLI, by the name of its provider, in the image of a container; None: unknown."""
+"""Returns the version of an agent CLI, by the name of its provider, in the image of a container, or None if unknown."""
 
 _LOCAL_NAMES = ("localhost", "ip6-localhost", "0.0.0.0", "::", "::1")
 _NAME_SHOWN = 64

@@ -10,10 +10,11 @@ from itertools import chain
 
 from sm.core.labels import short_label
 from sm.core.models import Launch, Session
+from sm.core.session_index import oldest_first
 from sm.errors import IllegalState, StorageFull
 from sm.linux.placed_files import PlacedFile
 from sm.operations.hints import Hint, Use
-from sm.operations.kernel_names import SPAWN
+from sm.operations.session_operations import SPAWN
 from sm.providers.base import Provider
 from sm.providers.readers import TranscriptReader
 from sm.sandboxes.home import ContainerHome, HomeOf
@@ -82,9 +83,10 @@ class ConversationFiles:
 
     async def _copies(self, session: Session, conversation: str) -> Iterator[KeptTranscript]:
         """The copies of the session and of others with the same conversation, such as the original of a fork."""
-        past = await self._store.history.ids(Chosen("conversation = ?", (conversation,)))
-        others = past + [s.id for s in self._store.sessions.values() if s.conversation == conversation]
-        ids = dict.fromkeys((session.id, *others[-_LOOKED_AT:]))
+        past = await self._store.history.all(Chosen("conversation = ?", (conversation,)))
+        kept = [s for s in self._store.sessions.values() if s.conversation == conversation]
+        newest = sorted([*past, *kept], key=oldest_first)[-_LOOKED_AT:]
+        ids = dict.fromkeys((session.id, *(s.id for s in newest)))
         return chain.from_iterable(map(self._keeper.transcripts, ids))
 
     def _look(

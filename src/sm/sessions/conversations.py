@@ -8,7 +8,7 @@ from sm.core.models import Launch, Session
 from sm.errors import IllegalState
 from sm.linux.file_threads import FileThreads
 from sm.operations.hints import Hint, Use
-from sm.operations.kernel_names import SPAWN
+from sm.operations.session_operations import SPAWN
 from sm.providers.base import Provider
 from sm.providers.readers import Readers
 from sm.sandboxes.home import ContainerHome

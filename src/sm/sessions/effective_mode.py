@@ -10,8 +10,7 @@ from sm.core.sightings import Sighting
 from sm.core.states import CallerKind, TrustLevel
 from sm.errors import FallbackOver, NotPermitted, SandboxUnavailable, UsageError
 from sm.operations.hints import Hint, Use
-from sm.operations.kernel_names import SPAWN
-from sm.operations.session_operations import RESTORE
+from sm.operations.session_operations import RESTORE, SPAWN
 from sm.policy.fallback import may_fall_back
 from sm.policy.trust import child_trust, limited_trust, normalize_trust_level
 from sm.sandboxes.base import Sandbox

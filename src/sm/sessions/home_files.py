@@ -10,7 +10,7 @@ from sm.errors import AgentStartFailed, StorageFull
 from sm.sandboxes.home import ContainerHome, HomeOf
 
 UserOf = Callable[[str | None], tuple[int, int] | None]
-"""The uid and gid of the agents in the container of a workspace; None: no container is known."""
+"""The uid and gid of the agents in the container of a workspace, or None if no container is known."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

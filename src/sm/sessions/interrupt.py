@@ -17,8 +17,7 @@ from sm.errors import ExternalError, IllegalState, WaitTimeout
 from sm.linux.jobs import RESUMABLE, InputLoss, NoInput, input_loss
 from sm.linux.processes import command_line
 from sm.operations.hints import Hint, Use
-from sm.operations.kernel_names import RESUME
-from sm.operations.session_operations import INTERRUPT, KILL, SHOW_STATUS
+from sm.operations.session_operations import INTERRUPT, KILL, RESUME, SHOW_STATUS
 from sm.policy.access import Action
 from sm.providers.base import Provider
 from sm.sessions.authorizer import Authorizer
@@ -39,7 +38,7 @@ _STOPPED_WITHIN_S = 5.0
 class InterruptResult:
     session: Session
     stopped: bool | None
-    """The agent stopped its work; None: unknown, because the agent has no turns."""
+    """True if the agent stopped its work, None if that is unknown because the agent has no turns."""
     continued: bool = False
     """The agent was suspended, and was continued in place of an interrupt."""
 

@@ -1,21 +1,27 @@
 """Asks capabilities for what they keep of sessions beyond their terminals and transcripts, such as archives."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from typing import TypeAlias
+
+from sm.linux.files import FilePart
+
+OpenPart: TypeAlias = Callable[[], AbstractContextManager[FilePart]]
+"""Opens something for reading. Raises OSError."""
 
 
 @dataclass(frozen=True, slots=True)
 class KeptTranscript:
-    """A copy of a transcript. `name`: its path below the directory `root` (`monitor.transcripts.archive_names`)."""
+    """A copy of a transcript. `name`: as of `monitor.transcripts.archive_names`.
 
-    root: str
+    With an empty name, the copies cannot be read: `open` raises the reason.
+    """
+
     name: str
+    open: OpenPart
     begins_at: int = 0
     """The first byte of the transcript that the copy has."""
-
-    @property
-    def path(self) -> str:
-        return f"{self.root}/{self.name}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +31,7 @@ class RemovedSession:
     session_id: str
     effective_mode: str = ""
     worktree: str = ""
-    """Empty: none."""
+    """Empty for none."""
     branch: str = ""
     label: str = ""
     """Empty in the results of older versions."""
@@ -59,7 +65,7 @@ class SessionKeeper:
         return True
 
     async def read(self, session_id: str, lines: int, since_s: float) -> list[str] | None:
-        """The last `lines` lines that were kept after `since_s`; None: there are none. Raises ExternalError."""
+        """The last `lines` lines that were kept after `since_s`, or None if there are none. Raises ExternalError."""
         return None
 
     async def erase(self, session_id: str) -> str | None:
@@ -71,7 +77,7 @@ class SessionKeeper:
         return iter(())
 
     async def use_of(self, removed: RemovedSession) -> PlaceUse | None:
-        """The use of the place that was made for a removed session. None: it had no place of its own."""
+        """The use of the place that was made for a removed session, or None if it had no place of its own."""
         return None
 
 

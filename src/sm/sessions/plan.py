@@ -33,7 +33,7 @@ from sm.equipment.grants import Granter, Grants
 from sm.errors import IllegalState, NotPermitted, SetupRequired, UsageError
 from sm.linux.file_threads import FileThreads
 from sm.operations.hints import Argument, Hint, Use
-from sm.operations.kernel_names import SPAWN
+from sm.operations.session_operations import SPAWN
 from sm.paths import InstancePaths
 from sm.policy.access import Action, is_unrestricted, may_at_all, paired_user
 from sm.policy.modes import ModeChoice, choose_mode, parse_mode
@@ -91,7 +91,7 @@ class SpawnPlan:
     first_message: str | None = field(default=None, repr=False)
     """The prompt, if it is typed once the agent has its tools, and is no part of the command."""
     shell_limits: Mapping[str, int] = field(default_factory=dict)
-    """To be remembered for callers without a shell; empty: nothing new."""
+    """To be remembered for callers without a shell, or empty for nothing new."""
     no_park: bool = False
     additions: Sequence[SpawnAddition] = ()
     """Of the capabilities."""
@@ -470,7 +470,7 @@ class SpawnPlanner:
 
         Returns the launch, the plan, the version of its program if that is known, and warnings.
 
-        `forked_by`: the caller who asked for a new session; None: the session exists.
+        `forked_by`: the caller who asked for a new session, or None if the session exists.
         """
         provider = self._providers[session.provider]
         place = self._directories.workspace_of(session)
@@ -785,7 +785,7 @@ def _at_most(
     parent_launch: Launch | None,
     kind: AgentType | None,
 ) -> tuple[str, ...] | None:
-    """The flags of the parent, whose permissions limit those of a new session; None: no limit.
+    """The flags of the parent, whose permissions limit those of a new session, or None without a limit.
 
     They bind sessions and paired users. Flags of another provider cannot be compared.
     """

@@ -39,7 +39,7 @@ _REPORTS = {
 
 
 class Reports:
-    """`emitted_at`: when the session made a report that arrives late, from the spool; None: now."""
+    """`emitted_at`: when the session made a report that arrives late, from the spool, or None for now."""
 
     def __init__(
         self, store: Store, authorizer: Authorizer, notices: Notices, endings: Endings, quota: Quota
@@ -122,7 +122,7 @@ class Reports:
     ) -> Session:
         """Ask for approval of a completion. One proposal can be open at a time.
 
-        `evidence`: what sm has detected; None: the session proposes it.
+        `evidence`: what sm has detected, or None if the session proposes it.
         """
         if open_of(tx.mail.open.requests, session.id, [RequestKind.COMPLETION]):
             raise IllegalState(

@@ -27,9 +27,9 @@ from sm.errors import (
 )
 from sm.linux import processes
 from sm.operations.hints import Hint, Use
-from sm.operations.kernel_names import RESUME, SEE_SESSIONS, SPAWN
+from sm.operations.list_operations import SEE_SESSIONS
 from sm.operations.message_operations import SEND
-from sm.operations.session_operations import KILL
+from sm.operations.session_operations import KILL, RESUME, SPAWN
 from sm.policy.access import Action
 from sm.policy.trust import normalize_trust_level
 from sm.providers.base import Provider

@@ -59,7 +59,7 @@ class ContainerStatus:
     """None for a container that does not run."""
     home_bytes: int
     is_current: bool
-    """False: it was made with another configuration, version or image. It is made anew when nothing lives in it."""
+    """False if it was made with another configuration, version or image. It is made anew when nothing lives in it."""
     last_oom: str | None
     """The time at which the kernel last killed a process for lack of memory, since the start of the daemon."""
     problem: str | None

@@ -62,7 +62,7 @@ class SeenSessions:
     async def mark(
         self, caller: Caller, references: Sequence[str] | None, key: RequestKey | None
     ) -> list[Session]:
-        """Mark the named sessions as seen; None: all. Returns those that were not seen before."""
+        """Mark the named sessions as seen, or all if None. Returns those that were not seen before."""
         if references is None:
             self._authorizer.require(caller, Action.MARK_SEEN)
             past = await self._store.history.ids(Chosen(_UNSEEN))

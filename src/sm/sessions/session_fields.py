@@ -17,11 +17,11 @@ class SessionField:
         return False
 
     def value(self, session_id: str) -> Any:
-        """The value in the API; None: the session has none."""
+        """The value in the API, or None if the session has none."""
         return None
 
     def brief(self, session_id: str) -> Any:
-        """The value for agents, who pay for each word; None: the session has none."""
+        """The value for agents, who pay for each word, or None if the session has none."""
         return None
 
     def signs(self, session_id: str) -> int:
@@ -29,7 +29,7 @@ class SessionField:
         return 0
 
     def spending(self, session: Session) -> str | None:
-        """Words for the spending of the session in the digest; None: nothing to tell."""
+        """Words for the spending of the session in the digest, or None with nothing to tell."""
         return None
 
 

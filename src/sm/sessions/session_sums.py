@@ -29,7 +29,7 @@ class SessionSums:
         return ()
 
     async def estimates(self, types: Mapping[str, str | None]) -> dict[str, Estimate | None]:
-        """The estimate for a new session of each agent type. `types`: the configured model of each; None: the default.
+        """The estimate for a new session of each agent type. `types`: the model of each, or None for the default.
 
         The default model is that of the newest completed session of the type.
         """

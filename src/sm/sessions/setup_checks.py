@@ -25,7 +25,7 @@ async def require_ready(
 ) -> None:
     """Raise SetupRequired if the agent would wait in a dialog of its first start.
 
-    `home`: the home directory of its container; None: it starts on this host. `project_of`: as in
+    `home`: the home directory of its container, or None if it starts on this host. `project_of`: as in
     `Setup.require_ready`.
     """
     if provider.setup is None:

@@ -14,7 +14,7 @@ class SpawnAddition:
 
     @property
     def briefing(self) -> str:
-        """A line of the agent's briefing; empty: none."""
+        """A line of the agent's briefing, or empty for none."""
         return ""
 
     @property
@@ -27,7 +27,7 @@ class SpawnAddition:
     ) -> Session:
         """The session with what its process tells, or what is decided of it. A fork has the values of its original.
 
-        `home`: the home directory of its container; None: it starts on this host.
+        `home`: the home directory of its container, or None if it starts on this host.
         """
         return session
 
@@ -47,7 +47,7 @@ class SpawnPart:
     ) -> SpawnAddition:
         """Plan the addition to a session that is not stored yet. Raises UsageError.
 
-        `request`: None for a fork. `agent`: the settings of its agent type; None: the type no longer exists.
+        `request`: None for a fork. `agent`: the settings of its agent type, or None if the type no longer exists.
         """
         return SpawnAddition()
 
@@ -63,7 +63,7 @@ class SpawnPart:
         """Raise NotPermitted if the caller has lost the right to start sessions since the call began."""
 
     def briefing(self, session: Session) -> str:
-        """The line of the briefing of a stored session; empty: none."""
+        """The line of the briefing of a stored session, or empty for none."""
         return ""
 
 

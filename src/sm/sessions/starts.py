@@ -135,7 +135,7 @@ class AgentStarts:
     async def record_start(
         self, effect: Effect, process: Process | None, typed: bool, *, ready: bool = False
     ) -> None:
-        """Record that the agent's process started (`process` None: and has ended since).
+        """Record that the agent's process started (`process` is None if it has ended since).
 
         An agent with turns keeps its status until it reports that it is ready, unless it was `ready` before.
         """

@@ -11,13 +11,14 @@ import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import takewhile
 
 from sm.core.text import folded
-from sm.linux.files import Content, NotRegular, read_file, regular_file
+from sm.linux.files import Content, FilePart, NotRegular, whole_file
 from sm.linux.placed_files import PlacedFile
 from sm.providers.readers import TranscriptEntry, TranscriptReader
-from sm.sessions.keepers import KeptTranscript
+from sm.sessions.keepers import KeptTranscript, OpenPart
 
 _COMPARED_MAX_BYTES = 64 * 2**20
 """Larger transcripts are given back whole when they are gone, but not compared."""
@@ -31,7 +32,7 @@ class Recovery:
 
     place: PlacedFile | None = None
     pieces: Callable[[], Iterable[bytes]] | None = None
-    """The new content; None: the file stays."""
+    """The new content, or None if the file stays."""
     replaced: os.stat_result | None = None
     aside: str | None = None
     """A new name for a replaced file that has lines which nobody can read."""
@@ -56,30 +57,30 @@ class Recovery:
 class _Copy:
     """A transcript in an archive, or at another place."""
 
-    path: str
+    open: OpenPart
     begins_at: int = 0
     data: bytes | None = field(default=None, repr=False)
-    """None: it is too large to compare."""
+    """None if it is too large to compare."""
 
     def lines(self) -> Iterator[bytes]:
         """The copy in pieces, from the beginning of its first whole line, with a line end at its end."""
-        with regular_file(self.path) as file:
-            size = os.fstat(file).st_size
-            position = 0 if not self.begins_at else _after_line(file, 0, size)
-            while position < size and (piece := os.pread(file, _PIECE_BYTES, position)):
+        with self.open() as part:
+            position = 0 if not self.begins_at else _after_line(part)
+            while piece := part.read(position, _PIECE_BYTES):
                 position += len(piece)
                 yield piece
-            if size and os.pread(file, 1, size - 1) != b"\n":
+            if part.size and part.read(part.size - 1, 1) != b"\n":
                 yield b"\n"
 
 
-def _after_line(file: int, position: int, size: int) -> int:
-    """The position after the next line end; `size` without one."""
-    while position < size and (piece := os.pread(file, _PIECE_BYTES, position)):
+def _after_line(part: FilePart) -> int:
+    """The position after the first line end; the size without one."""
+    position = 0
+    while piece := part.read(position, _PIECE_BYTES):
         if (end := piece.find(b"\n")) >= 0:
             return position + end + 1
         position += len(piece)
-    return size
+    return part.size
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,23 +209,24 @@ def _copies(
 ) -> tuple[list[_Copy], str | None]:
     """The readable copies, oldest first, and why one cannot be read."""
     found, unreadable = list[_Copy](), None
-    for copy in reversed([copy for copy in kept if _is_of(conversation, copy.name)]):
+    for copy in reversed([copy for copy in kept if not copy.name or _is_of(conversation, copy.name)]):
         try:
-            found.append(_read(copy.path, copy.begins_at))
+            found.append(_read(copy.open, copy.begins_at))
         except OSError as error:
             unreadable = folded(error.strerror or str(error), 200)
     for path in elsewhere:
         try:
-            found.append(_read(path))
+            found.append(_read(partial(whole_file, path)))
         except OSError as error:
             if error.errno != errno.ENOENT:
                 unreadable = folded(error.strerror or str(error), 200)
     return found, unreadable
 
 
-def _read(path: str, begins_at: int = 0) -> _Copy:
-    content = read_file(path, _COMPARED_MAX_BYTES)
-    return _Copy(path, begins_at, None if content.cut else content.data)
+def _read(open: OpenPart, begins_at: int = 0) -> _Copy:
+    with open() as part:
+        data = None if part.size > _COMPARED_MAX_BYTES else part.read(0, part.size)
+    return _Copy(open, begins_at, data)
 
 
 def _includes(live: bytes, copy: _Copy) -> bool:

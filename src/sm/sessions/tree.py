@@ -9,7 +9,7 @@ from sm.core.reference import session_word
 from sm.core.session_index import PREFIX_MIN, SessionIndex, short_name
 from sm.core.text import folded
 from sm.errors import NotFound
-from sm.operations.kernel_names import SEE_SESSIONS
+from sm.operations.list_operations import SEE_SESSIONS
 from sm.policy.access import Principal, Relation, relation, visible
 
 _WORD_MAX = 200
@@ -45,12 +45,6 @@ class SessionTree:
 
     def children(self, parent_id: str | None) -> list[Session]:
         return [s for s in self._sessions.values() if s.parent_id == parent_id]
-
-    def roots(self) -> list[Session]:
-        """Sessions without a parent, or with a removed one."""
-        return [
-            s for s in self._sessions.values() if s.parent_id is None or s.parent_id not in self._sessions
-        ]
 
     def descendants(self, session_id: str) -> Iterator[Session]:
         """All descendants, nearest first."""

@@ -114,7 +114,7 @@ class WaitingSessions:
         )
 
     def activity(self, session_id: str) -> str | None:
-        """The sessions that the session waits for, as a text for people. None: it does not wait."""
+        """The sessions that the session waits for, as a text for people, or None if it does not wait."""
         left = self._left(session_id)
         return waits_for(left, named=True) if left else None
 
@@ -149,7 +149,7 @@ class WaitingSessions:
                     wait.cancel()
 
     async def _refresh(self) -> float | None:
-        """Correct every status; return the seconds until the next refresh (None: no time limit)."""
+        """Correct every status; return the seconds until the next refresh (None without a time limit)."""
         now = time.monotonic()
         before = dict(self._until)
         for session_id in {s for s, _ in self._waits} | before.keys():

@@ -113,8 +113,8 @@ class Workspaces:
     async def change(
         self, caller: Caller, slug: str, given: Mapping[str, Any], key: RequestKey | None
     ) -> Workspace:
-        """Change the settings in `given`: working_dir, trust (None: default), lifecycle (None: as configured),
-        capabilities, strict_mcps, sandbox.
+        """Change the settings in `given`: working_dir, trust (None for the default), lifecycle (None for the configured
+        one), capabilities, strict_mcps, sandbox.
 
         Applies to sessions that start later. Raises the errors of `create`, and IllegalState for a deleted workspace.
         """

@@ -19,7 +19,7 @@ from sm.store import Store
 
 
 class WritablePaths:
-    """`settings`: of the container of a workspace; None: of the default container."""
+    """`settings`: of the container of a workspace, or None for the default container."""
 
     def __init__(self, store: Store, settings: Callable[[Workspace | None], SandboxSection]) -> None:
         self._store = store

@@ -53,7 +53,7 @@ async def plan_restore(tx: Transaction, config: Config, session: Session) -> Non
 
 
 def close_plan(tx: Transaction, timer: Timer) -> bool:
-    """Note that the restore was carried out or given up. False: the session was cut off again since."""
+    """Note that the restore was carried out or given up. Returns False if it was cut off again since."""
     if tx.timers.find(timer.subject, timer.kind) != timer:
         return False
     tx.timers.set(replace(timer, data={**timer.data, "open": False}))

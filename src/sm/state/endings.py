@@ -141,7 +141,7 @@ class Endings:
     async def process_gone(self, tx: Transaction, session: Session, signal: Signal | None = None) -> None:
         """Return the messages, cancel the requests, release the children and close the terminal.
 
-        `signal`: how the process ended; None: it has never run, or ended before.
+        `signal`: how the process ended, or None if it has never run or ended before.
         """
         at = tx.now
         await return_messages(tx, self._notices, session)
@@ -288,7 +288,7 @@ def _is_above(tx: Transaction, session: Session, other: Session) -> bool:
 
 
 def _running_ancestor(tx: Transaction, session: Session) -> str | None:
-    """The nearest ancestor whose process runs; None: the operator."""
+    """The nearest ancestor whose process runs, or None for the operator."""
     return next((ancestor.id for ancestor in ancestors(session, tx.find) if ancestor.exit is None), None)
 
 
@@ -306,7 +306,7 @@ async def set_parent(
     bound_to: str | None = None,
     lost_parent: str | None = None,
 ) -> Session:
-    """Give the session another parent; None: the operator. `bound_to`, `lost_parent`: as in Session."""
+    """Give the session another parent, or the operator if None. `bound_to`, `lost_parent`: as in Session."""
     await tx.before_move(child)
     child = tx.session(child.id)
     after = await tx.update(child, parent_id=parent_id, bound_to=bound_to, lost_parent=lost_parent)

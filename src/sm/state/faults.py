@@ -36,9 +36,9 @@ class Faults:
     async def record(
         self, tx: Transaction, session_id: str, fault: Fault, at: float, turn: str | None, source: Source
     ) -> bool:
-        """Record that a turn failed at `at` (seconds since the epoch), and what follows. False: it is known.
+        """Record that a turn failed at `at` (seconds since the epoch), and what follows. Returns False if it is known.
 
-        `turn`: the agent CLI's id of the turn; None: unknown.
+        `turn`: the agent CLI's id of the turn, or None if unknown.
         """
         session = tx.find(session_id)
         if session is None or session.exit is not None or not is_live(session.status):
@@ -90,7 +90,7 @@ class Faults:
         return True
 
     def _compaction(self, session: Session) -> str | None:
-        """The command that sm sends to a session whose context is full; None: it sends none."""
+        """The command that sm sends to a session whose context is full, or None if it sends none."""
         if self._config.on_context_full != "compact":
             return None
         command = self._providers[session.provider].compact

@@ -27,7 +27,7 @@ class UsageFollower:
     ) -> None:
         """Follow usage that the transaction is about to store.
 
-        `stored`: the stored usage of these messages, by id; None: it was not read.
+        `stored`: the stored usage of these messages, by id, or None if it was not read.
         """
 
     async def follow_facts(
@@ -49,7 +49,7 @@ class MetLimit:
     roots: Collection[str]
     """Sessions that are told beside the parent."""
     is_news: bool
-    """False: an earlier notice has said the same."""
+    """False if an earlier notice has said the same."""
 
 
 class FaultFollower:
@@ -58,5 +58,5 @@ class FaultFollower:
     async def follow_fault(
         self, tx: Transaction, session: Session, fault: Fault, at: float
     ) -> MetLimit | None:
-        """Follow a turn that failed at `at` (seconds since the epoch); None: the session waits for no limit."""
+        """Follow a turn that failed at `at` (seconds since the epoch). None if the session waits for no limit."""
         return None

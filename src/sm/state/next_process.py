@@ -25,14 +25,14 @@ class EndRule:
     def after_end(
         self, session: Session, signal: Signal, exit: Exit, now: str, ran_s: float, *, closed: bool
     ) -> Restart | GiveUp | None:
-        """Decide whether another process follows. None: the session ends too.
+        """Decide whether another process follows, or return None if the session ends too.
 
         `session`: before the end. `ran_s`: how long its process ran. `closed`: somebody closed its terminal.
         """
         return None
 
     def after_order(self, tx: Transaction, session: Session, exit: Exit) -> OrderedEnd | None:
-        """Decide what follows an end of the process that this rule itself has ordered. None: it has ordered none."""
+        """Decide what follows an end of the process that this rule itself has ordered. Returns None for others."""
         return None
 
     async def follow_plan(self, tx: Transaction, session: Session, restart: Restart) -> None:

@@ -57,7 +57,7 @@ a budget and of a warning.
 
 
 def notice_recipient(tx: Transaction, session: Session) -> str | None:
-    """The nearest ancestor that has not ended; None: the operator."""
+    """The nearest ancestor that has not ended, or None for the operator."""
     return next((a.id for a in ancestors(session, tx.find) if a.exit is None and is_live(a.status)), None)
 
 
@@ -409,7 +409,7 @@ class Notices:
         await self.return_notices(tx, session, message_ids)
 
     async def readdress(self, tx: Transaction, notices: Iterable[Notice], heir: str | None) -> None:
-        """Address notices to `heir` in place of a session that has ended. None: the operator."""
+        """Address notices to `heir` in place of a session that has ended, with None for the operator."""
         for notice in list(notices):
             # The notice of an undelivered message concerns only its sender.
             sender_only = notice.kind is NoticeKind.UNDELIVERED
@@ -446,8 +446,8 @@ class Notices:
     ) -> None:
         """Add a notice about a session, unless its recipient has one of the same occasion.
 
-        `recipient`: a session; None: the operator. `event`: the type of the event for the operator's programs; None:
-        they get none.
+        `recipient`: a session, or None for the operator. `event`: the type of the event for the operator's programs, or
+        None if they get none.
         """
         notice = Notice(tx.mail.new_id("notices"), session.id, recipient, kind, occasion, text, tx.now)
         if not await tx.mail.add_notice(notice):
@@ -461,7 +461,7 @@ class Notices:
     async def _tell_operator(
         self, tx: Transaction, session: Session, notice: Notice, type: EventType | None
     ) -> None:
-        """Report a notice to the operator's command and webhooks. None: the operator gets no event."""
+        """Report a notice to the operator's command and webhooks, unless `type` is None."""
         if type is not None:
             await self._notify_programs(tx, session, type, notice.occasion, notice.text, notice.created_at)
 

@@ -12,12 +12,12 @@ from sm.store.part import Find, PartWrites, TablePart, WorkHold
 
 
 def hold_of(session: Session, find: Find, open: Open) -> WorkHold | None:
-    """The hold that lets the session start no turn and no agent; None: there is none."""
+    """The hold that lets the session start no turn and no agent, or None if there is none."""
     return next((hold for _, hold in _holds(session, find, open)), None)
 
 
 def held_reason(session: Session, find: Find, open: Open, message_id: int | None) -> str | None:
-    """Why a message waits for a hold of the session to end; None: it does not."""
+    """Why a message waits for a hold of the session to end, or None if it does not."""
     hold = hold_of(session, find, open)
     if hold is None or (message_id is not None and message_id == hold.passes):
         return None
@@ -31,7 +31,7 @@ def check_may_start(tx: Transaction, session: Session) -> None:
 
 
 def resume_refusal(tx: Transaction, session: Session) -> IllegalState | None:
-    """The error for a paused session that a hold keeps from going on; None: it may go on."""
+    """The error for a paused session that a hold keeps from going on, or None if it may go on."""
     for part, hold in _holds(session, tx.find, tx.mail.open):
         if session.paused is not None and hold.keeps_paused:
             return tx.part(part).resume_refusal(session, hold)
@@ -39,7 +39,7 @@ def resume_refusal(tx: Transaction, session: Session) -> IllegalState | None:
 
 
 def postponed(session: Session, open: Open, now: float) -> str | None:
-    """Why the session may start no turn now; None: it may. `now`: seconds since the epoch."""
+    """Why the session may start no turn now, or None if it may. `now`: seconds since the epoch."""
     return next((why for _, why in _postponements(session, open, now)), None)
 
 
@@ -50,7 +50,7 @@ def check_not_postponed(tx: Transaction, session: Session, now: float) -> None:
 
 
 async def leave_to_hold(tx: Transaction, session: Session) -> bool:
-    """Let the end of its hold end the session's pause. False: nothing holds the session."""
+    """Let the end of its hold end the session's pause. Returns False if nothing holds the session."""
     hold = hold_of(session, tx.find, tx.mail.open)
     if hold is None:
         return False

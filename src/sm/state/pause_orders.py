@@ -10,7 +10,7 @@ from sm.core.pauses import PauseOrder
 from sm.core.text import folded
 from sm.errors import IllegalState
 from sm.operations.hints import Hint, Use
-from sm.operations.kernel_names import RESUME
+from sm.operations.session_operations import RESUME
 from sm.store import Transaction
 
 

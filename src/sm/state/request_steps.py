@@ -47,7 +47,7 @@ class NewRequest:
     plan: str | None = field(default=None, repr=False)
     """The plan to approve, for a permission to leave plan mode."""
     reason: str | None = None
-    """The reason why it must be answered at the terminal; None: it need not."""
+    """The reason why it must be answered at the terminal, or None if it need not."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ def retries_before(tx: Transaction, session_id: str) -> int:
 
 
 def last_retry_at(tx: Transaction, session_id: str) -> float | None:
-    """The time of the last retry; None: no retry came before the session's current turn."""
+    """The time of the last retry, or None if no retry came before the session's current turn."""
     last = tx.timers.find(session_id, TimerKind.RETRIED)
     return None if last is None else float(last.data["sent_at"])
 
@@ -41,7 +41,7 @@ def plan_retry(
 
 
 def carry_out(tx: Transaction, session: Session, timer: Timer) -> bool:
-    """Send the message to go on, in the transaction that takes the timer. False: the timer has changed."""
+    """Send the message to go on, in the transaction that takes the timer. Returns False if the timer has changed."""
     if not tx.timers.take(timer):
         return False
     send(tx, session.id, SM_ITSELF, GO_ON)

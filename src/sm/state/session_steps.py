@@ -75,7 +75,7 @@ def is_process_of(session: Session, process: Process | None, open: Open) -> bool
     """
     if session.exit is not None or session.process != process:
         return False
-    # Both are None: a session that is being started has no process yet, so it cannot have lost one.
+    # Both are None because a session that is being started has no process yet, so it cannot have lost one.
     starting = any(e.kind == EffectKind.START and e.session_id == session.id for e in open.effects.values())
     return process is not None or not starting
 

@@ -13,7 +13,7 @@ from sm.store import Transaction
 
 
 def record_unread(tx: Transaction, session_id: str, why: str | None) -> None:
-    """Record at the end of a process why its last lines are unread; None: all lines were read."""
+    """Record at the end of a process why its last lines are unread, or None if all lines were read."""
     if why is None:
         tx.timers.remove(session_id, TimerKind.UNREAD)
     elif tx.timers.find(session_id, TimerKind.UNREAD) is None:

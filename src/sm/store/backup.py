@@ -137,7 +137,7 @@ def best_backup(path: str) -> str | None:
 def set_aside(path: str, *, with_backups: bool) -> str | None:
     """Move the database, its log and maybe its backups into a new directory, and return the directory.
 
-    None: there was nothing to move. The log belongs to the file: SQLite would apply it to another database.
+    None if there was nothing to move. The log belongs to the file: SQLite would apply it to another database.
     """
     files = [file for file in (path, path + "-wal", path + "-shm") if os.path.exists(file)]
     files += backups(path) if with_backups else []

@@ -19,6 +19,7 @@ class Changes:
     workspaces: Mapping[str, Workspace]
     sessions: dict[str, Session] = field(default_factory=dict)
     removed: set[str] = field(default_factory=set)
+    left_names: set[str] = field(default_factory=set)
     events: list[Event] = field(default_factory=list)
     effects: list[Effect] = field(default_factory=list)
 
@@ -33,6 +34,7 @@ class Changes:
         if tx.workspaces:
             self.workspaces = {**self.workspaces, **tx.workspaces}
         self.removed |= tx.removed
+        self.left_names |= tx.left_names
         self.open = tx.open
         self.events += tx.events
         self.effects += tx.effects

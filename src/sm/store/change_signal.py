@@ -19,7 +19,7 @@ class ChangeSignal:
                 wait.set_result(True)
 
     async def wait_until(self, condition: Callable[[], bool], within_s: float | None = None) -> bool:
-        """Wait until `condition` holds, checked after every change. False: timed out."""
+        """Wait until `condition` holds, checked after every change. Returns False if that timed out."""
         loop = asyncio.get_running_loop()
         until_s = None if within_s is None else loop.time() + within_s
         while not condition():

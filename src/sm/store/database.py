@@ -29,12 +29,12 @@ from sm.core.states import EventType
 from sm.core.timeline import STATUS_EVENTS, StatusEvent
 from sm.core.timestamps import iso, later
 from sm.errors import InternalError, NotFound, SmError, StorageFull
-from sm.operations.kernel_names import SEE_SESSIONS
+from sm.operations.list_operations import SEE_SESSIONS
 from sm.store.backup import write_backup
 from sm.store.batch import Changes
 from sm.store.change_signal import ChangeSignal
 from sm.store.connection import connect, inspect, make_room, refusal, rows
-from sm.store.history import SELECT, UNFINISHED, UNSEEN, History, loaded
+from sm.store.history import READ_OF_KEPT, SELECT, UNFINISHED, UNSEEN, History, loaded
 from sm.store.measures import MeasureReads
 from sm.store.message_rows import MailReads
 from sm.store.migrations import Schema, migrate
@@ -71,6 +71,7 @@ _UNSEEN_S = 7 * 86_400.0
 _KEPT = f"{SELECT} WHERE removed = 0 AND ({UNFINISHED} OR status_at >= ? OR (status_at >= ? AND {UNSEEN}))"
 _KEPT += " ORDER BY created_at, id"
 """The sessions that are in memory, with those that unfinished work needs, and the ancestors of all."""
+_LOADED_AT_ONCE = 50
 _LOW_BYTES = 1024 * 1024
 _RECORDED_WITHIN_S = 60.0
 _FIRST_PAUSE_S = 0.5
@@ -138,7 +139,7 @@ class Store(_KernelReads):
     """The key for digests of logins."""
     last_seq = 0
     changes = 0
-    """The number of commits after which readers in memory could see a difference."""
+    """The number of changes, such as commits, after which readers in memory could see a difference."""
     unseen_s = _UNSEEN_S
     """For how long sessions that the operator has not seen stay in memory after their end."""
     met: frozenset[Sighting] = frozenset()
@@ -173,7 +174,7 @@ class Store(_KernelReads):
         self._followers_of_removals: list[set[str]] = []
         self._followers_of_leaving: list[set[str]] = []
         self._workspaces: Mapping[str, Workspace] = {}
-        self.history = History(path, self.read, self.index.sessions.keys())
+        self.history = History(path, self.read, self.index.sessions)
         self.index.sessions.past = self.history
         self._parts = parts
         self.followers: list[SessionFollower] = []
@@ -194,9 +195,9 @@ class Store(_KernelReads):
     ) -> "Store":
         """Open, check and migrate the database. `now` gives the time of transactions; `steady`: as in WorkClock.
 
-        `schemas`: the tables of capabilities; None: of all. `unseen_s`: for how long sessions that the operator has not
-        seen stay in memory. Raises StorageFull, and DatabaseRefused for a database that
-        is damaged or of another version (neither is changed).
+        `schemas`: the tables of capabilities, or None for all. `unseen_s`: for how long sessions that the operator has
+        not seen stay in memory. Raises StorageFull, and DatabaseRefused for a database that is damaged or of another
+        version (neither is changed).
         """
         schemas = known_schemas() if schemas is None else schemas
         await inspect(path, schemas)
@@ -238,8 +239,7 @@ class Store(_KernelReads):
         await self._writer.close()
 
     async def _load(self) -> None:
-        now = self.now()
-        for row in await self.read(_KEPT, (later(now, -_ENDED_LATELY_S), later(now, -self.unseen_s))):
+        for row in await self.read(_KEPT, self._limits()):
             self._load_session(loaded(row))
         workspaces = await self.read(f"{WORKSPACES.select} ORDER BY slug")
         self._workspaces = {row["slug"]: WORKSPACES.load(row) for row in workspaces}
@@ -253,12 +253,7 @@ class Store(_KernelReads):
         self.account_key = bytes.fromhex(key)
         await self._load_met()
         await self.mail.load(self._parts)
-        for session_id in self._needed(self.index.sessions):
-            if self.index.sessions.is_kept(session_id):
-                continue
-            if (session := self.history.find(session_id)) is not None:
-                self._load_session(session)
-        self.history.changed()
+        self._load_needed(self.index.sessions)
         for clock in (self.work, self.runs):
             clock.load(self.index.unfinished.values())
 
@@ -266,6 +261,38 @@ class Store(_KernelReads):
         self.index.load(session)
         if session.token_hash is not None:
             self._by_token[session.token_hash] = session.id
+
+    def _load_needed(self, session_ids: Iterable[str]) -> None:
+        for session_id in self._needed(session_ids):
+            if self.index.sessions.is_kept(session_id):
+                continue
+            if (session := self.history.find(session_id)) is not None:
+                self._load_session(session)
+        self.history.changed()
+
+    def _limits(self) -> tuple[str, str]:
+        """The parameters of `_KEPT`."""
+        now = self.now()
+        return later(now, -_ENDED_LATELY_S), later(now, -self.unseen_s)
+
+    async def keep_unseen(self, unseen_s: float) -> None:
+        """Set `unseen_s`, and read the sessions that belong into memory because of that.
+
+        `forget_old` removes those that do not any more.
+        """
+        if unseen_s == self.unseen_s:
+            return
+        self.unseen_s = unseen_s
+        ids = [row["id"] for row in await self.read(_KEPT, self._limits())]
+        for begin in range(0, len(ids), _LOADED_AT_ONCE):
+            self._load_needed(ids[begin : begin + _LOADED_AT_ONCE])
+            self._show_change()
+            await asyncio.sleep(0)
+
+    def _show_change(self) -> None:
+        """Tell those who wait for a change."""
+        self.changes += 1
+        self._committed.changed()
 
     def _needed(self, kept: Iterable[str]) -> set[str]:
         """The sessions that unfinished work names, and the ancestors of these and of the `kept` ones."""
@@ -288,8 +315,7 @@ class Store(_KernelReads):
 
     def forget_old(self) -> list[str]:
         """Remove from memory the sessions that are no longer needed there, and return their ids."""
-        now = self.now()
-        lately, unseen = later(now, -_ENDED_LATELY_S), later(now, -self.unseen_s)
+        lately, unseen = self._limits()
         sessions = self.index.sessions
         recent = [s.id for s in sessions.values() if _is_recent(s, lately, unseen)]
         needed = self._needed(recent)
@@ -302,8 +328,7 @@ class Store(_KernelReads):
             follower |= {*old}
         if old:
             self.history.grew()
-            self.changes += 1
-            self._committed.changed()
+            self._show_change()
         return old
 
     async def _load_met(self) -> None:
@@ -381,12 +406,11 @@ class Store(_KernelReads):
         for turn in done:
             turn.succeed()
         if changed:
-            self.changes += 1
             self._is_full = False
-            self._committed.changed()
+            self._show_change()
 
     async def _execute(self, turn: WriteTurn, changes: Changes, *, shared: bool) -> bool:
-        """Run the turn's body; True: commit its transaction. Raises aiosqlite.Error when the batch is lost."""
+        """Run the turn's body. Returns True to commit. Raises aiosqlite.Error when the batch is lost."""
         tx = Transaction(
             self._writer,
             SHARED if shared else ALONE,
@@ -431,6 +455,8 @@ class Store(_KernelReads):
             gone = self.index.remove(session_id)
             if gone is not None:
                 self._by_token.pop(gone.token_hash or "", None)
+        for name in changes.left_names:
+            self.index.share(name)
         self.mail.publish(changes.open)
         if changes.events:
             self.last_seq = changes.events[-1].seq
@@ -439,9 +465,9 @@ class Store(_KernelReads):
         return changed
 
     def _changes_history(self, session: Session) -> bool:
-        """True if the session was in the history, or changes a name that sessions there may have."""
+        """True if the session was in the history, or changes what was read there (`READ_OF_KEPT`)."""
         before = self.index.sessions.kept(session.id)
-        return before is None or before.friendly_name != session.friendly_name
+        return before is None or READ_OF_KEPT(before) != READ_OF_KEPT(session)
 
     def follow_removals(self) -> set[str]:
         """A set that gets the id of each session that is removed. Its owner removes the ids."""
@@ -475,7 +501,7 @@ class Store(_KernelReads):
         return self.work.elapsed_s(session, self.now())
 
     def session_of_token(self, token_hash: str) -> Session | None:
-        """The session, live or ended, that owns the token with this hash, as committed."""
+        """The session in memory, live or ended, that owns the token with this hash, as committed."""
         return self.index.sessions.get(self._by_token.get(token_hash, ""))
 
     @property
@@ -489,7 +515,7 @@ class Store(_KernelReads):
         return self._workspaces
 
     async def wait_until(self, condition: Callable[[], bool], within_s: float | None = None) -> bool:
-        """Wait until `condition` holds, checked after every commit with changes. False: timed out."""
+        """Wait until `condition` holds, checked after every commit with changes. Returns False if that timed out."""
         return await self._committed.wait_until(condition, within_s)
 
     async def events(
@@ -528,7 +554,7 @@ class Store(_KernelReads):
     async def status_events(
         self, session_ids: Collection[str], since: str, limit: int
     ) -> tuple[list[StatusEvent], bool]:
-        """The events of moves after that time, with the last one of each session before; True: `limit` cut them.
+        """The events of moves after that time, with the last one of each session before, and True if `limit` cut them.
 
         In order. Events are recorded up to a minute after their time.
         """
@@ -591,6 +617,14 @@ class Store(_KernelReads):
             raise NotFound(f"no such session: {session_id}", SEE_SESSIONS)
         return launch_from_json(rows[0][0])
 
+    async def newest_launch(self, created_by: str) -> Launch | None:
+        """The launch of the newest session that this caller has started."""
+        rows = await self.read(
+            "SELECT launch FROM sessions WHERE created_by = ? AND removed = 0 ORDER BY created_at DESC LIMIT 1",
+            (created_by,),
+        )
+        return launch_from_json(rows[0][0]) if rows else None
+
     async def shell_limits(self) -> dict[str, int]:
         """The umask and the soft limits of the shell of the last spawn; empty before the first one."""
         rows = await self.read("SELECT value FROM meta WHERE name = ?", (SHELL_LIMITS,))
@@ -628,7 +662,7 @@ class Store(_KernelReads):
         return None
 
     async def dead_letters(self, sessions: Collection[str] | None = None) -> int:
-        """Count the failed effects and the undelivered messages of these sessions (None: of all)."""
+        """Count the failed effects and the undelivered messages of these sessions (None for all)."""
         ids = None if sessions is None else encode_json(list(sessions))
         rows = await self.read(
             "SELECT count(*) FROM outbox WHERE state = 'dead'"

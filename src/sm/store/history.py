@@ -11,19 +11,20 @@ from collections.abc import (
     AsyncIterator,
     Awaitable,
     Callable,
-    Collection,
     Hashable,
     Iterable,
     Mapping,
     Sequence,
 )
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
 from typing import TypeVar, cast
 from urllib.parse import quote
 
 from sm.core.attention import FAILURES, attention
 from sm.core.attention import UNSEEN as UNSEEN_GROUPS
 from sm.core.models import BridgeUser, Session
+from sm.core.session_index import KnownSessions, oldest_first
 from sm.core.states import TrustLevel
 from sm.core.statuses import ENDED, Status
 from sm.errors import UsageError
@@ -43,6 +44,9 @@ _OTHERS = (
     "SELECT 1 FROM sessions AS o WHERE o.friendly_name = s.friendly_name AND o.id <> s.id AND o.removed = 0"
 )
 _COLUMNS = f"{SESSIONS.columns}, EXISTS ({_OTHERS}) AS shares_name"
+_HAS_SHORT_NAME = "friendly_name IS NOT NULL AND substr(friendly_name, length(agent_type) + 2) = ?"
+_HAS_SHORT_NAME += " AND substr(friendly_name, 1, length(agent_type) + 1) = lower(agent_type) || '-'"
+"""As `short_name`."""
 SELECT = f"SELECT {_COLUMNS} FROM sessions AS s"  # noqa: S608 - constant names
 """The columns of sessions, with `shares_name`. The table's name is `s`."""
 
@@ -68,6 +72,8 @@ UNSEEN = (
     f" AND {_CONCERNS_OPERATOR})"
 )
 """As `attention` says FAILED, DONE or OLDER of a session that has ended."""
+READ_OF_KEPT = attrgetter("friendly_name", "parent_id", "workspace", "paired_user", "effective_mode")
+"""The fields of sessions in memory that change what reads of the history return: names, trees and who sees them."""
 
 
 def loaded(row: sqlite3.Row) -> Session:
@@ -139,12 +145,15 @@ def below(parents: Iterable[str]) -> Chosen:
 
 
 PastCounts = Mapping[tuple[Status, bool], int]
-"""The number of sessions by their status, and by whether the operator has not seen their end (`UNSEEN`)."""
+"""The number of sessions by their status, and by whether the operator has not seen their end (`UNSEEN`).
+
+Those with the oldest session come first.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Sessions, those that ended last first. `next`: where the next page begins; None: there is none."""
+    """Sessions, those that ended last first. `next`: where the next page begins, or None if there is none."""
 
     sessions: Sequence[Session] = ()
     next: str | None = None
@@ -160,11 +169,11 @@ def connect_reader(path: str) -> sqlite3.Connection:
 
 
 class History:
-    """`kept`: the sessions in memory, which no read of this class returns unless it finds them by name."""
+    """`sessions`: those in memory, which no read of this class returns unless it finds them by name."""
 
-    def __init__(self, path: str, read: Read, kept: Collection[str]) -> None:
+    def __init__(self, path: str, read: Read, sessions: KnownSessions) -> None:
         self._read = read
-        self._kept = kept
+        self._sessions = sessions
         self._db = connect_reader(path)
         self._found: OrderedDict[str, Session] = OrderedDict()
         self._answers: OrderedDict[Hashable, object] = OrderedDict()
@@ -202,10 +211,20 @@ class History:
         return known
 
     def named(self, word: str) -> list[Session]:
-        """The sessions with this name, or with this friendly name with or without its agent type, oldest first."""
-        short = "substr(friendly_name, length(agent_type) + 2)"
-        found = self._rows(f"(id = ? OR friendly_name = ? OR {short} = ?)", word[-8:], word, word)
-        return sorted(found, key=lambda s: (s.created_at, s.id))
+        """The sessions with this name, or with this friendly name with or without its agent type, oldest first.
+
+        Of many with one friendly name some: the newest, and the newest of those that a caller may see (`seen_by`).
+        """
+        found = self._rows("id = ?", word[-8:])
+        for name in ("friendly_name = ?", _HAS_SHORT_NAME):
+            named = f"FROM sessions WHERE {name} AND removed = 0"
+            newest = self._rows(f"id IN (SELECT id {named} ORDER BY created_at DESC LIMIT {CHUNK})", word)
+            if len(newest) == CHUNK:
+                kinds = "friendly_name, workspace, paired_user, effective_mode"
+                each = f"SELECT id FROM (SELECT id, max(created_at) {named} GROUP BY {kinds})"  # noqa: S608 - constant texts
+                newest += self._rows(f"id IN ({each})", word)
+            found += newest
+        return sorted({s.id: s for s in found}.values(), key=oldest_first)
 
     def with_prefix(self, prefix: str) -> list[Session]:
         """Some sessions whose id begins with `prefix`, by id. An id has only characters below the last one."""
@@ -221,7 +240,9 @@ class History:
         query = (
             "SELECT id, name, friendly_name FROM sessions WHERE removed = 0 ORDER BY status_at DESC LIMIT ?"
         )
-        return [tuple(row) for row in self._db.execute(query, (count,)) if row["id"] not in self._kept]
+        return [
+            tuple(row) for row in self._db.execute(query, (count,)) if not self._sessions.is_kept(row["id"])
+        ]
 
     def _rows(self, where: str, *values: str) -> list[Session]:
         query = f"{SELECT} WHERE {where} AND removed = 0 LIMIT {CHUNK}"
@@ -230,7 +251,7 @@ class History:
     # Lists
 
     async def page(self, chosen: Chosen, before: str | None, limit: int) -> Page:
-        """The page of at most `limit` sessions that begins at `before`; None: the first one. Raises UsageError."""
+        """The page of at most `limit` sessions that begins at `before`, or the first one if None. Raises UsageError."""
         if before is not None:
             at, separator, session_id = before.partition("_")
             if not separator:
@@ -294,17 +315,18 @@ class History:
     async def _counts(self, chosen: Chosen) -> PastCounts:
         if chosen.keep is None:
             rows = await self._select(
-                f"status, {UNSEEN} AS unseen, count(*)", chosen, "GROUP BY status, unseen"
+                f"status, {UNSEEN} AS unseen, count(*)",
+                chosen,
+                "GROUP BY status, unseen ORDER BY min(created_at)",
             )
             return {(Status(row[0]), bool(row[1])): row[2] for row in rows}
         found = Counter[tuple[Status, bool]]()
-        for session in await self.all(chosen):
+        for session in sorted(await self.all(chosen), key=oldest_first):
             found[session.status, attention(session, (), session.status_at) in UNSEEN_GROUPS] += 1
         return found
 
-    async def ended_children(self, parents: Collection[str]) -> list[tuple[str, Status, int]]:
-        """(parent, status, number) of the children that are not archived."""
-        chosen = Chosen("archived = 0").also(among("parent_id"), texts(parents))
+    async def ended_children(self, chosen: Chosen) -> list[tuple[str, Status, int]]:
+        """Count the sessions: (parent, status, number)."""
         columns, by = "parent_id, status, count(*)", "GROUP BY parent_id, status"
         rows = await self._remembered(("children", chosen), lambda: self._select(columns, chosen, by))
         return [(row[0], Status(row[1]), row[2]) for row in rows]
@@ -316,4 +338,4 @@ class History:
     async def _select(self, columns: str, chosen: Chosen, rest: str = "") -> list[sqlite3.Row]:
         where = f"removed = 0 AND {_IS_ENDED} AND NOT {among('id')} AND {chosen.where}"
         query = f"SELECT {columns} FROM sessions AS s WHERE {where} {rest}"  # noqa: S608 - constant texts
-        return await self._read(query, (texts(self._kept), *chosen.values))
+        return await self._read(query, (texts(self._sessions), *chosen.values))

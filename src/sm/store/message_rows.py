@@ -123,7 +123,7 @@ class MailWrites(MailLookup):
         return rows[0][0] if rows else None
 
     async def sent_to_operator_at(self, sender: str, nth: int, newest: int) -> str | None:
-        """Time of the sender's `nth` newest message to the operator, among its `newest` messages; None: fewer."""
+        """Time of the sender's `nth` newest message to the operator, among its `newest` ones. None if fewer."""
         rows = await self._tx.read(
             "SELECT created_at FROM (SELECT id, session_id, created_at FROM messages WHERE sender = ?"
             " ORDER BY id DESC LIMIT ?) WHERE session_id IS NULL ORDER BY id DESC LIMIT 1 OFFSET ?",
@@ -289,7 +289,7 @@ class MailReads(MailLookup):
         self.numbers = Counter(dict(await self._read("SELECT name, seq FROM sqlite_sequence", ())))
 
     async def messages(self, sessions: Collection[str] | None, limit: int) -> list[Message]:
-        """The newest `limit` messages from or to these sessions (None: all), oldest first."""
+        """The newest `limit` messages from or to these sessions (None for all), oldest first."""
         where, values = "1", list[Any]()
         if sessions is not None:
             where = "(session_id IN (SELECT value FROM json_each(?1)) OR sender IN (SELECT value FROM json_each(?1)))"
@@ -303,7 +303,7 @@ class MailReads(MailLookup):
         return dict(await self._read(query, (encode_json(list(message_ids)),)))
 
     async def lost(self, sessions: Collection[str] | None = None) -> int:
-        """Count the undelivered messages from and to these sessions (None: all).
+        """Count the undelivered messages from and to these sessions (None for all).
 
         A message of sm itself does not count once its notices were readdressed.
         """
@@ -317,7 +317,7 @@ class MailReads(MailLookup):
         return int(rows[0][0])
 
     async def requests(self, limit: int, sessions: Collection[str] | None = None) -> list[Request]:
-        """The newest `limit` requests of these sessions (None: all), open or closed, oldest first."""
+        """The newest `limit` requests of these sessions (None for all), open or closed, oldest first."""
         where, values = "1", list[Any]()
         if sessions is not None:
             where, values = "session_id IN (SELECT value FROM json_each(?))", [encode_json(list(sessions))]

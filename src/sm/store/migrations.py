@@ -172,7 +172,7 @@ class Schema:
         return 1 + len(self.steps)
 
     def statements(self, version: int) -> Iterator[str]:
-        """Yield those that bring the tables from `version` to the newest one. 0: the database does not have them."""
+        """Yield those that bring the tables from `version` to the newest one. 0 for a database without them."""
         if version < self.version:
             yield from chain.from_iterable((self.tables, *self.steps)[version:])
             yield f"INSERT OR REPLACE INTO schemas (name, version) VALUES ('{self.name}', {self.version})"  # noqa: S608 - a constant name
@@ -181,7 +181,7 @@ class Schema:
 async def check_versions(
     db: aiosqlite.Connection, path: str, schemas: Iterable[Schema]
 ) -> tuple[int, dict[str, int]]:
-    """Read the versions of the database (0: new) and of each schema in it. Raises UnknownVersion."""
+    """Read the versions of the database (0 for a new one) and of each schema in it. Raises UnknownVersion."""
     ((version,),) = await db.execute_fetchall("PRAGMA user_version")
     if 0 < version < _OLDEST:
         raise UnknownVersion(

@@ -113,7 +113,7 @@ class PartWrites:
     async def keep_paused(self, session: Session) -> IllegalState | None:
         """Take over the pause of a session that is about to go on.
 
-        Returns the error for a caller who may not end that pause; None: nothing of this part keeps it paused.
+        Returns the error for a caller who may not end that pause, or None if nothing of this part keeps it paused.
         """
         return None
 
@@ -132,7 +132,7 @@ class TablePart(Generic[R, W]):
     outliving: ClassVar[frozenset[RequestKind]] = frozenset()
     """Kinds of requests that the end of their session's process does not cancel."""
     schema: ClassVar[Schema | None] = None
-    """Its tables; None: those of the kernel's migrations."""
+    """Its tables, or None for those of the kernel's migrations."""
     empty: ClassVar[Rows] = MappingProxyType({})
     """The copy in memory of a table without rows."""
     by_session: ClassVar[bool] = False
@@ -159,11 +159,11 @@ class TablePart(Generic[R, W]):
         raise NotImplementedError
 
     def hold(self, session: Session, find: Find, rows: Rows) -> WorkHold | None:
-        """The hold on the session and on starts of agents below it; None: this capability has none."""
+        """The hold on the session and on starts of agents below it, or None if this capability has none."""
         return None
 
     def postponed(self, session: Session, open: Open, now: float) -> str | None:
-        """Why the session begins no turn now, and its process starts later; None: this part postpones nothing.
+        """Why the session begins no turn now, and its process starts later, or None if this part postpones nothing.
 
         Unlike a hold it refuses nothing. `now`: seconds since the epoch.
         """

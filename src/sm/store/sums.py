@@ -22,7 +22,7 @@ class RemovedSums:
 
     id: str
     heir: str | None
-    """The nearest ancestor that is not removed; None: the operator."""
+    """The nearest ancestor that is not removed, or None for the operator."""
     agent_type: str
     provider: str
     model: str | None
@@ -36,11 +36,11 @@ class RemovedSums:
     completed_at: str | None
     worked_s: float
     is_removed: bool = True
-    """False: of a session that is not in memory, and `heir` is its parent."""
+    """False for a session that is not in memory, whose parent is `heir`."""
 
 
 def only(sessions: Collection[str] | None, parameter: str = "?4") -> tuple[str, tuple[str, ...]]:
-    """The condition that a row is of one of these sessions, after others, and its parameter. None: no condition."""
+    """The condition that a row is of one of these sessions, after others, and its parameter. No condition for None."""
     if sessions is None:
         return "", ()
     chosen = f" AND session_id IN (SELECT value FROM json_each({parameter}))"  # noqa: S608 - a constant name
@@ -76,7 +76,7 @@ class SumReads:
         self._read = read
 
     async def removed(self, session_ids: Collection[str] | None = None) -> list[RemovedSums]:
-        """The removed sessions among these (None: all) whose sums are stored."""
+        """The removed sessions among these (None for all) whose sums are stored."""
         rows = await self._read(
             "SELECT s.id, r.heir, agent_type, provider, model, account, workspace, effective_mode, paired_user, status,"
             " created_at, started_at, completed_at, worked_s FROM removed_sums r JOIN sessions s ON s.id = r.session_id"

@@ -243,7 +243,7 @@ _SUMS = (
         kind TEXT NOT NULL,
         at TEXT NOT NULL
     )""",
-    # The sums of removed sessions. The heir is the nearest ancestor that is not removed; empty: the operator.
+    # The sums of removed sessions. The heir is the nearest ancestor that is not removed, or empty for the operator.
     """CREATE TABLE removed_sums (
         session_id TEXT PRIMARY KEY REFERENCES sessions (id),
         heir TEXT NOT NULL

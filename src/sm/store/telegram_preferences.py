@@ -22,7 +22,7 @@ class PreferenceWrites(Writes):
         )
 
     def mute(self, chat_id: int, session_id: str, until: str | None) -> None:
-        """Mute until that time; None: no longer."""
+        """Mute until that time, or unmute if None."""
         place = (chat_id, session_id)
         if until is None:
             self._tx.write("DELETE FROM telegram_mutes WHERE chat_id = ? AND session_id = ?", place)

@@ -59,7 +59,7 @@ class TelegramWrites(Writes):
     # Updates
 
     async def begin_bot(self, bot_id: int) -> bool:
-        """Record the bot. False: it still throws away what waited before its first start."""
+        """Record the bot. Returns False if it still throws away what waited before its first start."""
         self._tx.write(
             "INSERT OR IGNORE INTO telegram_bots (bot_id, first_seen_at) VALUES (?, ?)",
             (bot_id, self._tx.now),
@@ -81,12 +81,12 @@ class TelegramWrites(Writes):
         return int(rows[0][0])
 
     async def newest_update(self, bot_id: int) -> int:
-        """The highest number of a handled update of the bot; 0: there is none."""
+        """The highest number of a handled update of the bot, or 0 if there is none."""
         rows = await self._tx.read("SELECT max(update_id) FROM telegram_updates WHERE bot_id = ?", (bot_id,))
         return int(rows[0][0] or 0)
 
     async def record_update(self, bot_id: int, update_id: int, *, is_newest: bool = False) -> bool:
-        """Record that the update is handled in this transaction. False: an earlier transaction handled it.
+        """Record that the update is handled in this transaction. Returns False if an earlier transaction handled it.
 
         `is_newest`: it is known that no earlier transaction did.
         """

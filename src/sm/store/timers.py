@@ -20,7 +20,7 @@ class TimerWrites(Writes):
         self._tx.open = replace(self._tx.open, timers=timers)
 
     def take(self, timer: Timer) -> bool:
-        """Remove the timer before its action in the same transaction. False: it has changed; do not act."""
+        """Remove the timer before its action in the same transaction. Returns False if it has changed; do not act."""
         if self._tx.open.timers.get(timer.key) != timer:
             return False
         self.remove(timer.subject, timer.kind)

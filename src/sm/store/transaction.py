@@ -21,7 +21,7 @@ from sm.core.turns import FinishedTurn
 from sm.core.warnings import Sign, WarningKind
 from sm.core.work_time import track_work
 from sm.errors import IllegalState, InternalError, NotFound
-from sm.operations.kernel_names import SEE_SESSIONS
+from sm.operations.list_operations import SEE_SESSIONS
 from sm.store.history import SELECT, loaded
 from sm.store.idempotency import IdempotencyKey
 from sm.store.measures import MeasureWrites
@@ -112,8 +112,12 @@ class Transaction(StoreWriter):
     """The operations of the body of `Store.transaction`. Valid until the body ends."""
 
     replayed: str | None = None
-    """The result that an earlier transaction remembered for the same request; None: carry out the request."""
+    """The result that an earlier transaction remembered for the same request, or None to carry out the request."""
     _key = IdempotencyKey(None, None)
+    removed: set[str]
+    """The sessions that this transaction, or an earlier one of its commit, has removed."""
+    left_names: set[str]
+    """The friendly names that a session had before."""
 
     def __init__(
         self,
@@ -142,7 +146,7 @@ class Transaction(StoreWriter):
         self.events: list[Event] = []
         self.effects: list[Effect] = []
         self.removed = set(removed)
-        """The sessions that this transaction, or an earlier one of its commit, has removed."""
+        self.left_names = set[str]()
         self.mail = MailWrites(self, numbers)
         self.measures = MeasureWrites(self)
         self.sums = SumWrites(self)
@@ -225,8 +229,9 @@ class Transaction(StoreWriter):
         return [loaded(row) for row in rows]
 
     async def newest_session(self) -> Session | None:
-        """The session whose status changed last."""
-        rows = await self.read(f"{SELECT} WHERE removed = 0 ORDER BY status_at DESC LIMIT 1", ())
+        """The session that was made last."""
+        newest = "SELECT id FROM sessions WHERE removed = 0 ORDER BY created_at DESC, id DESC LIMIT 1"
+        rows = await self.read(f"{SELECT} WHERE id = ({newest})", ())
         return loaded(rows[0]) if rows else None
 
     def unfinished_sessions(self) -> list[Session]:
@@ -286,6 +291,7 @@ class Transaction(StoreWriter):
         for part in self.parts:
             part.forget(session.id)
         self.removed.add(session.id)
+        self._leave_name(session)
 
     async def apply(self, session: Session, decision: Decision, **changes: Any) -> Session:
         """Change the status as decided. Raises IllegalState if the stored status differs from that of `session`."""
@@ -323,11 +329,17 @@ class Transaction(StoreWriter):
         if before.working_since is not None and after.worked_s > before.worked_s:
             self.sums.add_work(after.id, before.working_since, after.worked_s - before.worked_s)
         self.sessions[after.id] = after
+        if after.friendly_name != before.friendly_name:
+            self._leave_name(before)
         self._work.follow(before, after)
         self._runs.follow(before, after)
         for part in self.parts:
             part.follow(before, after)
         return after
+
+    def _leave_name(self, session: Session) -> None:
+        if session.friendly_name is not None:
+            self.left_names.add(session.friendly_name)
 
     def elapsed_s(self, session: Session) -> float:
         """Seconds of the session's work that is under way."""

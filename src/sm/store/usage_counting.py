@@ -22,9 +22,9 @@ class UsageReads:
     async def since(
         self, since: str, *, slots: bool = False, sessions: Collection[str] | None = None
     ) -> list[tuple[str, Usage]]:
-        """(session, sums by model) of these sessions (None: all, also removed ones). `slots`: by slot, in `at`.
+        """(session, sums by model) of these sessions (None for all, also removed ones). `slots`: by slot, in `at`.
 
-        `since`: only later usage, of removed sessions only that of later slots; empty: all, also that without a time.
+        `since`: only later usage, of removed sessions only that of later slots, or empty for all, also without a time.
         """
         return []
 

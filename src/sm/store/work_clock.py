@@ -20,8 +20,8 @@ class _Start:
 class WorkClock:
     """Knows when the sessions at work began, and how far the system clock was set since.
 
-    `now`: the time of the system clock. `steady`: a clock that nobody sets in seconds, as time.monotonic(); None: only
-    the times of the sessions count.
+    `now`: the time of the system clock. `steady`: a clock that nobody sets in seconds, as time.monotonic(), or None if
+    only the times of the sessions count.
     """
 
     def __init__(self, now: Callable[[], str], steady: Callable[[], float] | None) -> None:
@@ -31,7 +31,7 @@ class WorkClock:
         """Of each measured session."""
 
     def since(self, session: Session) -> str | None:
-        """The beginning of the measured time; None: nothing is measured."""
+        """The beginning of the measured time, or None if nothing is measured."""
         return session.working_since
 
     def load(self, sessions: Iterable[Session]) -> None:
@@ -54,7 +54,7 @@ class WorkClock:
             self.start(after)
 
     def elapsed_s(self, session: Session, at: str) -> float:
-        """The measured seconds until the time `at`; 0: nothing is measured.
+        """The measured seconds until the time `at`, or 0 if nothing is measured.
 
         Reports come late, so `at` may be earlier than now.
         """

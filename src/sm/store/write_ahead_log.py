@@ -79,7 +79,7 @@ class WriteAheadLog:
             pages = _MERGED_PAGES
 
     async def _truncate(self) -> bool:
-        """Move the log into the database and empty it (SQLite, TRUNCATE). False: a reader blocks that."""
+        """Move the log into the database and empty it (SQLite, TRUNCATE). Returns False if a reader blocks that."""
         async with self._writing:
             return await self._empty()
 

@@ -22,7 +22,7 @@ class WriteTurn:
         loop = asyncio.get_running_loop()
         self.granted: asyncio.Future[Transaction] = loop.create_future()
         self.handed_back: asyncio.Future[bool] = loop.create_future()
-        """Set when the body ends; True: commit the transaction."""
+        """Set when the body ends, to True to commit the transaction."""
         self._woken: asyncio.Future[None] = loop.create_future()
         self._over = False
         self._error: Exception | None = None

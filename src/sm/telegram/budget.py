@@ -39,7 +39,7 @@ class CallBudget:
         self._last_second: deque[float] = deque()
 
     def wait_s(self, chat_id: int | None, need: int, now: float) -> float:
-        """Seconds until such a call may be made; 0: now. `chat_id` None: a call to no chat."""
+        """Seconds until such a call may be made, or 0 for now. `chat_id` is None for a call to no chat."""
         wait = self._second_wait_s(now)
         if chat_id is None:
             return wait
@@ -92,7 +92,7 @@ class CallBudget:
 
 @dataclass(frozen=True, slots=True)
 class NextCall:
-    """The call that is due, or the seconds until one may be due; both None: nothing waits."""
+    """The call that is due, or the seconds until one may be due; both are None if nothing waits."""
 
     call: Outgoing | None
     wait_s: float | None = None

@@ -55,7 +55,7 @@ logging.getLogger("telegram.request").setLevel(logging.CRITICAL)
 
 
 _body: ContextVar[bytes | None] = ContextVar("_body", default=None)
-"""The body of the last answer to the running task; None: no answer came."""
+"""The body of the last answer to the running task, or None if no answer came."""
 
 
 class _Request(HTTPXRequest):

@@ -81,7 +81,7 @@ class Conversation:
         self._wall = wall
 
     async def handle(self, update: IncomingUpdate, key: str) -> TelegramChange | None:
-        """Carry out the update; None: it is of a stranger, and nothing follows."""
+        """Carry out the update. Returns None if it is of a stranger, and nothing follows."""
         if update.chat_id is None or update.user_id is None or update.is_bot:
             return None
         if update.kind is UpdateKind.MY_CHAT_MEMBER:
@@ -266,7 +266,7 @@ class Conversation:
         failed: SmError | None = None
         reply: BotReply | Redrawn
         try:
-            press = self._presses.get(action)  # None: the button of a capability that sm no longer has
+            press = self._presses.get(action)  # None for the button of a capability that sm no longer has
             reply = BotReply(_VOID) if press is None else await press(call)
         except StorageFull:
             raise

@@ -45,7 +45,7 @@ class Forum:
 
     @property
     def chat_id(self) -> int | None:
-        """The chat that shows sessions; None: only private chats do."""
+        """The chat that shows sessions, or None if only private chats do."""
         return self._facts.chat_id if self._facts is not None and self._facts.is_forum else None
 
     @property

@@ -108,7 +108,7 @@ class ProgressCards:
             await store.wait_until(lambda: store.last_seq > seq, _LOOK_EVERY_S - _PAUSE_S)  # noqa: B023 - only in this round
 
     async def edit(self) -> bool:
-        """Queue the texts that are due and differ. False: no card is live."""
+        """Queue the texts that are due and differ. Returns False if no card is live."""
         telegram, sessions = self._telegram, self._store.sessions
         # Read before the rows: the row of a message that is sent meanwhile has its id.
         waiting = {(call.subject, call.chat_id): call.state for call in telegram.outgoing.values()}

@@ -107,7 +107,7 @@ def is_due(session: Session, chat_id: int, since_s: float, *, is_news: bool) -> 
 
 
 def card_change(card: ProgressCard, text: str, state: EffectState | None, *, ended: bool) -> TelegramChange:
-    """The change that shows the text in the card. `state`: that of the waiting call of the card; None: none waits."""
+    """The change that shows the text in the card. `state`: that of the waiting call of the card, None without one."""
     subject, need = progress_subject(card.session_id), Need.ENDING if ended else Need.PROGRESS
     if card.message_id is None and state is None:  # the message was left out, because too many calls waited
         return TelegramChange(lost_cards=[card])

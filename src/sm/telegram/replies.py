@@ -66,7 +66,7 @@ class BotReply:
     buttons: Sequence[Sequence[NewButton]] = ()
     """Rows."""
     buttons_s: float | None = None
-    """Seconds after which the buttons expire; None: with their object."""
+    """Seconds after which the buttons expire, or None if they expire with their object."""
     watched: int | None = None
     """The number of the message that the text of the person became. Its outcome is the answer, in place of `text`."""
     card: Redrawn | None = None

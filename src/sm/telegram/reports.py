@@ -108,7 +108,7 @@ class EventReports:
             await asyncio.sleep(_FULL_PAUSE_S)
 
     async def _change(self, event: Event) -> TelegramChange | None:
-        """The change that reports the event; None: nothing is shown."""
+        """The change that reports the event, or None if nothing is shown."""
         session = self._store.sessions.get(event.session_id)
         if event.type is EventType.REQUEST:
             name = event.metadata.get("request_id")

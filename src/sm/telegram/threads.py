@@ -30,7 +30,7 @@ class Thread:
     owner: Session
     """The session whose thread it is: an ancestor of the session that is shown, or the session."""
     user: BridgeUser | None
-    """The reader of a private chat; None: everybody in the forum."""
+    """The reader of a private chat, or None for everybody in the forum."""
 
     @property
     def is_topic(self) -> bool:

@@ -60,7 +60,7 @@ class Topics:
         await self._queue.recover_topics()
 
     async def begin(self, call: Outgoing) -> Outgoing | None:
-        """The call that must make the topic first, recorded as begun; None: the call needs no new topic."""
+        """The call that must make the topic first, recorded as begun, or None if the call needs no new topic."""
         if call.method not in SENDS_ONCE or not self._forum.can_manage:
             return None
         session = self._store.sessions.get(topic_of(call)[0])
@@ -103,7 +103,7 @@ class Topics:
             await self._forum.refuse(outcome.reason)
 
     async def placed(self, call: Outgoing) -> Outgoing | None:
-        """The call with its thread, or as a reply to the first message; None: it changes a topic that is not there."""
+        """The call with its thread, or as a reply to the first message. None if it changes a topic that is gone."""
         session_id, chat_id = topic_of(call)
         parameters = {name: value for name, value in call.parameters.items() if name != TOPIC}
         topic = await self._telegram.threads.topic(session_id, chat_id)

@@ -32,7 +32,7 @@ class UpdateTasks:
 
     @property
     def oldest(self) -> int | None:
-        """The lowest number of an update at work; None: there is none."""
+        """The lowest number of an update at work, or None if there is none."""
         if not self._works:
             self._done.clear()
         return min(self._works, default=None)

@@ -35,7 +35,7 @@ class IncomingUpdate:
     reply_to: int | None = None
     """The id of the message that this one replies to."""
     text: str | None = None
-    """None: a photo, a voice message, a file."""
+    """None for a photo, a voice message, a file."""
     is_forwarded: bool = False
     is_anonymous: bool = False
     """The message speaks for a chat: an anonymous administrator or a channel."""

@@ -77,7 +77,7 @@ class ListedWork:
         for session in shown:
             if session.id not in answers and attention(session, (), since) is Attention.FAILED:
                 answers[session.id] = await monitor.last_words(session) or ""
-        ended = await self.sessions.ended_children(caller)
+        ended = await self.sessions.ended_children(caller, shown)
 
         def task(session: Session) -> str:
             words = monitor.activity(session.id), answers.get(session.id)
@@ -138,7 +138,8 @@ async def _list_page(
     rows = rows[page * SESSIONS_ON_PAGE : (page + 1) * SESSIONS_ON_PAGE]
     tasks, waits = await work.tasks(call.caller, [session for *_, session in rows])
     title = "Sessions" if scope == "all" else "Active Sessions"
-    lost = len(seen.lost(call.caller, found))
+    kept = [s for s in found if store.sessions.is_kept(s.id)]
+    lost = len(seen.lost(call.caller, kept))
     lost += await seen.count_lost(call.caller, sessions.past(call.caller, filter))
     lines = [*loss(lost), f"{title}{f' (page {page + 1} of {pages})' if pages > 1 else ''}:"]
     has_headings = bool(groups[HEADINGS["failed"]] or groups[HEADINGS["done"]])
@@ -217,7 +218,7 @@ async def progress(call: CommandCall, *, monitor: Monitor, authorizer: Authorize
     session = call.session()
     may_read = authorizer.may_read(call.caller, session)
     shown = await monitor.progress(session, 1, may_read=may_read)
-    status = shown["status"] if session.paused is None else f"{session.paused.state} ({shown['status']})"
+    status = shown.status if session.paused is None else f"{session.paused.state} ({shown.status})"
     lines = [f"{label(session)} ({session.id}): {status}"]
     if session.paused is not None:
         lines.append(folded(pause_fact(session.paused), 300))
@@ -230,10 +231,10 @@ async def progress(call: CommandCall, *, monitor: Monitor, authorizer: Authorize
         ("done in %", "completion_percentage"),
         ("activity", "current_activity"),
     ):
-        if shown.get(key) is not None:
+        if (value := getattr(shown, key)) is not None:
             unit = " s" if key == "elapsed_seconds" else ""
-            lines.append(f"{name}: {folded(str(shown[key]), 300)}{unit}")
-    lines += [f"checkpoint: {folded(str(c['message']), 300)}" for c in shown["checkpoints"]]
+            lines.append(f"{name}: {folded(str(value), 300)}{unit}")
+    lines += [f"checkpoint: {folded(c.message, 300)}" for c in shown.checkpoints]
     return BotReply("\n".join(lines), about=session_object(session.id))
 
 

@@ -82,7 +82,7 @@ class Lifecycle(Protocol):
     ) -> Pane:
         """Make terminal `name` and run `argv` in it; on an error no terminal is left behind.
 
-        `title`: the name that the server shows to people; None: `name`. `search`: look for a terminal that an earlier
+        `title`: the name that the server shows people, None for `name`. `search`: look for a terminal that an earlier
         call made. Pass False only for the first call of a session, which then does not work through all terminals.
 
         Starts the server when none runs. Returns an existing terminal of that name unchanged when it carries this
@@ -169,7 +169,7 @@ class Keyboard(Protocol):
     async def type_line(self, name: str, text: str, pane: Pane | None = None) -> Busy | None:
         """Paste one line of text, then press Enter as a separate key. Raises as `paste`.
 
-        `pane`: the terminal that `running` has just found; None: find it first.
+        `pane`: the terminal that `running` has just found, or None to find it first.
         """
 
     async def enter_if_unsent(self, name: str, text: str) -> bool:
@@ -182,7 +182,7 @@ class Keyboard(Protocol):
         """Press one key, by its name in tmux(1), send-keys. Raises as `paste`."""
 
     async def key_pause_s(self, name: str) -> float:
-        """The least time since a person pressed a key in terminal `name`; infinite: nobody is attached to its pane.
+        """The least time since a person pressed a key in terminal `name`, infinite if nobody is attached to its pane.
 
         At most a second shorter than the real time. Raises NoTerminal, TerminalUnreachable.
         """

@@ -95,7 +95,7 @@ class Acts:
         return outcome(message, must_arrive=False)
 
     async def settled_words(self, key: str) -> str | None:
-        """Say who answered a request; None: it is still open."""
+        """Say who answered a request. Returns None while it is open."""
         path = f"/v1/requests/{percent_encode(key)}"
         request = await self._link.get(path, login=self._tab.login, timeout_s=TIMEOUT_S)
         is_open = request["state"] == "open" and request["answer"] is None
@@ -117,7 +117,7 @@ class Acts:
             self._check_shown(frame, need, clock_s)
         row = self._tab.rows.get((need.session_id if need is not None else frame.session) or "")
         undone = self._undone.pop((action.name, frame.session or ""), None) if need is None else None
-        if row is None and undone is not None:
+        if undone is not None:  # the row may be hidden, or not up to date yet: the daemon decides
             return undone
         if row is None and need is None and frame.session is not None:
             raise NotFound(f"no such session: {frame.session}")

@@ -44,14 +44,14 @@ class WebAddress:
         return f"{self.origin if host is None else self.rules.named[host]}/#{code}"
 
     def link_for_others(self, code: str) -> str | None:
-        """The link that another device can open, on the first of `hosts`. None: only this machine can open the page."""
+        """The link that another device can open, on the first of `hosts`. None if only this machine can open it."""
         if self.hosts:
             return self.link(code, host=self.hosts[0])
         return None if self.rules.bound in self.rules.on_loopback else self.link(code)
 
 
 def running_server(directory: str) -> WebAddress | None:
-    """The address of the server of an instance; None: no server runs."""
+    """The address of the server of an instance, or None if no server runs."""
     with suppress(FileNotFoundError):
         descriptor = os.open(_lock_path(directory), os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
         try:

@@ -13,13 +13,13 @@ _TUNNEL = "with a tunnel sm web needs no other address: ssh -L 7433:127.0.0.1:74
 
 @dataclass(frozen=True, slots=True)
 class WebBinding:
-    """Where the server listens: an IP address and a port (0: any free one), and the names of `web.hosts`."""
+    """Where the server listens: an IP address and a port (0 for any free one), and the names of `web.hosts`."""
 
     address: str
     port: int
     hosts: tuple[str, ...]
     certificate: ssl.SSLContext | None
-    """None: the server speaks http."""
+    """None if the server speaks http."""
 
 
 def web_binding(

@@ -32,7 +32,7 @@ class AuthFrame(_Frame):
 class ViewFrame(_Frame):
     t: Literal["view"]
     workspace: Annotated[str, Field(max_length=100)] = ""
-    """The slug of the chosen workspace; empty: all sessions."""
+    """The slug of the chosen workspace, or empty for all sessions."""
     sort: Annotated[Sort, Field(strict=False)] = Sort.TREE
     filter: Annotated[str, Field(max_length=2000)] = ""
     archived: bool = False

@@ -73,7 +73,7 @@ class DaemonLink:
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         """An answer whose status is not an error; its body can be read while the context is open.
 
-        `timeout_s` None: the answer is an event stream, which has a heartbeat.
+        `timeout_s` is None if the answer is an event stream, which has a heartbeat.
         """
         headers = {"Content-Type": "application/json"}
         if login is not None:

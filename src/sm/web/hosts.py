@@ -46,7 +46,7 @@ class HostRules:
         return self._origins[host]
 
     def origin_of(self, hosts: Sequence[str]) -> str | None:
-        """The origin that belongs to the Host headers of a request; None: refuse the request."""
+        """The origin that belongs to the Host headers of a request, or None to refuse the request."""
         return self._origins.get(hosts[0].lower()) if len(hosts) == 1 else None
 
     def refusal(
@@ -57,7 +57,7 @@ class HostRules:
         *,
         may_omit_origin: bool,
     ) -> str | None:
-        """The reason why a request may not come from our page; None: it may. Arguments: all values of each header.
+        """The reason why a request may not come from our page, or None if it may. Arguments: all values of each header.
 
         `may_omit_origin`: browsers send no Origin with a GET of the page's own origin, but then say so in
         Sec-Fetch-Site, which scripts cannot set.

@@ -45,7 +45,7 @@ class Hub:
         self.needs: list[Fields] = []
         self.chips: list[Fields] = []
         self.offers: Mapping[str, Fields] = {}
-        """The actions that need no session, by workspace; empty: no workspace is chosen."""
+        """The actions that need no session, by workspace, or empty if no workspace is chosen."""
         self.settled: deque[tuple[int, str]] = deque(maxlen=_SETTLED_MAX)
         """The last requests that were open and are not, each with a number that grows."""
         self._settled_count = 0

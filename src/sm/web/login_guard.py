@@ -52,7 +52,7 @@ class LoginGuard:
         raise Unauthenticated("missing or invalid login", "for a new link: sm web link")
 
     async def redeem(self, code: str) -> tuple[str, WebLogin] | None:
-        """Trade a code for a token. None: the code is wrong, late or used.
+        """Trade a code for a token. Returns None if the code is wrong, late or used.
 
         Raises LimitReached, and OSError and ConfigError if the logins cannot be read or written.
         """

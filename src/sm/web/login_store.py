@@ -109,7 +109,7 @@ class LoginStore:
         return code, self._change(add)
 
     def redeem(self, code: str, now_s: float) -> tuple[str, WebLogin] | None:
-        """Trade a code for a token. None: the code is wrong, late or used. Raises OSError and ConfigError."""
+        """Trade a code for a token. Returns None if the code is wrong, late or used. Raises OSError and ConfigError."""
         token = secrets.token_urlsafe(32)
 
         def trade(stored: StoredLogins) -> tuple[StoredLogins, WebLogin | None]:

@@ -36,7 +36,7 @@ def session_offers(target: Target) -> dict[str, Offer]:
 
 
 def board_offers(rows: Mapping[str, BoardRow], workspaces: Iterable[str]) -> dict[str, Mapping[str, Offer]]:
-    """The actions that need no session, by workspace; empty: no workspace is chosen."""
+    """The actions that need no session, by workspace, or empty if no workspace is chosen."""
     found = [action for action in ACTIONS.values() if not action.needs_session]
     return {
         slug: {action.name: _offer(action, board_target(rows, slug or None)) for action in found}
@@ -49,7 +49,7 @@ def board_target(rows: Mapping[str, BoardRow], workspace: str | None) -> Target:
 
 
 def refusal(action: BoardAction, target: Target) -> str | None:
-    """The reason why the action is not possible in a browser; None: it is."""
+    """The reason why the action is not possible in a browser, or None if it is possible."""
     row = target.row
     if action.name == "rm" and row is not None and row.data["worktree"] is not None:
         # Only the command line can tell whether the worktree has work that exists nowhere else.

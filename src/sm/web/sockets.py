@@ -72,7 +72,7 @@ class SocketLogins:
         self._logins = logins
 
     async def open(self, request: web.Request) -> tuple[web.WebSocketResponse, LoginSocket | None]:
-        """Open the socket of a request whose Host and Origin have been checked. None: refused, it is closed."""
+        """Open the socket of a request whose Host and Origin have been checked. None if it was refused and closed."""
         socket = web.WebSocketResponse(
             max_msg_size=FRAME_MAX_BYTES, heartbeat=_PING_EVERY_S, compress=False, timeout=1.0
         )

@@ -31,7 +31,7 @@ class Tab:
         """Knows since when the tab has been sent each request."""
         self._view = ViewFrame(t="view")
         self._board: Board | None = None
-        """None: the view has changed."""
+        """None if the view has changed."""
         self._woken = asyncio.Event()
         self._is_urgent = False
         self._number = 0

@@ -13,9 +13,9 @@ class ParkView:
     """A few words, such as `session limit`."""
     since: str
     until: str | None
-    """The next attempt; null: a turn that succeeds, or the operator, ends it."""
+    """The next attempt, or null if a turn that succeeds, or the operator, ends the park."""
     model: str | None
-    """A part of the names of the models that it binds; null: all models."""
+    """A part of the names of the models that it binds, or null for all models."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,4 +42,4 @@ class AccountView:
 @dataclass(frozen=True, slots=True)
 class ResumedView:
     resumed: bool
-    """False: the account was not parked."""
+    """False if the account was not parked."""

@@ -116,7 +116,7 @@ class AgentTypeView:
     """The purpose of the agent type."""
     tools: list[str] | None
     permission_mode: str | None
-    """Of a new session on this host without a parent; null: the provider has no permission modes."""
+    """Of a new session on this host without a parent, or null if the provider has no permission modes."""
     spawnable: bool
     """Sessions may start the type with its own permission mode, even where their mode allows less."""
     origin: str
@@ -126,7 +126,7 @@ class AgentTypeView:
     agreement: ItemState
     """The operator's agreement to the file; without it the file is not used."""
     estimate: Estimate | None
-    """For a new session, without `--model`. Null: fewer than 5 completed sessions."""
+    """For a new session, without `--model`. Null with fewer than 5 completed sessions."""
     shadowed_by: str | None
     """The origin of the type with the same name that is used instead."""
     warnings: list[str]
@@ -172,13 +172,13 @@ class ProgressView:
     status: ProgressStatus
     """`working` is `running`."""
     paused: PausedView | None
-    """Null: the session is not paused."""
+    """Null if the session is not paused."""
     elapsed_seconds: int
     tokens_used: int | None
     """The sum of `input` and `output`."""
     tokens: TokensView | None
     tokens_partial: bool
-    """True: the tokens of some answers cannot be read, so `tokens` is null."""
+    """True if the tokens of some answers cannot be read, so that `tokens` is null."""
     subagents: SubagentsView | None
     tokens_remaining_estimate: int | None
     completion_percentage: int | None
@@ -187,17 +187,17 @@ class ProgressView:
     minutes: float
     """Minutes of work: running and not paused."""
     estimate: Estimate | None
-    """Null: no evidence, or the session has ended."""
+    """Null without evidence, or if the session has ended."""
     prices_as_of: str | None
-    """The date of the list prices; null: the provider has none."""
+    """The date of the list prices, or null if the provider has none."""
     tree: TreeSumsView | None
     """Null without `tree` in the query."""
     own: SumsView | None
     """The session itself; null without `tree` in the query."""
     permission_mode: str | None
-    """In which its agent CLI runs now, in the word of that program; null: unknown."""
+    """The mode in which its agent CLI runs now, in the word of that program, or null if unknown."""
     permission_source: str | None
-    """The setting or the act that decided the mode; null: unknown."""
+    """The setting or the act that decided the mode, or null if unknown."""
     context_tokens: int | None
     """The current size of the conversation."""
     context_window: int | None

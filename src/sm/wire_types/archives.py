@@ -8,7 +8,7 @@ class ArchivesView:
     """The room that all archives take, at the last look."""
 
     bytes: int | None
-    """Null: the daemon has not looked yet."""
+    """Null if the daemon has not looked yet."""
     keep_days: int | None
     max_mb: int | None
     held: int

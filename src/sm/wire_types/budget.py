@@ -26,11 +26,11 @@ class AmountsView:
     """Amounts by unit."""
 
     usd: float | None
-    """US dollars; null: no limit."""
+    """US dollars, or null without a limit."""
     tokens: int | None
-    """Input and output, without the cache; null: no limit."""
+    """Input and output, without the cache, or null without a limit."""
     minutes: float | None
-    """Minutes of work, summed over the sessions; null: no limit."""
+    """Minutes of work, summed over the sessions, or null without a limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class BudgetAboveView:
     """A budget above a session: only its rest."""
 
     session_id: str | None
-    """Null: the daily budget."""
+    """Null for the daily budget."""
     label: str
     left: AmountsView
     state: BudgetState
@@ -80,10 +80,10 @@ class BudgetReportView:
     """The budgets that bind a session."""
 
     session_id: str | None
-    """Null: the daily budget of the instance."""
+    """Null for the daily budget of the instance."""
     label: str
     budget: BudgetView | None
-    """Null: the session has no budget of its own."""
+    """Null if the session has no budget of its own."""
     above: Sequence[BudgetAboveView]
     """Nearest first; the daily budget last."""
     warnings: Sequence[str]

@@ -50,7 +50,7 @@ class CgroupsView:
     """The evidence for the processes of sessions on this host."""
 
     available: bool
-    """True: each session has a cgroup, which also holds what left its process tree."""
+    """True if each session has a cgroup, which also holds what left its process tree."""
     reason: str
     """The place of the cgroups, or why there can be none."""
 
@@ -96,7 +96,7 @@ class ConfigView:
 
     path: str
     mistakes: list[str]
-    """Why the daemon does not apply the file, but keeps its configuration; empty: it applies it."""
+    """Why the daemon does not apply the file, but keeps its configuration, or empty if it applies it."""
     needs_restart: list[str]
     """Sections and keys that differ, and that only a restart of the daemon applies."""
 

@@ -33,13 +33,13 @@ class TreeSpendingView:
     tokens_used: int
     """Input and output, without the cache."""
     cost_usd: float | None
-    """Null: the price of a model, or some tokens, are unknown."""
+    """Null if the price of a model, or some tokens, are unknown."""
     budget: str | None
-    """The budget of the root, and how much of it is spent; null: none."""
+    """The budget of the root, and how much of it is spent, or null without one."""
     known_cost_usd: float | None
-    """The part of the cost whose prices are known; null: there is none."""
+    """The part of the cost whose prices are known, or null if there is none."""
     tokens_partial: bool
-    """True: some tokens cannot be read, so there are more."""
+    """True if some tokens cannot be read, so that there are more."""
     is_part: bool
     """Another entry, that of the root of its tree, contains this one."""
 

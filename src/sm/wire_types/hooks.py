@@ -20,7 +20,7 @@ class DialogView:
     """The decision about a dialog."""
 
     request: str | None
-    """Null: the event is about no dialog, or about a closed one."""
+    """Null if the event is about no dialog or a closed one."""
     state: DialogOutcome
     """`over`: the hook prints nothing."""
     output: str | None

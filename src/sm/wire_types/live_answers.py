@@ -23,12 +23,12 @@ class TreeView:
     """The sums of a session and its descendants, as far as the caller sees them; archived ones included."""
 
     sessions: int
-    """At least 1: the session itself."""
+    """At least 1, for the session itself."""
     live: int
     tokens: TokensView | None
-    """Null: nothing is counted, or some tokens cannot be read."""
+    """Null if nothing is counted or some tokens cannot be read."""
     cost_usd: float | None
-    """Null: nothing is counted, or the price of a model, or some tokens, are unknown."""
+    """Null if nothing is counted, or the price of a model, or some tokens, are unknown."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class LiveRowView(ListedView):
     """A session with its usage and its open work. A field without a measurement is null."""
 
     tokens: TokensView | None
-    """Includes the tokens of sub-agents. Null: unknown, or some cannot be read."""
+    """Includes the tokens of sub-agents. Null if unknown, or if some cannot be read."""
     cost_usd: float | None
     """Null when the price of a model, or some tokens, are unknown."""
     context_percent: int | None
@@ -47,7 +47,7 @@ class LiveRowView(ListedView):
     todo_done: int | None
     """Finished entries of the agent's task list, as `todo_total`."""
     todo_total: int | None
-    """Null: no list, or a caller that may not read the session."""
+    """Null without a list, or if the caller may not read the session."""
     open_requests: Sequence[str]
     """The open requests that the caller may answer, such as `r57`, oldest first."""
     messages_held: int
@@ -55,7 +55,7 @@ class LiveRowView(ListedView):
     last_words: str | None
     """The last words of a failed session that the operator has not seen."""
     lost: bool
-    """True: ended with the machine or the tmux server: `POST /v1/restore` starts it again."""
+    """True if it ended with the machine or the tmux server: `POST /v1/restore` starts it again."""
     tree: TreeView
 
 
@@ -68,9 +68,9 @@ class LiveUpdateView:
     at: Time
     """The daemon's time."""
     snapshot: bool
-    """True: forget all rows that came before."""
+    """True to forget all rows that came before."""
     more: bool
-    """True: the next event continues this update."""
+    """True if the next event continues this update."""
     rows: Sequence[LiveRowView]
     removed: Sequence[str]
     """The ids of rows to forget."""
@@ -84,7 +84,7 @@ class SpanView:
     """`spawned` includes the time in which the session is starting."""
     start: Time
     end: Time | None
-    """Null: the session still has this status."""
+    """Null if the session still has this status."""
     reason: str | None
     """The reason for the status when it began."""
 
@@ -138,4 +138,4 @@ class ScreenUpdateView:
     """The number of rows. Forget further ones."""
     rows: Sequence[ScreenRowView]
     over: bool
-    """True: the process has ended or its terminal is closed, and no event follows."""
+    """True if the process has ended or its terminal is closed, and no event follows."""

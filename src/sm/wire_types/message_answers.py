@@ -14,11 +14,11 @@ class MessageView(Sparse):
     from_: str
     """`operator`, `sm`, the id of a session, or a user such as `telegram:4711`."""
     message_id: int | None
-    """Null: the text answered a question."""
+    """Null if the text answered a question."""
     from_label: str
     """The sender for people: the label of a session, or `from`."""
     session_id: str | None
-    """The recipient; null: the operator's inbox."""
+    """The recipient, or null for the operator's inbox."""
     label: str
     """The recipient for people: as in SessionView, but the id of a session without a friendly name."""
     status: MessageState
@@ -33,9 +33,9 @@ class MessageView(Sparse):
     acknowledged_at: Time | None
     expires_at: Time | None
     held_until: str | None
-    """The time at which a held message goes on; empty: when somebody allows it; null: it is not held."""
+    """The time at which a held message goes on: empty until somebody allows it, null if it is not held."""
     settled: bool
-    """False: not final, or only the agent's prompt hook has reported the message, and a hook may refuse it."""
+    """False if it is not final, or only the agent's prompt hook has reported the message, and a hook may refuse it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class SentView(MessageView):
     request_id: str = ""
     """The question that the text answered."""
     unarchived: bool = False
-    """True: the session was archived, and the message has unarchived it."""
+    """True if the session was archived, and the message has unarchived it."""
 
 
 @dataclass(frozen=True, slots=True)

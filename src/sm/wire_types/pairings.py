@@ -31,7 +31,7 @@ class PairingView:
     """The name that the user chose in the network."""
     trust_level: Annotated[str, words(tuple(TrustLevel))]
     workspace: str | None
-    """The user's workspace; null: the user has only their own sessions."""
+    """The user's workspace, or null if the user has only their own sessions."""
     created_at: str
     created_by: str
     """The caller that approved the request."""

@@ -40,9 +40,9 @@ class RequestView:
     """Of a permission: the arguments of the tool. Of a setup: `dialog` (`trust` or `bypass`) and
     `directory`."""
     agent: str | None
-    """The sub-agent that asks; null: the agent itself."""
+    """The sub-agent that asks, or null for the agent itself."""
     evidence: str | None
-    """`completion`: sm found the request in the last words of a turn; null: the session asked."""
+    """`completion` if sm found the request in the last words of a turn, null if the session asked."""
     cut: bool
     """The arguments were too long: their texts are cut."""
     questions: list[QuestionView]
@@ -60,6 +60,6 @@ class RequestView:
     digest: str
     """Of everything that a person decides on. An answer may carry it as `shown`."""
     confirmed: bool
-    """The answer decided. False: no answer yet, or the agent has not shown that it took the answer."""
+    """The answer decided. False if there is no answer yet, or the agent has not shown that it took the answer."""
     created_at: Time
     expires_at: Time | None

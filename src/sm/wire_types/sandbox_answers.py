@@ -43,7 +43,7 @@ class ImageView:
 
 @dataclass(frozen=True, slots=True)
 class UsageView:
-    """The use of a container, and its limits. Null: unknown, or no limit."""
+    """The use of a container, and its limits. Null stands for an unknown number or no limit."""
 
     memory_bytes: int | None
     """Without page cache."""
@@ -58,7 +58,7 @@ class ContainerView:
 
     name: str
     workspace: str | None
-    """Null: the container for sessions without a workspace."""
+    """Null for the container for sessions without a workspace."""
     state: str
     """As the engine names it: `running`, `paused`, `exited`."""
     user: str
@@ -68,7 +68,7 @@ class ContainerView:
     usage: UsageView | None
     home_bytes: int
     current: bool
-    """False: made with another configuration, version or image."""
+    """False if it was made with another configuration, version or image."""
     last_oom: Time | None
     """The last kill for lack of memory, since the start of the daemon."""
     problem: str | None

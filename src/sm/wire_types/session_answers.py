@@ -5,10 +5,11 @@ Those that stand in rows of lists have no slots, because orjson writes them in a
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 from sm.core.attention import Attention, TaskKind
 from sm.core.pause_states import PauseState
+from sm.core.pauses import Pause
 from sm.core.states import Mode, TrustLevel
 from sm.core.statuses import Status
 from sm.wire_types.budget import BudgetView
@@ -52,6 +53,10 @@ class PausedView:
     spends: Sequence[str]
     """The activity that still spends, for people."""
 
+    @classmethod
+    def of(cls, pause: Pause) -> Self:
+        return cls(**{name: getattr(pause, name) for name in cls.__dataclass_fields__})
+
 
 @dataclass(frozen=True)
 class RestartsView:
@@ -89,7 +94,7 @@ class BareSessionView:
     """The driver of the agent: `command` or `claude`."""
     model: str | None
     program_version: str | None
-    """The version of the agent CLI that its process runs, such as `2.1.332`; null: unknown."""
+    """The version of the agent CLI that its process runs, such as `2.1.332`, or null if unknown."""
     status: Status
     status_source: str
     """The source of the status."""
@@ -103,7 +108,7 @@ class BareSessionView:
     mode_source: str
     """The setting that decided `mode`, such as `--lifecycle`."""
     parent_session_id: str | None
-    """Null: the operator is the parent."""
+    """Null if the operator is the parent."""
     parent_label: str | None
     """The `label` of the parent; null as `parent_session_id`."""
     created_by: str
@@ -130,12 +135,12 @@ class BareSessionView:
     last_activity_at: Time
     archived: bool
     seen_at: Time | None
-    """The time at which the operator last looked at the session after it had ended; null: never."""
+    """The time at which the operator last looked at the session after it had ended, or null for never."""
     paused: PausedView | None
     restarts: RestartsView | None
-    """Null: a crash ends the session."""
+    """Null if a crash ends the session."""
     budget: BudgetView | None = field(metadata=OF_CAPABILITY)
-    """Its own budget, for callers who may read the session; null: none."""
+    """Its own budget, for callers who may read the session, or null without one."""
     worktree: WorktreeView | None
     children: "Sequence[SessionView]"
     """Filled only with `recursive`."""
@@ -205,7 +210,7 @@ class ProgramView:
 
     version: str | None
     checked_at: Time | None
-    """Null: it was not checked."""
+    """Null if it was not checked."""
     broken: Sequence[str]
     """The contracts that do not hold."""
     line: str
@@ -313,7 +318,7 @@ class InterruptedView(SessionView):
     """A session after an interrupt."""
 
     interrupted: bool | None
-    """False: the agent still works; null: unknown, because the agent has no turns or was suspended."""
+    """False if the agent still works, null if that is unknown because the agent has no turns or was suspended."""
     continued: bool
     """The agent was suspended, and works again. No key was pressed."""
 
@@ -349,5 +354,5 @@ class RemovedView:
 @dataclass(frozen=True, slots=True)
 class WaitView:
     reached: bool | None
-    """False: the status can no longer be reached; null: not yet."""
+    """False if the status can no longer be reached, null if it is not reached yet."""
     sessions: Sequence[SessionView]

@@ -29,7 +29,7 @@ class GroupRightsView:
     reads_all: bool
     """The bot reads every message, not only commands and replies."""
     problem: str | None
-    """Why Telegram did not tell the rights; null: it did."""
+    """Why Telegram did not tell the rights, or null if it did."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +37,13 @@ class TelegramView:
     """The state of the bot."""
 
     configured: bool
-    """False: no `telegram.token_file`."""
+    """False without `telegram.token_file`."""
     bot: str | None
-    """The name of the bot; null: Telegram has not answered yet."""
+    """The name of the bot, or null if Telegram has not answered yet."""
     last_answer_s: float | None
-    """Seconds since the last answer to a poll; null: none since the start of the daemon."""
+    """Seconds since the last answer to a poll, or null if there was none since the start of the daemon."""
     trouble: str | None
-    """Why the bot does not work; null: it does."""
+    """Why the bot does not work, or null if it does."""
     waiting: int
     """The number of calls that wait."""
     dropped: int
@@ -58,7 +58,7 @@ class TelegramView:
     """The number of paired users."""
     groups: list[GroupRightsView]
     clock_ahead_s: float | None
-    """Seconds by which this machine's clock is ahead of Telegram's; null: no message was sent yet."""
+    """Seconds by which this machine's clock is ahead of Telegram's, or null if no message was sent yet."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,13 +50,13 @@ class SumsView:
     """The usage of a session itself."""
 
     tokens: TokensView | None
-    """Includes the tokens of sub-agents. Null: nothing is known."""
+    """Includes the tokens of sub-agents. Null if nothing is known."""
     tokens_partial: bool
-    """True: some tokens cannot be read, so there are more."""
+    """True if some tokens cannot be read, so that there are more."""
     cost_usd: float | None
-    """The known part of the cost; null: there is none."""
+    """The known part of the cost, or null if there is none."""
     cost_partial: bool
-    """True: the price of a model, or some tokens, are unknown, so the cost is higher."""
+    """True if the price of a model, or some tokens, are unknown, so that the cost is higher."""
     minutes: float
     """Minutes of work: running and not paused."""
 
@@ -66,7 +66,7 @@ class TreeSumsView(SumsView):
     """The usage of a session and all its descendants, as far as the caller sees them."""
 
     sessions: int
-    """At least 1: the session itself. Archived ones included."""
+    """At least 1, for the session itself. Archived ones included."""
     live: int
     removed: int
     """Removed descendants, whose usage is included; not in `sessions`."""
@@ -93,7 +93,7 @@ class UsageGroupView:
     """The usage of the sessions of a group. A session may be in several groups by day or model."""
 
     key: str | None
-    """An agent type, model, date, account or the id of a root session; null: unknown, or none."""
+    """An agent type, model, date, account or the id of a root session, or null if unknown or none."""
     label: str
     """The key for people."""
     sessions: int
@@ -103,11 +103,11 @@ class UsageGroupView:
     endings: EndingsView
     tokens: TokensView | None
     tokens_partial: bool
-    """True: some tokens cannot be read, so there are more."""
+    """True if some tokens cannot be read, so that there are more."""
     cost_usd: float | None
-    """The known part of the cost; null: there is none."""
+    """The known part of the cost, or null if there is none."""
     cost_partial: bool
-    """True: the price of a model, or some tokens, are unknown, so the cost is higher."""
+    """True if the price of a model, or some tokens, are unknown, so that the cost is higher."""
     minutes: float
     """Minutes of work: running and not paused."""
     reminders: int
@@ -123,7 +123,7 @@ class UsageGroupView:
 class UsageReportView:
     by: Grouping
     since: Time | None
-    """As asked; null: all that is known."""
+    """As asked, or null for all that is known."""
     until: Time
     """The daemon's time."""
     prices_as_of: str | None
@@ -138,7 +138,7 @@ class ModelUsageView:
     model: str
     tokens: TokensView
     cost_usd: float | None
-    """Null: the price of the model, or some of its tokens, are unknown."""
+    """Null if the price of the model, or some of its tokens, are unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +161,6 @@ class UsageSeriesView:
     since: Time
     """As asked, or later if there were more buckets than `limit`."""
     counted: bool
-    """False: the configuration switches the counting off."""
+    """False if the configuration switches the counting off."""
     buckets: Sequence[UsageBucketView]
     """Oldest first; without those that have no usage."""

@@ -5,17 +5,18 @@ from typing import Annotated, Literal
 
 from sm.core.items import ItemKind, ItemState
 from sm.core.states import Mode, TrustLevel
-from sm.wire_types.fields import Anything, Time, narrowed
+from sm.wire_types.fields import Anything, Narrowed, Time
 
 _NAME = {"type": "string", "pattern": "^[A-Za-z0-9_.-]{1,64}$"}
-Names = Literal["all"] | Annotated[list[str], narrowed("array", items=_NAME, maxItems=200)]
+NAMES = {"anyOf": [{"const": "all", "type": "string"}, {"type": "array", "items": _NAME, "maxItems": 200}]}
+_Names = Annotated[Literal["all"] | list[str], Narrowed(NAMES)]
 
 
 @dataclass(frozen=True, slots=True)
 class CapabilitiesView:
-    mcps: Names
-    skills: Names
-    agents: Names
+    mcps: _Names
+    skills: _Names
+    agents: _Names
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,9 +26,9 @@ class WorkspaceView:
     slug: str
     working_dir: str
     trust_level: TrustLevel | None
-    """Null: the level of the configuration."""
+    """Null for the level of the configuration."""
     lifecycle: Mode | None
-    """The mode of its sessions; null: as configured."""
+    """The mode of its sessions, or null for the configured one."""
     capabilities: CapabilitiesView
     strict_mcps: bool
     """Sessions of the workspace get only the MCP servers that sm gives them."""

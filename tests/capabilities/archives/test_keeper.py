@@ -4,9 +4,11 @@ import asyncio
 import errno
 import json
 import os
+import tarfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import cast
@@ -18,6 +20,7 @@ from sm.capabilities.archives.files.writer import ArchiveContents, write_archive
 from sm.capabilities.archives.keeper import Archives
 from sm.errors import LimitReached, StorageFull
 from sm.terminals.base import Screen
+from tests.archived import Archived
 
 ID = "1a2b3c4d"
 HOLE_BYTES = 64 * 2**20
@@ -95,41 +98,37 @@ async def test_keep_raises_storage_full_and_leaves_no_partial_file_when_the_disk
     assert list(tmp_path.iterdir()) == []
     assert kept.written_bytes == 0
     assert await kept.keep(ID, "command-1a2b3c4d", 0.0) is None
-    assert (Path(kept.path(ID)) / "terminal.txt").read_text() == "the output of command-1a2b3c4d\n"
+    assert (Archived(tmp_path / ID) / "terminal.txt").read_text() == "the output of command-1a2b3c4d\n"
     assert kept.written_bytes > 0
 
 
-@pytest.mark.parametrize("end", [".new", ".ready"])
-def test_earlier_archive_comes_back_when_the_new_one_cannot_take_its_place(
-    archived: Path, monkeypatch: pytest.MonkeyPatch, end: str
+def test_earlier_archive_stays_when_the_new_one_cannot_take_its_place(
+    archived: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_archive(str(archived), ID, ArchiveContents({"a.json": 1}), ["first"])
-    rename = os.rename
 
     def fails(source: str, target: str) -> None:
-        if source.endswith(end):
-            raise OSError(errno.EIO, os.strerror(errno.EIO))
-        rename(source, target)
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "rename", fails)
         with pytest.raises(OSError, match="Input/output error"):
             write_archive(str(archived), ID, ArchiveContents({"b.json": 2}), ["second"])
-    assert [*archived.iterdir()] == [archived / ID]
-    assert sorted(p.name for p in (archived / ID).iterdir()) == ["a.json", "terminal.txt"]
+    assert [*archived.iterdir()] == [archived / f"{ID}.tar"]
+    assert sorted(Archived(archived / ID).files()) == ["a.json", "terminal.txt"]
 
 
-@pytest.mark.parametrize("left", ["new", "old"])
+@pytest.mark.parametrize("left", ["new", "old", "tar.new"])
 def test_archive_follows_no_link_that_stands_in_its_place(archived: Path, tmp_path: Path, left: str) -> None:
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     (elsewhere / "file").write_text("mine")
-    for place in (archived / ID, archived / f"{ID}.{left}"):
+    for place in (archived / ID, archived / f"{ID}.{left}", archived / f"{ID}.tar"):
         place.symlink_to(elsewhere)
     write_archive(str(archived), ID, ArchiveContents({"a.json": 1}), ["words"])
     assert [p.name for p in elsewhere.iterdir()] == ["file"]
-    assert [*archived.iterdir()] == [archived / ID]
-    assert not (archived / ID).is_symlink()
+    assert [*archived.iterdir()] == [archived / f"{ID}.tar"]
+    assert not (archived / f"{ID}.tar").is_symlink()
 
 
 @pytest.mark.parametrize("end", ["", "/", "//", "/.", "/./"])
@@ -150,22 +149,22 @@ async def test_outputs_of_earlier_processes_stay_in_the_archive(archived: Path) 
         began_s = 1_000_000.0 * (1 + number)
         for _ in range(2):  # as after a crash of the daemon
             assert await archives.keep(ID, f"process {number}", began_s) is None
-            os.utime(archived / ID / "terminal.txt", (began_s + 1, began_s + 1))
-    outputs = {p.name: p.read_text() for p in (archived / ID).iterdir() if p.name.startswith("terminal")}
+            (Archived(archived / ID) / "terminal.txt").set_time(began_s + 1)
+    outputs = Archived(archived / ID).texts()
     assert outputs == {
         "terminal.txt": "the output of process 7\n",
         **{f"terminal-{number}.txt": f"the output of process {number - 1}\n" for number in range(3, 8)},
     }
-    assert [*archived.iterdir()] == [archived / ID]
+    assert [*archived.iterdir()] == [archived / f"{ID}.tar"]
 
 
 async def test_output_stays_when_its_terminal_is_gone(archived: Path) -> None:
     (archived / f"{ID}.txt").write_text("of an older version\n")
     for _ in range(2):
         write_archive(str(archived), ID, ArchiveContents(), None, time.time() + 1000)
-        assert (archived / ID / "terminal.txt").read_text() == "of an older version\n"
-    assert sorted(p.name for p in (archived / ID).iterdir()) == ["terminal.txt"]
-    assert [*archived.iterdir()] == [archived / ID]
+        assert (Archived(archived / ID) / "terminal.txt").read_text() == "of an older version\n"
+    assert [*Archived(archived / ID).files()] == ["terminal.txt"]
+    assert [*archived.iterdir()] == [archived / f"{ID}.tar"]
 
 
 def test_transcripts_of_an_archive_share_a_limit_and_the_end_of_the_file_above_it_stays(
@@ -174,9 +173,9 @@ def test_transcripts_of_an_archive_share_a_limit_and_the_end_of_the_file_above_i
     monkeypatch.setattr(kept_transcripts, "_TRANSCRIPTS_MAX_BYTES", 10)
     contents = transcripts(tmp_path, newest="123456", before="abcdefgh", oldest="xyz", empty="")
     write_archive(str(archived), ID, contents, [])
-    found = {p.name: p.read_text() for p in (archived / ID / "transcripts").iterdir()}
+    found = Archived(archived / ID).texts("transcripts/")
     assert found == {"newest": "123456", "before": "efgh", "oldest": "", "empty": ""}
-    assert json.loads((archived / ID / "cut.json").read_text()) == {
+    assert json.loads((Archived(archived / ID) / "cut.json").read_text()) == {
         "transcripts/before": {"bytes": 8, "kept_bytes": 4},
         "transcripts/oldest": {"bytes": 3, "kept_bytes": 0},
     }
@@ -192,9 +191,9 @@ def test_transcript_that_cannot_be_read_is_named_and_all_others_are_kept(
     write_archive(
         str(archived), ID, ArchiveContents({}, {"hidden": refused, **readable.transcripts}), ["line"]
     )
-    assert [p.name for p in (archived / ID / "transcripts").iterdir()] == ["readable"]
-    assert (archived / ID / "terminal.txt").read_text() == "line\n"
-    assert json.loads((archived / ID / "cut.json").read_text()) == {
+    assert [*Archived(archived / ID).texts("transcripts/")] == ["readable"]
+    assert (Archived(archived / ID) / "terminal.txt").read_text() == "line\n"
+    assert json.loads((Archived(archived / ID) / "cut.json").read_text()) == {
         "transcripts/hidden": {"kept_bytes": 0, "error": "Permission denied"}
     }
 
@@ -204,7 +203,7 @@ def test_transcripts_of_an_archive_leave_most_of_the_free_space_free(
 ) -> None:
     set_free_bytes(monkeypatch, 12)
     write_archive(str(archived), ID, transcripts(tmp_path, only="abcdefgh"), [])
-    assert (archived / ID / "transcripts" / "only").read_text() == "fgh"
+    assert (Archived(archived / ID) / "transcripts/only").read_text() == "fgh"
 
 
 async def test_transcripts_cut_for_want_of_free_space_are_a_failure_and_the_archive_stays(
@@ -219,7 +218,7 @@ async def test_transcripts_cut_for_want_of_free_space_are_a_failure_and_the_arch
             f"its archive in {archived} lacks 2 bytes of transcripts: free disk space is low"
         )
     assert archives.trouble is not None and "free disk space is low" in archives.trouble
-    assert (archived / ID / "transcripts" / "newest").read_text() == "abcdefgh"
+    assert (Archived(archived / ID) / "transcripts/newest").read_text() == "abcdefgh"
     assert records.terminals == [["the output of command-1a2b3c4d"]]
     assert archives.written_bytes > 0
     assert await archives.keep(ID, "command-1a2b3c4d", 0.0) is None
@@ -240,7 +239,7 @@ async def test_transcripts_cut_at_the_limit_of_an_archive_are_no_failure(
 
 def test_archive_that_was_not_cut_has_no_list_of_cuts(tmp_path: Path, archived: Path) -> None:
     write_archive(str(archived), ID, transcripts(tmp_path, whole="words"), [])
-    assert not (archived / ID / "cut.json").exists()
+    assert not (Archived(archived / ID) / "cut.json").exists()
 
 
 @pytest.mark.parametrize("ending", [b"the end", b""])
@@ -254,9 +253,9 @@ def test_holes_of_a_transcript_take_no_room_in_its_archive(
         file.truncate()
     contents = ArchiveContents(transcripts={"sparse": partial(opened, tmp_path / "sparse")})
     write_archive(str(archived), ID, contents, [])
-    copy = archived / ID / "transcripts" / "sparse"
+    copy = Archived(archived / ID) / "transcripts/sparse"
     assert copy.read_bytes() == b"begin" + bytes(HOLE_BYTES - 5) + ending
-    assert copy.stat().st_blocks * 512 < 2**20
+    assert copy.archive.path.stat().st_blocks * 512 < 2**20
     (entry,) = Archives(str(archived), cast(Screen, FixedScreen())).entries()
     assert entry.size_bytes < 2**20
 
@@ -277,12 +276,14 @@ async def test_archive_of_a_session_that_is_removed_meanwhile_does_not_stay(arch
     assert list(archived.iterdir()) == []
 
 
-@pytest.mark.parametrize("place", [ID, f"{ID}.txt", f"{ID}.old", f"{ID}.deleted"])
+@pytest.mark.parametrize(
+    "place", [ID, f"{ID}.txt", f"{ID}.old", f"{ID}.deleted", f"{ID}.tar", f"{ID}.tar.deleted"]
+)
 async def test_remove_returns_the_reason_when_a_part_of_the_archive_is_left(
     archived: Path, monkeypatch: pytest.MonkeyPatch, place: str
 ) -> None:
     archives = Archives(str(archived), cast(Screen, FixedScreen()))
-    if place.endswith(".txt"):
+    if ".t" in place:
         (archived / place).write_text("of an older version")
     else:
         (archived / place).mkdir()
@@ -341,5 +342,40 @@ async def test_output_of_a_process_that_still_runs_is_not_all_that_is_to_be_kept
         assert await archives.keep(ID, "claude-1", time.time()) is None
         assert await archives.read(ID, 10, 0) == ["the output of claude-1"]
         assert await archives.is_kept(ID, 0) is is_kept
-    (archived / ID / "session.json").write_text("{")
+    Archived(archived / ID).change("session.json", b"{")
     assert await archives.is_kept(ID, 0)
+
+
+def packed(archives: Archives) -> dict[str, tuple[bytes, float]]:
+    """The contents and times of the files in an export."""
+    with archives.packed(ID) as file, tarfile.open(fileobj=file, mode="r:gz") as tar:
+        members = {member.name: (tar.extractfile(member), member.mtime) for member in tar.getmembers()}
+        return {name: (content.read(), at_s) for name, (content, at_s) in members.items() if content}
+
+
+async def test_archive_of_an_earlier_version_is_read_and_exported_as_the_present_one(
+    archived: Path, tmp_path: Path
+) -> None:
+    records = FixedRecords()
+    records.contents = replace(transcripts(tmp_path, one="words"), records={"session.json": {"exit": {}}})
+    archives = Archives(str(archived), cast(Screen, FixedScreen()), records)
+    assert await archives.keep(ID, "claude-1", 0.0) is None
+    exported, times = packed(archives), (0.0, time.time() + 1000)
+    assert {name.partition("/")[0] for name in exported} == {ID}
+
+    async def read() -> list[object]:
+        (copy,) = archives.transcripts(ID)
+        with copy.open() as part:
+            text = part.read(0, part.size)
+        kept = [await archives.is_kept(ID, at_s) for at_s in times]
+        return [text, kept, *[await archives.read(ID, 9, at_s) for at_s in times], archives.has(ID)]
+
+    before = await read()
+    assert before == [b"words", [True, False], ["the output of claude-1"], None, True]
+    Archived(archived / ID).unpack()
+    assert await read() == before
+    assert {name: data for name, (data, _) in packed(archives).items()} == {
+        name: data for name, (data, _) in exported.items()
+    }
+    assert await archives.remove(ID) is None
+    assert list(archived.iterdir()) == []

@@ -10,9 +10,12 @@ from typing import Any
 
 import pytest
 
-from sm.capabilities.archives.files import copies, kept_transcripts
+from sm.capabilities.archives.files import copies, kept_transcripts, tar_files
 from sm.capabilities.archives.files.merged_records import merge_rows, merge_usage
-from sm.capabilities.archives.files.writer import ArchiveContents, recover, write_archive
+from sm.capabilities.archives.files.older_archives import recover
+from sm.capabilities.archives.files.writer import ArchiveContents, write_archive
+from sm.linux.files import FilePart
+from tests.archived import Archived
 
 ID = "1a2b3c4d"
 FIRST = "one\ntwo\nthree\n"
@@ -41,7 +44,7 @@ class Bench:
     def write(
         self, *, lines: list[str] | None = None, names: tuple[str, ...] | None = None, **texts: str | None
     ) -> int:
-        """Write an archive of these transcripts. None: the transcript is gone, but its place is known."""
+        """Write an archive of these transcripts. If None, the transcript is gone, but its place is known."""
         for stem, text in texts.items():
             path = self.live / f"{stem}.jsonl"
             path.unlink(missing_ok=True)
@@ -51,8 +54,11 @@ class Bench:
         return write_archive(str(self.archives), ID, ArchiveContents({}, transcripts), lines)
 
     def files(self) -> dict[str, str]:
-        base = self.archives / ID
-        return {str(p.relative_to(base)): p.read_text() for p in base.rglob("*.jsonl")}
+        return self.archive.texts(end=".jsonl")
+
+    @property
+    def archive(self) -> Archived:
+        return Archived(self.archives / ID)
 
 
 @pytest.fixture
@@ -85,7 +91,7 @@ def test_second_archive_has_all_that_the_first_one_had_when_the_transcript_is(
     for _ in range(3):
         bench.write(conversation=live)
         assert bench.files() == {f"{place}/{C}": text for place, text in expected.items()}
-    assert sorted(p.name for p in bench.archives.iterdir()) == [ID]
+    assert [*bench.archives.iterdir()] == [bench.archive.path]
 
 
 @pytest.mark.parametrize("second", [True, False])
@@ -117,11 +123,11 @@ def test_transcript_that_shrinks_while_it_is_copied_does_not_cost_the_earlier_co
     bench.write(conversation=FIRST)
     copy = copies.copy
 
-    def shrinks(source: int, start: int, end: int, target: int) -> None:
+    def shrinks(source: FilePart, target: int, at: int) -> int:
         (bench.live / C).write_text("one")
-        copy(source, start, end, target)
+        return copy(source, target, at)
 
-    monkeypatch.setattr(kept_transcripts, "copy", shrinks)
+    monkeypatch.setattr(tar_files, "copy", shrinks)
     bench.write(conversation=FIRST + "four\n")
     assert FIRST in bench.files().values()
 
@@ -144,11 +150,11 @@ def test_archive_of_an_almost_full_disk_keeps_the_whole_one_before_it(
         free(patch, 0)
         bench.write(conversation=FIRST + "four\nfive\n")
         assert bench.files() == {f"transcripts/{C}": "four\n", f"transcripts-1/{C}": FIRST}
-        cut = json.loads((bench.archives / ID / "cut.json").read_text())
+        cut = json.loads((bench.archive / "cut.json").read_text())
         assert cut == {f"transcripts/{C}": {"kept_bytes": 5, "bytes": len(FIRST) + 5}}
     bench.write(conversation=FIRST + "four\nfive\n")
     assert bench.files() == {f"transcripts/{C}": FIRST + "four\nfive\n"}
-    assert not (bench.archives / ID / "cut.json").exists()
+    assert not (bench.archive / "cut.json").exists()
 
 
 def test_full_archive_keeps_what_it_has(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -159,18 +165,19 @@ def test_full_archive_keeps_what_it_has(bench: Bench, monkeypatch: pytest.Monkey
         assert f"0\n{FIRST}" in bench.files().values()
 
 
-def test_kept_transcript_takes_no_room_of_its_own(bench: Bench) -> None:
+def test_archive_that_is_written_again_takes_no_more_room(bench: Bench) -> None:
     bench.write(conversation=FIRST)
-    inode = (bench.archives / ID / "transcripts" / C).stat().st_ino
-    bench.write(conversation=None)
-    assert (bench.archives / ID / "transcripts" / C).stat().st_ino == inode
+    before = bench.archive.path.read_bytes()
+    for _ in range(2):
+        bench.write(conversation=None)
+        assert len(bench.archive.path.read_bytes()) == len(before)
 
 
 class Killed(BaseException):
     """The end of the process: no handler of errors runs."""
 
 
-CALLS = ("mkdir", "makedirs", "link", "rename", "unlink", "rmdir", "fsync", "open", "sendfile")
+CALLS = ("makedirs", "rename", "unlink", "rmdir", "fsync", "open", "sendfile", "pwrite", "ftruncate")
 
 
 def killed_at(patch: pytest.MonkeyPatch, step: int) -> Callable[[], int]:
@@ -192,9 +199,10 @@ def killed_at(patch: pytest.MonkeyPatch, step: int) -> Callable[[], int]:
     return lambda: count
 
 
+@pytest.mark.parametrize("older", [False, True])
 @pytest.mark.parametrize("live", [FIRST + "four\n", "four\n", "one\n", None])
 def test_conversation_survives_a_kill_at_each_step_of_the_writer(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, live: str | None
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, live: str | None, older: bool
 ) -> None:
     step = 1
     while True:
@@ -202,6 +210,8 @@ def test_conversation_survives_a_kill_at_each_step_of_the_writer(
         directory.mkdir()
         bench = Bench(directory)
         bench.write(conversation=FIRST)
+        if older:
+            bench.archive.unpack()
         try:
             with monkeypatch.context() as patch:
                 killed_at(patch, step)
@@ -213,9 +223,50 @@ def test_conversation_survives_a_kill_at_each_step_of_the_writer(
         # The transcript goes before the archive is written again.
         bench.write(conversation=None)
         assert any(text.startswith(FIRST) for text in bench.files().values()), step
-        assert [p.name for p in bench.archives.iterdir()] == [ID]
+        assert [*bench.archives.iterdir()] == [bench.archive.path]
         step += 1
     assert step > 10
+
+
+def test_archive_of_an_earlier_version_is_taken_over(bench: Bench) -> None:
+    for lines, text in ((["one"] * 3, "a\n"), (["two"] * 2, "b\n"), (["three"], "c\n")):
+        bench.write(lines=lines, conversation=text)
+    before = bench.archive.texts()
+    assert len(before) == 6
+    bench.archive.unpack()
+    (bench.archives / f"{ID}.old").mkdir()
+    write_archive(str(bench.archives), ID, ArchiveContents(), None)
+    assert bench.archive.texts() == before
+    assert [*bench.archives.iterdir()] == [bench.archive.path]
+
+
+def test_file_whose_name_is_no_unicode_is_kept_and_given_back(bench: Bench) -> None:
+    (bench.live / "\udcff.jsonl").write_text(FIRST)
+    name = "projects/\udcff.jsonl"
+    transcripts = {name: partial(opened, bench.live / "\udcff.jsonl")}
+    for _ in range(2):
+        write_archive(str(bench.archives), ID, ArchiveContents({}, transcripts), None)
+        (kept,) = kept_transcripts.kept_transcripts(str(bench.archives / ID))
+        with kept.open() as part:
+            assert (kept.name, part.read(0, 100)) == (name, FIRST.encode())
+        transcripts = {}
+
+
+@pytest.mark.parametrize("cut", [600, 1200, -1024])
+def test_damaged_archive_is_not_replaced(bench: Bench, cut: int) -> None:
+    bench.write(conversation="one\n" * 1000)
+    damaged = bench.archive.path.read_bytes()[:cut] if cut > 0 else b"no archive"
+    bench.archive.path.write_bytes(damaged)
+    for _ in range(2):
+        with pytest.raises(OSError, match="the archive is damaged"):
+            bench.write(conversation="two\n")
+        (unreadable,) = kept_transcripts.kept_transcripts(str(bench.archives / ID))
+        assert unreadable.name == ""
+        with pytest.raises(OSError, match="the archive is damaged"), unreadable.open():
+            pass
+        assert kept_transcripts.has_only_copy(str(bench.archives / ID), {})
+    assert bench.archive.path.read_bytes() == damaged
+    assert [*bench.archives.iterdir()] == [bench.archive.path]
 
 
 def test_recovery_prefers_the_complete_archive(tmp_path: Path) -> None:
@@ -253,5 +304,5 @@ def test_sums_of_the_earlier_archive_stay_when_those_of_the_database_are_smaller
 def test_output_of_a_terminal_that_was_cleared_stays_beside_the_rest(bench: Bench) -> None:
     bench.write(lines=["one", "two", "three"])
     bench.write(lines=["bye"])
-    texts = {p.name: p.read_text() for p in (bench.archives / ID).glob("terminal*.txt")}
+    texts = bench.archive.texts(end=".txt")
     assert texts == {"terminal.txt": "bye\n", "terminal-1.txt": "one\ntwo\nthree\n"}

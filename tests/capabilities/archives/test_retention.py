@@ -21,6 +21,7 @@ from sm.core.timestamps import epoch_s, iso
 from sm.core.usage import FilePosition
 from sm.store import Store
 from tests import golden
+from tests.archived import Archived
 from tests.samples import AT, LAUNCH
 from tests.state_parts import open_parts
 from tests.virtual_time import VirtualTime
@@ -73,15 +74,26 @@ class Bench:
     store: Store
     archives: Archives
     retention: ArchiveRetention
+    older: bool
+    """The archive is of an earlier version."""
     at_s: float = epoch_s(AT)
 
     @property
     def archive(self) -> Path:
-        return Path(self.archives.path(ENDED.id))
+        base = Path(self.archives.path(ENDED.id))
+        return base if self.older else Archived(base).path
 
-    def make_archive(self) -> None:
-        self.archive.mkdir(parents=True)
-        os.utime(self.archive, (1, 1))
+    def make_archive(self, session_id: str = ENDED.id, **files: str) -> Path:
+        """Make an archive with these transcripts."""
+        base = Path(self.archives.path(session_id))
+        (base / "transcripts").mkdir(parents=True, exist_ok=True)
+        for stem, text in files.items():
+            (base / "transcripts" / f"{stem}.jsonl").write_text(text)
+        os.utime(base, (1, 1))
+        if self.older:
+            return base
+        Archived(base).pack()
+        return Archived(base).path
 
     async def warnings(self) -> list[str]:
         return [e.message for e in await self.store.events(sessions=[ENDED.id], type=EventType.WARNING)]
@@ -92,8 +104,8 @@ class Bench:
         return [path.name for path in files if b"quokkaburrow" in path.read_bytes()]
 
 
-@pytest.fixture
-async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
+@pytest.fixture(params=[False, True], ids=["tar", "directory"])
+async def bench(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[Bench]:
     archives = Archives(str(tmp_path / "archives"), NOTHING)
     benches = list[Bench]()
 
@@ -107,7 +119,7 @@ async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
                 part.follow_output(ENDED.id, "process", ["quokkaburrow"], AT)
         await store.log.merge_search_index()
         retention = ArchiveRetention(ArchiveSettings(keep_days=1), store, parts.notices, archives)
-        made = Bench(tmp_path, store, archives, retention)
+        made = Bench(tmp_path, store, archives, retention, request.param)
         benches.append(made)
         made.make_archive()
         yield made
@@ -115,10 +127,7 @@ async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
 
 def put_conversation(bench: Bench, text: str = "one\n") -> Path:
     """Make the archive hold a conversation. Return the place of the same transcript outside of it."""
-    kept = bench.archive / "transcripts" / "c.jsonl"
-    kept.parent.mkdir()
-    kept.write_text(text)
-    os.utime(bench.archive, (1, 1))
+    bench.make_archive(c=text)
     return bench.directory / "c.jsonl"
 
 
@@ -183,10 +192,7 @@ async def test_notice_is_not_repeated_when_the_daemon_ended_before_it_wrote_the_
 
 
 async def test_only_copies_of_unknown_sessions_wait_for_a_day_too(bench: Bench) -> None:
-    unknown = bench.archive.parent / "0badcafe"
-    (unknown / "transcripts").mkdir(parents=True)
-    (unknown / "transcripts" / "c.jsonl").write_text("one\n")
-    os.utime(unknown, (1, 1))
+    unknown = bench.make_archive("0badcafe", c="one\n")
     await bench.retention.delete_surplus()
     assert unknown.exists()
     bench.at_s += 86_400

@@ -32,7 +32,7 @@ class FakeDaemon:
 
 
 def restore(files: Mapping[str, str | None]) -> None:
-    """Give files their content of before, so that a merge is not refused for them; None: remove the file."""
+    """Give files their content of before, so that a merge is not refused for them, or remove the file if None."""
     for path, content in files.items():
         if content is None:
             os.unlink(path)

@@ -141,6 +141,10 @@ def test_wait_tells_a_timeout_and_an_impossible_status(instance: Instance) -> No
     )
     assert error["hint"] == f"see the result: sm status {name} [tool get_progress]"
     assert child.refused("wait_for_sessions")["message"] == "there is no child to wait for"
+    instance.sm("kill", "--force", child.id)
+    instance.wait(2)  # until the archive is written
+    instance.age(child.id)
+    assert parent.refused("wait_for_sessions") == error
     over = parent.call("wait_for_sessions", session_ids=[child.id], until="waiting_input", timeout_s=60)
     assert over["why"] == "impossible"
 

@@ -80,7 +80,7 @@ async def test_snapshot_knows_since_when_a_process_has_ended(terminals: Terminal
     await gone(pane.pid)
     await terminals.exit_status(pane)
     since_s = (await terminals.snapshot())[ID].dead_since_s
-    assert since_s is None or before <= since_s <= world.now_s()  # None: tmux 3.2
+    assert since_s is None or before <= since_s <= world.now_s()  # None for tmux 3.2
 
 
 async def test_open_and_close_leave_a_foreign_session_alone_when_it_has_the_same_name(

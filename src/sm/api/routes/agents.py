@@ -1,14 +1,9 @@
 """The routes of agent types, and of the evidence, actions, progress, output and checkpoints of agents."""
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated
-
-from pydantic import create_model
 
 from sm.api.context import ApiRequest
-from sm.api.fields import count, doc
 from sm.api.operation_routes import OperationTable
-from sm.api.query import LISTED_MAX, Query, SeenQuery, WorkspaceName
 from sm.api.sums import session_sums_json
 from sm.api.views import build_view
 from sm.core.estimates import Estimate
@@ -16,14 +11,13 @@ from sm.core.labels import label, name_to_type, short_label
 from sm.core.models import PermissionMode, RequestKey
 from sm.core.observation import Source
 from sm.core.pauses import pause_fact
-from sm.core.programs import location_variables
 from sm.core.text import folded
 from sm.core.timestamps import iso
 from sm.equipment.agent_types import AgentType, Catalog
 from sm.errors import NoTerminal
 from sm.monitor.evidence import Ledger
 from sm.operations import agent_operations, report_operations
-from sm.operations.agent_operations import READ_OUTPUT, OutputLines, ProgressParts
+from sm.operations.agent_operations import READ_OUTPUT, NewestActions, OutputLines, ProgressParts, TypesScope
 from sm.operations.arguments import SeenByPerson
 from sm.operations.hints import Hint, Use
 from sm.operations.report_operations import ActivityNote, Milestone, NewestCheckpoints, WorkResult
@@ -43,47 +37,18 @@ from sm.wire_types.agent_answers import (
     SummaryView,
     WhyView,
 )
-from sm.wire_types.fields import Time
 from sm.wire_types.session_answers import StartedView
 
 _REASON_MAX = 200
 """Characters of a status's reason for callers that may not read the session."""
+
 routes = OperationTable()
 
 
-class _AgentTypesQuery(Query):
-    workspace: WorkspaceName | None = None
-    cwd: Annotated[str | None, doc("The caller's directory.")] = None
-
-    def variables(self) -> dict[str, str]:
-        """The variables of the caller that locate files of agent CLIs."""
-        given = {name: getattr(self, name.lower(), None) for name in location_variables()}
-        return {name: value for name, value in given.items() if value}
-
-
-if TYPE_CHECKING:
-    AgentTypesQuery = _AgentTypesQuery
-else:
-    AgentTypesQuery = create_model(
-        "AgentTypesQuery",
-        __base__=_AgentTypesQuery,
-        **{
-            name.lower(): (Annotated[str | None, doc(f"The caller's `{name}`.")], None)
-            for name in location_variables()
-        },
-    )
-
-
-class ActionsQuery(SeenQuery):
-    lines: Annotated[int, count(LISTED_MAX)] = 10
-    after: Annotated[Time | None, doc("Only later actions.")] = None
-
-
-@routes.route("GET", "/v1/agents", agents=True, audit="agents")
+@routes.carries_out(agent_operations.LIST_AGENT_TYPES)
 async def agent_types(
-    request: ApiRequest, query: AgentTypesQuery, *, usage: SessionSums, spawner: Spawner
+    request: ApiRequest, query: TypesScope, *, usage: SessionSums, spawner: Spawner
 ) -> AgentTypesView:
-    """List the agent types that the caller can spawn."""
     variables = query.variables()
     catalog = await spawner.agent_types(request.caller, query.workspace, query.cwd, variables)
     # A session gets the types that it may spawn; the operator also the unusable ones, with their problems.
@@ -133,8 +98,8 @@ async def progress(
     if given.tree:
         sums = await usage.sums(request.caller, [session])
         both = session_sums_json(usage.own(session.id), sums(session.id), monitor.now())
-        shown |= {"own": both.own, "tree": both.tree}
-    return ProgressView(**shown)
+        shown = replace(shown, own=both.own, tree=both.tree)
+    return shown
 
 
 @routes.carries_out(agent_operations.WHY)
@@ -166,9 +131,8 @@ async def why(
     )
 
 
-@routes.route("GET", "/v1/sessions/{ref}/actions", agents=True)
-async def actions(request: ApiRequest, query: ActionsQuery, *, monitor: Monitor) -> list[ActionView]:
-    """List the last actions of an agent, oldest first."""
+@routes.carries_out(agent_operations.LIST_ACTIONS)
+async def actions(request: ApiRequest, query: NewestActions, *, monitor: Monitor) -> list[ActionView]:
     session = await request.look_at(Action.READ, is_person=query.seen)
     acts = await monitor.actions(session, query.lines)
     return [act for act in acts if query.after is None or act.timestamp > query.after]

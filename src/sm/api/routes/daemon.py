@@ -6,10 +6,8 @@ from collections import Counter
 from contextlib import suppress
 
 from sm import __version__
-from sm.api.body import Body
 from sm.api.context import ApiRequest
-from sm.api.query import Query, WorkspaceName
-from sm.api.route import RouteTable
+from sm.api.operation_routes import OperationTable
 from sm.api.views import Views, build_view
 from sm.core.attention import Attention, attention
 from sm.core.lifecycle import is_live
@@ -17,6 +15,9 @@ from sm.core.messages import SM_ITSELF
 from sm.core.wording import operator_message_notice
 from sm.errors import SandboxUnavailable
 from sm.messaging.messages import RenderedMessage
+from sm.operations import daemon_operations as operations
+from sm.operations.arguments import InWorkspace
+from sm.operations.daemon_operations import OrphanEnd, StopOptions
 from sm.policy.access import Action
 from sm.services import (
     Authorizer,
@@ -47,34 +48,22 @@ from sm.wire_types.daemon import (
 )
 
 _STATUS_LINES = 5
-routes = RouteTable()
+
+routes = OperationTable()
 
 
-class StatusQuery(Query):
-    workspace: WorkspaceName | None = None
-
-
-class KillOrphansBody(Body):
-    force: bool | None = None
-
-
-class StopBody(Body):
-    all: bool | None = None
-
-
-@routes.route("GET", "/v1/health", agents=True)
+@routes.carries_out(operations.CHECK_HEALTH)
 async def health(request: ApiRequest, *, sessions: Sessions, daemon: DaemonInfo) -> HealthView:
-    """Check that the daemon answers."""
     seen = sessions.visible(request.caller, archived=True)
     return build_view(
         HealthView, _daemon(daemon), socket=daemon.socket, sessions=sum(is_live(s.status) for s in seen)
     )
 
 
-@routes.route("GET", "/v1/status", agents=True)
+@routes.carries_out(operations.SHOW_OVERALL_STATUS)
 async def status(
     request: ApiRequest,
-    query: StatusQuery,
+    query: InWorkspace,
     *,
     sessions: Sessions,
     seen: SeenSessions,
@@ -89,14 +78,14 @@ async def status(
     status_fields: StatusFields,
     authorizer: Authorizer,
 ) -> StatusOverview:
-    """Show an overview in numbers."""
     caller, filter = request.caller, SessionFilter(workspace=query.workspace)
     visible = sessions.visible(caller)
     shown = sessions.apply_filter(caller, visible, filter)
     past = await sessions.past_counts(caller, filter)
-    counts = Counter(session.status.value for session in shown)
+    counts = Counter[str]()  # those that ended long ago come first: the order is that of the oldest sessions
     for (session_status, _), count in past.items():
         counts[session_status.value] += count
+    counts.update(session.status.value for session in shown)
     operator = authorizer.principal(caller) is None
     unseen_since = seen.since(caller)
     groups = Counter(attention(session, (), unseen_since) for session in shown)
@@ -146,9 +135,8 @@ async def status(
     )
 
 
-@routes.route("GET", "/v1/config", agents=False)
+@routes.carries_out(operations.READ_CONFIG)
 async def config(request: ApiRequest, *, authorizer: Authorizer, daemon: DaemonInfo) -> ConfigView:
-    """Apply a change of config.yaml now, and show what of the file applies."""
     authorizer.require(request.caller, Action.READ_CONFIG, is_read=True)
     state = await daemon.config.read_now()
     return ConfigView(
@@ -158,18 +146,14 @@ async def config(request: ApiRequest, *, authorizer: Authorizer, daemon: DaemonI
     )
 
 
-@routes.route("GET", "/v1/orphans", agents=True)
+@routes.carries_out(operations.LIST_ORPHANS)
 async def orphans(request: ApiRequest, *, leftovers: Leftovers) -> list[OrphanProcessView]:
-    """List the live processes that ended sessions left behind."""
     found = await leftovers.visible(request.caller)
     return [_orphan(request, leftover) for leftover in found]
 
 
-@routes.route("POST", "/v1/orphans/kill", agents=True)
-async def kill_orphans(
-    request: ApiRequest, body: KillOrphansBody, *, leftovers: Leftovers
-) -> EndedOrphansView:
-    """End the processes that ended sessions left behind, and look again."""
+@routes.carries_out(operations.KILL_ORPHANS)
+async def kill_orphans(request: ApiRequest, body: OrphanEnd, *, leftovers: Leftovers) -> EndedOrphansView:
     done = await leftovers.end(request.caller, force=bool(body.force))
     return EndedOrphansView(
         ended=[_orphan(request, leftover) for leftover in done.ended],
@@ -177,17 +161,16 @@ async def kill_orphans(
     )
 
 
-@routes.route("POST", "/v1/daemon/stop", agents=False, audit="stop")
+@routes.carries_out(operations.STOP)
 async def stop_daemon(
     request: ApiRequest,
-    body: StopBody,
+    body: StopOptions,
     *,
     authorizer: Authorizer,
     sessions: Sessions,
     sandboxing: Sandboxing,
     daemon: DaemonInfo,
 ) -> StoppedView:
-    """Stop the daemon; with `all` kill every session and remove every container first."""
     authorizer.require(request.caller, Action.STOP_DAEMON)
     killed = await sessions.end_all() if body.all else []
     if body.all:

@@ -1,39 +1,32 @@
 """The routes of events: recorded events, and a stream of new events."""
 
-from typing import Annotated
-
 import orjson
 from aiohttp import web
 
 from sm.api.context import ApiRequest
 from sm.api.event_streams import HEARTBEAT, event_stream
-from sm.api.fields import doc
-from sm.api.query import LISTED, EventsQuery, Limit, Moment
-from sm.api.route import RouteTable, StreamOf
+from sm.api.operation_routes import OperationTable
+from sm.operations import event_operations as operations
+from sm.operations.event_operations import EventsScope, RecordedScope
 from sm.services import Reads, Sessions
 from sm.wire import HEARTBEAT_S
-from sm.wire_types.event_answers import EventsView, EventView
+from sm.wire_types.event_answers import EventsView
 
 _READ_AT_ONCE = 500
-routes = RouteTable()
+
+routes = OperationTable()
 
 
-class RecordedQuery(EventsQuery):
-    since_time: Annotated[Moment | None, doc("Only events at or after this time.")] = None
-    limit: Limit = LISTED
-
-
-async def _scope(request: ApiRequest, query: EventsQuery, sessions: Sessions) -> list[str] | None:
+async def _scope(request: ApiRequest, query: EventsScope, sessions: Sessions) -> list[str] | None:
     return await sessions.event_scope(
         request.caller, query.session, query.workspace, recursive=query.recursive
     )
 
 
-@routes.route("GET", "/v1/events", agents=True)
+@routes.carries_out(operations.SHOW_EVENTS)
 async def events(
-    request: ApiRequest, query: RecordedQuery, *, store: Reads, sessions: Sessions
+    request: ApiRequest, query: RecordedScope, *, store: Reads, sessions: Sessions
 ) -> EventsView:
-    """List the newest events, oldest first; with `since` or `since_time` the first events after it."""
     last = store.last_seq
     read = await store.events(
         sessions=await _scope(request, query, sessions),
@@ -47,14 +40,10 @@ async def events(
     return EventsView(views, last)
 
 
-@routes.route("GET", "/v1/events/stream", agents=True, audit="stream")
+@routes.carries_out(operations.FOLLOW_EVENTS)
 async def follow_events(
-    request: ApiRequest, query: EventsQuery, *, store: Reads, sessions: Sessions
-) -> Annotated[web.StreamResponse, StreamOf(EventView, "SEQ")]:
-    """Stream new events; with `since` all events after it.
-
-    A comment line comes every 15 s, so that a longer silence means that the daemon is gone.
-    """
+    request: ApiRequest, query: EventsScope, *, store: Reads, sessions: Sessions
+) -> web.StreamResponse:
     cursor = store.last_seq if query.since is None else query.since
     await _scope(request, query, sessions)  # to refuse before the stream begins
     async with event_stream(request) as response:
@@ -65,7 +54,7 @@ async def follow_events(
 async def _follow(
     request: ApiRequest,
     response: web.StreamResponse,
-    query: EventsQuery,
+    query: EventsScope,
     cursor: int,
     store: Reads,
     sessions: Sessions,

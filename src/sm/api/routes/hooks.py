@@ -1,70 +1,45 @@
 """The routes of an agent's own hooks: events, and dialogs whose hook waits for the answer."""
 
-from typing import Annotated
-
-from sm.api.body import Body, EmptyBody, check_time
+from sm.api.body import check_time
 from sm.api.context import ApiRequest
-from sm.api.fields import NeededText, doc
-from sm.api.route import RouteTable
-from sm.api.routes.sessions import WaitS
+from sm.api.operation_routes import OperationTable
 from sm.core.models import RequestKey
 from sm.core.requests import Request
 from sm.core.timestamps import epoch_s
 from sm.errors import NotPermitted, UsageError
+from sm.operations import event_operations as operations
+from sm.operations.event_operations import DialogReport, HookReport, PromptTime
 from sm.services import Dialogs, FirstTurns, Monitor
 from sm.wire import KEY_HEADER
 from sm.wire_types.common import EmptyView
-from sm.wire_types.fields import Anything
 from sm.wire_types.hooks import DialogOutcome, DialogTakenView, DialogView
 
 _LATE_S = 3.0
 """A dialog whose hook arrives later than this may be over already."""
-routes = RouteTable()
+
+routes = OperationTable()
 
 
-class HookBody(Body):
-    emitted_at: Annotated[NeededText, doc("With its zone.", format="date-time")] = ""
-    provider: str | None = None
-    payload: Annotated[Anything | None, doc("The JSON that the agent CLI sent.")] = None
-    cut: Annotated[bool | None, doc("A large part of the payload is missing.")] = None
-    awaits_tools: Annotated[bool | None, doc("The hook then sends `POST /v1/hooks/tools`.")] = None
-
-
-class ToolsBody(Body):
-    emitted_at: Annotated[NeededText, doc("With its zone.", format="date-time")] = ""
-
-
-class DialogBody(HookBody):
-    wait_s: WaitS = None
-
-
-@routes.route("POST", "/v1/hooks", agents=True)
-async def hook(request: ApiRequest, body: HookBody, *, monitor: Monitor) -> EmptyView:
-    """Report an event of the calling session's own agent (`sm hook`)."""
+@routes.carries_out(operations.REPORT_EVENT)
+async def hook(request: ApiRequest, body: HookReport, *, monitor: Monitor) -> EmptyView:
     session_id = _session(request, "only a hook of an agent may report events")
     emitted_at = check_time(body.emitted_at, "emitted_at")
     await monitor.hook(session_id, body.payload or {}, emitted_at)
     return EmptyView()
 
 
-@routes.route("POST", "/v1/hooks/tools", agents=True)
-async def tools(request: ApiRequest, body: ToolsBody, *, first_turns: FirstTurns) -> EmptyView:
-    """Wait until the calling session's own agent may begin its first turn, with the tools of sm in its requests."""
+@routes.carries_out(operations.AWAIT_TOOLS)
+async def tools(request: ApiRequest, body: PromptTime, *, first_turns: FirstTurns) -> EmptyView:
     session_id = _session(request, "only a hook of an agent may wait for its tools")
     emitted_at = check_time(body.emitted_at, "emitted_at")
     await first_turns.hold(session_id, emitted_at, request.wait_until)
     return EmptyView()
 
 
-@routes.route("POST", "/v1/hooks/dialog", agents=True)
+@routes.carries_out(operations.AWAIT_DIALOG)
 async def dialog(
-    request: ApiRequest, body: DialogBody, key: RequestKey | None, *, dialogs: Dialogs, monitor: Monitor
+    request: ApiRequest, body: DialogReport, key: RequestKey | None, *, dialogs: Dialogs, monitor: Monitor
 ) -> DialogView:
-    """Wait for the answer to a dialog of the calling session's own agent.
-
-    The required Idempotency-Key names the hook. A repetition with the same key, also after a restart of the daemon, is
-    about the same request and gets the same answer.
-    """
     wait_s = body.wait_s or 0
     asked = await _open_request(request, body, key, dialogs, monitor)
     del body  # a held request must not keep a whole event in memory
@@ -78,7 +53,7 @@ async def dialog(
 
 
 async def _open_request(
-    request: ApiRequest, body: DialogBody, key: RequestKey | None, dialogs: Dialogs, monitor: Monitor
+    request: ApiRequest, body: DialogReport, key: RequestKey | None, dialogs: Dialogs, monitor: Monitor
 ) -> Request | None:
     """The request of the hook, opened at its first call; None without a dialog."""
     session_id, hook = _session(request, _ONLY_HOOKS), _hook(key)
@@ -102,14 +77,8 @@ async def _is_over(session_id: str, emitted_at: str, monitor: Monitor) -> bool:
     return await monitor.blocked_reason(session_id) is None
 
 
-@routes.route("POST", "/v1/hooks/dialog/taken", agents=True, audit="taken")
-async def dialog_taken(
-    request: ApiRequest, body: EmptyBody, key: RequestKey | None, *, dialogs: Dialogs
-) -> DialogTakenView:
-    """Confirm that the hook printed the answer.
-
-    The Idempotency-Key names the hook. Idempotent.
-    """
+@routes.carries_out(operations.CONFIRM_DIALOG)
+async def dialog_taken(request: ApiRequest, key: RequestKey | None, *, dialogs: Dialogs) -> DialogTakenView:
     session_id = _session(request, _ONLY_HOOKS)
     done = await dialogs.confirm_answer(session_id, _hook(key))
     return DialogTakenView(request=done.name, state=done.state)

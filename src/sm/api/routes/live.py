@@ -1,57 +1,39 @@
 """The routes of live views: rows of sessions that follow their changes, and their statuses over time."""
 
 from collections.abc import Sequence
-from typing import Annotated
 
 from aiohttp import web
 
 from sm.api.context import ApiRequest
 from sm.api.event_streams import HEARTBEAT, event_stream
-from sm.api.fields import Present, count, doc
 from sm.api.live_updates import SHARED, LiveUpdates, RowViews
-from sm.api.query import LISTED_MAX, ListQuery, Moment, Query, SessionName, WorkspaceName
-from sm.api.route import RouteTable, StreamOf
+from sm.api.operation_routes import OperationTable
 from sm.api.views import build_view
 from sm.core.labels import label
 from sm.core.models import Session
 from sm.core.text import folded
 from sm.core.timeline import Span, spans
 from sm.core.timestamps import iso, later
+from sm.operations import list_operations as operations
+from sm.operations.list_operations import LiveScope, TimelineScope
 from sm.services import Authorizer, Live, Monitor, Reads, Requests, SeenSessions, Sessions
 from sm.wire import HEARTBEAT_S
 from sm.wire_types.live_answers import (
     LaneView,
-    LiveUpdateView,
     SpanView,
     TimelineView,
 )
 
 _TIMELINE_S = 3600.0
 _REASON_MAX = 200
-routes = RouteTable()
+
+routes = OperationTable()
 
 
-class LiveQuery(ListQuery):
-    since: Annotated[
-        str | None,
-        doc("The last `revision`, with the other parameters as before. An unknown one: a snapshot comes."),
-    ] = None
-
-
-class TimelineQuery(Query):
-    since: Annotated[Moment | None, doc("Null: an hour ago.")] = None
-    session: Annotated[SessionName | None, doc("Only this session.")] = None
-    tree: Annotated[Present, doc("Present: with all descendants of `session`.")] = False
-    workspace: WorkspaceName | None = None
-    limit: Annotated[int, count(LISTED_MAX), doc("Only spans that began with the newest events.")] = (
-        LISTED_MAX
-    )
-
-
-@routes.route("GET", "/v1/live", agents=True)
+@routes.carries_out(operations.FOLLOW_ROWS)
 async def live(
     request: ApiRequest,
-    query: LiveQuery,
+    query: LiveScope,
     *,
     sessions: Sessions,
     live: Live,
@@ -59,12 +41,7 @@ async def live(
     authorizer: Authorizer,
     requests: Requests,
     seen: SeenSessions,
-) -> Annotated[web.StreamResponse, StreamOf(LiveUpdateView)]:
-    """Stream the sessions as rows: a snapshot, then each row that changes, whole.
-
-    A row comes at most 4 times a second. A reader that is slower gets the newest state of each row. A comment line
-    comes every 15 s.
-    """
+) -> web.StreamResponse:
     filter = query.filter()
     sessions.select(request.caller, (), filter)  # to refuse before the stream begins
     rows = RowViews(request.views, authorizer, requests, seen)
@@ -81,11 +58,10 @@ async def live(
     return response
 
 
-@routes.route("GET", "/v1/timeline", agents=True)
+@routes.carries_out(operations.TIMELINE)
 async def timeline(
-    request: ApiRequest, query: TimelineQuery, *, sessions: Sessions, monitor: Monitor, store: Reads
+    request: ApiRequest, query: TimelineScope, *, sessions: Sessions, monitor: Monitor, store: Reads
 ) -> TimelineView:
-    """Show when each session had which status, archived and ended ones included."""
     caller = request.caller
     until = iso(monitor.now())
     since = query.since or later(until, -_TIMELINE_S)

@@ -10,11 +10,12 @@ from aiohttp import web
 from sm.api.body import BODY, request_key
 from sm.api.context import ApiRequest
 from sm.api.event_streams import STREAMS
-from sm.api.route import RouteTable
+from sm.api.operation_routes import OperationTable
 from sm.core.models import Caller, RequestKey
+from sm.operations import event_operations as operations
 from sm.wire import KEY_HEADER, PROTOCOL, PROTOCOL_HEADER, REPORT_READ_HEADER
 
-routes = RouteTable()
+routes = OperationTable()
 
 
 class HttpExchange:
@@ -66,7 +67,7 @@ class HttpExchange:
         await self._stream.write(b"event: message\ndata: %b\n\n" % message)
 
     async def finish(self, answer: bytes | None) -> web.StreamResponse:
-        """The complete HTTP answer; `answer` None: the message has none."""
+        """The complete HTTP answer; `answer` is None if the message has none."""
         if self._stream is not None:
             if answer is not None:
                 await self.send(answer)
@@ -85,13 +86,8 @@ class MessageServer(Protocol):
 MESSAGES = web.AppKey("messages", MessageServer)
 
 
-@routes.route("POST", "/v1/mcp", agents=True, audit="mcp")
+@routes.carries_out(operations.EXCHANGE_MCP)
 async def mcp(request: ApiRequest) -> web.StreamResponse:
-    """Answer one message of the Model Context Protocol (docs/mcp.md).
-
-    The body is a JSON-RPC message. A request is answered with 200 and its response as JSON, or as an event stream that
-    begins with progress notifications. Notifications, responses and cancelled requests are answered with 202.
-    """
     exchange = HttpExchange(request)
     message = request.http[BODY].take()
     return await exchange.finish(await request.http.app[MESSAGES].answer(message, exchange))

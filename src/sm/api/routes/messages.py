@@ -2,14 +2,15 @@
 
 from sm.api.context import ApiRequest
 from sm.api.operation_routes import OperationTable
-from sm.api.query import Query, Recursive, WorkspaceName
 from sm.api.views import Views, build_view
 from sm.core.models import RequestKey
 from sm.core.requests import Request
 from sm.core.states import MessageMode, MessageState, TextUse
 from sm.core.wording import outcome
 from sm.errors import NotFound
+from sm.operations import list_operations
 from sm.operations import message_operations as operations
+from sm.operations.list_operations import AudienceScope
 from sm.operations.message_operations import (
     Arrivals,
     InboxLimit,
@@ -24,11 +25,6 @@ from sm.wire_types.message_answers import LetterView, LoggedView, MessageView, S
 from sm.wire_types.session_answers import SessionView
 
 routes = OperationTable()
-
-
-class AudienceQuery(Query):
-    recursive: Recursive = False
-    workspace: WorkspaceName | None = None
 
 
 @routes.carries_out(operations.SEND)
@@ -87,11 +83,10 @@ async def message(request: ApiRequest, wait: MessageWait, *, messages: Messages,
     )
 
 
-@routes.route("GET", "/v1/audience", agents=True)
+@routes.carries_out(list_operations.LIST_AUDIENCE)
 async def audience(
-    request: ApiRequest, query: AudienceQuery, *, sessions: Sessions, messages: Messages
+    request: ApiRequest, query: AudienceScope, *, sessions: Sessions, messages: Messages
 ) -> list[SessionView]:
-    """List the recipients of the caller's broadcast."""
     caller = request.caller
     recipients = messages.audience(caller, recursive=query.recursive)
     filter = SessionFilter(workspace=query.workspace)

@@ -1,17 +1,19 @@
 """The routes of sandboxes: their engine, their image and their containers. All of them are the operator's."""
 
-from typing import Annotated
-
-from pydantic import Field
-
-from sm.api.body import Body
 from sm.api.context import ApiRequest
-from sm.api.fields import Present, count, doc
-from sm.api.query import Query, WaitQuery
-from sm.api.route import RouteTable
+from sm.api.operation_routes import OperationTable
 from sm.api.views import build_view
-from sm.core.programs import image_agents, login_commands
 from sm.errors import UsageError
+from sm.operations import sandbox_operations as operations
+from sm.operations.sandbox_operations import (
+    BuildLines,
+    BuildOptions,
+    CheckedPaths,
+    ContainerCommand,
+    ContainerEnd,
+    PruneOptions,
+    UnusedScope,
+)
 from sm.sandboxes.images import ImageBuild, ImageFacts
 from sm.services import Sandboxing, WritablePaths
 from sm.sessions.sandboxing import ContainerStatus, EngineStatus, PruneScope, SandboxStatus
@@ -30,123 +32,69 @@ from sm.wire_types.sandbox_answers import (
 )
 
 _PATHS_MAX = 1000
-routes = RouteTable()
+
+routes = OperationTable()
 
 
-class BuildBody(Body):
-    agents: Annotated[
-        list[str],
-        doc(f"{''.join(f'`{name}`, `{name}@VERSION`, ' for name in image_agents())}`node`.", maxItems=10),
-    ] = Field(default_factory=list)
-    no_cache: bool | None = None
-    pull: Annotated[bool | None, doc("Ask the registry for a newer base image.")] = None
-    environment: Annotated[
-        dict[str, str], doc("Variables of the caller, of which the build gets proxies and npm's registry.")
-    ] = Field(default_factory=dict)
-
-
-class BuildQuery(WaitQuery):
-    after: Annotated[int, count(), doc("The number of lines that the caller has.")] = 0
-
-
-class ForceBody(Body):
-    force: Annotated[bool | None, doc("End the sessions and the other processes in it.")] = None
-
-
-class EnterBody(Body):
-    login: Annotated[
-        str | None,
-        doc(
-            f"{' or '.join(f'`{name}`' for name in login_commands())}: the login of this agent. Null: a shell."
-        ),
-    ] = None
-
-
-class PathsBody(Body):
-    paths: Annotated[list[str], doc("Absolute paths of this machine.", maxItems=_PATHS_MAX)] = Field(
-        default_factory=list
-    )
-
-
-class UnusedQuery(Query):
-    homes: Annotated[Present, doc("Present: include homes of deleted workspaces.")] = False
-    images: Annotated[Present, doc("Present: include images that no container uses.")] = False
-
-
-class PruneBody(Body):
-    homes: Annotated[bool | None, doc("Remove the homes of deleted workspaces.")] = None
-    images: Annotated[bool | None, doc("Remove the images without a name that no container uses.")] = None
-
-
-@routes.route("GET", "/v1/sandbox", agents=False, audit="sandbox")
+@routes.carries_out(operations.SHOW_SANDBOX)
 async def sandbox_status(request: ApiRequest, *, sandboxing: Sandboxing) -> SandboxView:
-    """Show the engine, the image and the containers."""
     return _sandbox_view(await sandboxing.status(request.caller))
 
 
-@routes.route("POST", "/v1/sandbox/build", agents=False, audit="build")
-async def build_image(request: ApiRequest, body: BuildBody, *, sandboxing: Sandboxing) -> BuildView:
-    """Begin to build the image. A build with the same options that already runs is joined."""
+@routes.carries_out(operations.BUILD)
+async def build_image(request: ApiRequest, body: BuildOptions, *, sandboxing: Sandboxing) -> BuildView:
     build = await sandboxing.build(
         request.caller, body.agents, body.environment, no_cache=bool(body.no_cache), pull=bool(body.pull)
     )
     return _progress(build, 0)
 
 
-@routes.route("GET", "/v1/sandbox/build", agents=False, audit="build")
-async def follow_build(request: ApiRequest, query: BuildQuery, *, sandboxing: Sandboxing) -> BuildView:
-    """Show the progress of the build, from a line on. An error after the last line is the reason of a failed build."""
+@routes.carries_out(operations.FOLLOW_BUILD)
+async def follow_build(request: ApiRequest, query: BuildLines, *, sandboxing: Sandboxing) -> BuildView:
     build = sandboxing.running_build(request.caller)
     await build.wait(query.after, query.wait_s)
     return _progress(build, query.after)
 
 
-@routes.route("POST", "/v1/sandbox/containers/{name}/stop", agents=False, audit="stop")
-async def stop_container(request: ApiRequest, body: ForceBody, *, sandboxing: Sandboxing) -> DoneView:
-    """Stop a container: that of a workspace, or `default`. The next spawn starts it."""
+@routes.carries_out(operations.STOP_CONTAINER)
+async def stop_container(request: ApiRequest, body: ContainerEnd, *, sandboxing: Sandboxing) -> DoneView:
     await sandboxing.stop(request.caller, request.name, force=bool(body.force))
     return DoneView(container=request.name)
 
 
-@routes.route("POST", "/v1/sandbox/containers/{name}/remove", agents=False, audit="remove")
-async def remove_container(request: ApiRequest, body: ForceBody, *, sandboxing: Sandboxing) -> DoneView:
-    """Remove a container, but not its home. The next spawn makes it anew."""
+@routes.carries_out(operations.REMOVE_CONTAINER)
+async def remove_container(request: ApiRequest, body: ContainerEnd, *, sandboxing: Sandboxing) -> DoneView:
     await sandboxing.remove(request.caller, request.name, force=bool(body.force))
     return DoneView(container=request.name)
 
 
-@routes.route("POST", "/v1/sandbox/containers/{name}/enter", agents=False, audit="enter")
-async def enter_container(request: ApiRequest, body: EnterBody, *, sandboxing: Sandboxing) -> CommandView:
-    """Start a container, and name the command for a shell or a login in it."""
+@routes.carries_out(operations.ENTER_CONTAINER)
+async def enter_container(
+    request: ApiRequest, body: ContainerCommand, *, sandboxing: Sandboxing
+) -> CommandView:
     argv = await sandboxing.enter(request.caller, request.name, body.login)
     return CommandView(argv=argv)
 
 
-@routes.route("POST", "/v1/sandbox/writable", agents=False)
-async def writable_paths(request: ApiRequest, body: PathsBody, *, writable: WritablePaths) -> WritableView:
-    """Tell which of these paths a sandboxed session of any time could write, also an ended or removed one.
-
-    Git must not run where it would read or write one of them. Every caller of the operator's socket may ask.
-    """
+@routes.carries_out(operations.CHECK_PATHS)
+async def writable_paths(request: ApiRequest, body: CheckedPaths, *, writable: WritablePaths) -> WritableView:
     if len(body.paths) > _PATHS_MAX or not all(path.startswith("/") for path in body.paths):
         raise UsageError(f"give at most {_PATHS_MAX} absolute paths")
     return WritableView(writable=list(await writable.among(body.paths)))
 
 
-@routes.route("GET", "/v1/sandbox/unused", agents=False, audit="prune")
+@routes.carries_out(operations.LIST_UNUSED)
 async def unused_things(
-    request: ApiRequest, query: UnusedQuery, *, sandboxing: Sandboxing
+    request: ApiRequest, query: UnusedScope, *, sandboxing: Sandboxing
 ) -> list[UnusedView]:
-    """List the containers, homes and images that a prune would remove."""
     scope = PruneScope(query.homes, query.images)
     return await sandboxing.unused(request.caller, scope)
 
 
-@routes.route("POST", "/v1/sandbox/prune", agents=False, audit="prune")
+@routes.carries_out(operations.PRUNE)
 async def prune_sandboxes(
-    request: ApiRequest, body: PruneBody, *, sandboxing: Sandboxing
+    request: ApiRequest, body: PruneOptions, *, sandboxing: Sandboxing
 ) -> list[UnusedView]:
-    """Remove stopped containers without sessions, and homes and images that nothing uses."""
     scope = PruneScope(bool(body.homes), bool(body.images))
     return await sandboxing.prune(request.caller, scope)
 

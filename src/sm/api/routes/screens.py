@@ -1,39 +1,33 @@
 """The route of live screens."""
 
-from typing import Annotated
-
 import orjson
 from aiohttp import web
 
 from sm.api.context import ApiRequest
 from sm.api.event_streams import HEARTBEAT, event_stream
-from sm.api.query import SeenQuery
-from sm.api.route import RouteTable, StreamOf
+from sm.api.operation_routes import OperationTable
 from sm.api.views import build_view
 from sm.monitor.live_screens import LiveScreen
+from sm.operations import agent_operations as operations
+from sm.operations.arguments import SeenByPerson
 from sm.policy.access import Action
 from sm.services import Authorizer, LiveScreens, Reads, SeenSessions
 from sm.wire import HEARTBEAT_S
 from sm.wire_types.live_answers import ScreenRowView, ScreenUpdateView
 
-routes = RouteTable()
+routes = OperationTable()
 
 
-@routes.route("GET", "/v1/sessions/{ref}/screen/stream", agents=True, audit="screen")
+@routes.carries_out(operations.FOLLOW_SCREEN)
 async def follow_screen(
     request: ApiRequest,
-    query: SeenQuery,
+    query: SeenByPerson,
     *,
     seen: SeenSessions,
     screens: LiveScreens,
     store: Reads,
     authorizer: Authorizer,
-) -> Annotated[web.StreamResponse, StreamOf(ScreenUpdateView)]:
-    """Stream the visible screen of a session's terminal: all rows, then those that change.
-
-    At most 4 times a second. A reader that is slower gets the newest state of each row. A comment line comes every
-    15 s. The stream ends with the agent's process.
-    """
+) -> web.StreamResponse:
     session = await request.look_at(Action.READ, is_person=query.seen)
     async with (
         screens.looking(session.terminal) as screen,

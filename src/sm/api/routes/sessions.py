@@ -1,15 +1,11 @@
 """The routes of sessions: list, spawn, kill, restore, interrupt, fork, adopt, archive, rename, remove."""
 
 from collections.abc import Sequence
-from typing import Annotated, cast
+from dataclasses import asdict
+from typing import cast
 
-from pydantic import Field
-
-from sm.api.body import Body
 from sm.api.context import ApiRequest
-from sm.api.fields import LongText, NeededText, NeededTexts, Present, Seconds, choice, doc
 from sm.api.operation_routes import OperationTable
-from sm.api.query import WAIT_MAX_S, ListQuery, PagedQuery, Recursive
 from sm.api.sums import session_sums_json
 from sm.api.views import Views, failures_json, losses_json, nest
 from sm.core.attention import (
@@ -25,17 +21,25 @@ from sm.core.models import RequestKey, Session, SpawnRequest
 from sm.core.requests import Request
 from sm.core.session_index import oldest_first
 from sm.core.states import TrustLevel
-from sm.core.statuses import ENDED_OF_ANY_KIND, Status
+from sm.core.statuses import ENDED_OF_ANY_KIND
 from sm.core.text import folded
 from sm.core.usage import SessionUsage
+from sm.operations import list_operations
 from sm.operations import session_operations as operations
-from sm.operations.arguments import SeenByPerson
+from sm.operations.arguments import PagedSessions, SeenByPerson, SessionFilter
+from sm.operations.list_operations import ChildrenScope, OverviewScope, SessionsScope
 from sm.operations.session_operations import (
+    AgentToStart,
+    AwaitedSessions,
+    ForkName,
     KillOptions,
+    KnownEndings,
     NewName,
     NewParent,
+    PaneToAdopt,
     RestoreAllOptions,
     RestoreOptions,
+    SeenMarks,
 )
 from sm.services import (
     Adoptions,
@@ -72,126 +76,25 @@ from sm.wire_types.session_answers import (
 )
 from sm.wire_types.sparse import LEFT_OUT
 
-WaitS = Annotated[Seconds | None, doc(f"How long to wait for news, in seconds, at most {WAIT_MAX_S:.0f}.")]
-Trust = Annotated[str | None, doc("`direct` or `sandboxed`; null: the level of the configuration.")]
 _TASK_MAX = 300
 """Characters of a session's task."""
 _WORDS_MAX = 50
 """Failed sessions whose last lines are read for one overview."""
+
 routes = OperationTable()
-
-
-class SessionsQuery(PagedQuery):
-    sums: Annotated[Present, doc("Present: with what each session and its descendants have used.")] = False
-
-
-class ChildrenQuery(PagedQuery):
-    recursive: Recursive = False
-
-
-class OverviewQuery(PagedQuery):
-    ended: Annotated[Present, doc("Present: include ended sessions.")] = False
-
-
-class SpawnBody(Body):
-    agent_type: NeededText = ""
-    prompt: LongText | None = None
-    name: Annotated[str | None, doc("The friendly name, without the type.")] = None
-    title: str | None = None
-    model: str | None = None
-    preset: str | None = None
-    args: Annotated[list[str] | None, doc("More arguments for the agent; only from the operator.")] = None
-    parent: Annotated[str | None, doc("A session, named as in a path; null: the caller.")] = None
-    workspace: Annotated[
-        str | None, doc("A slug; `-`: none; null: the parent's, else the one of the working directory.")
-    ] = None
-    working_dir: Annotated[str | None, doc("An absolute path.")] = None
-    cwd: Annotated[str | None, doc("The caller's directory, used without a `working_dir`.")] = None
-    worktree: Annotated[
-        str | None, doc("The git worktree that the client made: `DIRECTORY/.sm/worktrees/NAME`.")
-    ] = None
-    branch: Annotated[str | None, doc("The branch of that worktree: `sm/NAME`.")] = None
-    trust: Trust = None
-    lifecycle: Annotated[
-        str | None,
-        doc("`auto`, `manual` or `supervised`; null: of the agent type, the workspace or the configuration."),
-    ] = None
-    restart: Annotated[
-        str | None, doc("After a crash: `never` or `on-failure`; null: as for the agent type.")
-    ] = None
-    env: Annotated[
-        dict[str, str] | None, doc("Variables for the agent and its children; only from the operator.")
-    ] = None
-    environment: Annotated[
-        dict[str, str] | None,
-        doc("The caller's environment; variables that the configuration does not name are ignored."),
-    ] = None
-    process_limits: Annotated[
-        dict[str, int] | None,
-        doc(
-            "The `umask` and the soft limits of the caller's shell, by the names of setrlimit(2) in lower case; -1: "
-            "unlimited. Ignored for the child of a session, which has its parent's. null: the caller has no shell, and "
-            "the agent gets those of the last spawn from a shell."
-        ),
-    ] = None
-    budget: Annotated[
-        str | None,
-        doc("Limits for the session and all below it, such as `usd=5,tokens=2M,minutes=90`."),
-    ] = None
-    no_park: Annotated[
-        bool | None,
-        doc("Fail if the account of the agent is parked; by default the agent starts at its reset."),
-    ] = None
-    skip_checks: Annotated[
-        bool | None, doc("Start the agent even if its CLI is known to open a dialog of its first start.")
-    ] = None
-    as_command: Annotated[
-        bool | None,
-        doc("The prompt is a command of the agent CLI, such as `/review`; only from the operator."),
-    ] = None
-    wait_s: WaitS = None
 
 
 _ADDITIONS = ("branch", "budget", "restart", "worktree")
 """The arguments of capabilities."""
 
 
-class ForkBody(Body):
-    name: str | None = None
-
-
-class AdoptBody(Body):
-    pane: Annotated[NeededText, doc("The pane's id in tmux: `%5`.")] = ""
-    name: str | None = None
-    agent_type: str | None = None
-    trust: Trust = None
-
-
-class SeenBody(Body):
-    sessions: Annotated[NeededTexts | None, doc("Sessions, named as in a path; null: all.")] = None
-
-
-class WaitBody(Body):
-    sessions: Annotated[NeededTexts, doc("Sessions, named as in a path.", minItems=1, maxItems=200)] = Field(
-        default_factory=list
-    )
-    until: Annotated[str, choice("status", (ENDED_OF_ANY_KIND, *Status), blank=True)] | None = None
-    any: Annotated[bool | None, doc("One of the sessions is enough.")] = None
-    wait_s: WaitS = None
-
-
-class AcknowledgeBody(Body):
-    sessions: list[str] | None = None
-
-
 # Lists
 
 
-@routes.route("GET", "/v1/sessions", agents=True, audit="all")
+@routes.carries_out(list_operations.LIST_SESSIONS)
 async def all_sessions(
-    request: ApiRequest, query: SessionsQuery, *, sessions: Sessions
+    request: ApiRequest, query: SessionsScope, *, sessions: Sessions
 ) -> list[SessionWithSums]:
-    """List all sessions, oldest first: all live ones and those that ended lately, then by page older ones."""
     listed = await sessions.list_sessions(request.caller, query.filter(), query.page())
     page = request.page(listed)
     if query.sums:
@@ -199,10 +102,10 @@ async def all_sessions(
     return cast("list[SessionWithSums]", request.views.sessions(page))
 
 
-@routes.route("GET", "/v1/overview", agents=True)
+@routes.carries_out(list_operations.OVERVIEW)
 async def overview(
     request: ApiRequest,
-    query: OverviewQuery,
+    query: OverviewScope,
     *,
     sessions: Sessions,
     seen: SeenSessions,
@@ -211,7 +114,6 @@ async def overview(
     store: Reads,
     authorizer: Authorizer,
 ) -> list[OverviewView]:
-    """List sessions with their current tasks, oldest first."""
     caller = request.caller
     waiting: dict[str, list[Request]] = {}
     for asked in await requests.list_requests(caller, all=False, limit=0):
@@ -229,7 +131,7 @@ async def overview(
     if not with_ended:
         shown = [s for s in shown if groups[s.id] not in HIDDEN]
     usages = await monitor.usages(shown)
-    ended = await sessions.ended_children(caller)
+    ended = await sessions.ended_children(caller, shown)
     failed = [s for s in shown if groups[s.id] is Attention.FAILED and usages[s.id].answer is None]
     words = {s.id: await monitor.last_words(s) for s in failed[:_WORDS_MAX]}
     return [
@@ -248,10 +150,10 @@ async def overview(
     ]
 
 
-@routes.route("GET", "/v1/overview/rest", agents=True)
+@routes.carries_out(list_operations.COUNT_REST)
 async def overview_rest(
     request: ApiRequest,
-    query: ListQuery,
+    query: SessionFilter,
     *,
     sessions: Sessions,
     seen: SeenSessions,
@@ -259,10 +161,6 @@ async def overview_rest(
     store: Reads,
     authorizer: Authorizer,
 ) -> OverviewRestView:
-    """Count the ended sessions that the overview leaves out and those that a loss of terminals ended.
-
-    Names the programs of agents that were not checked or break a contract.
-    """
     caller = request.caller
     since, filter = seen.since(caller), query.filter()
     kept = sessions.select(caller, store.sessions.values(), filter)
@@ -279,22 +177,19 @@ async def overview_rest(
     )
 
 
-@routes.route("GET", "/v1/me", agents=True)
+@routes.carries_out(list_operations.SHOW_CALLER)
 async def me(request: ApiRequest, *, authorizer: Authorizer) -> SessionView:
-    """Show the calling session; 404 for the operator."""
     return request.views.session(authorizer.find(request.caller, "me"))
 
 
-@routes.route("GET", "/v1/who", agents=True)
-async def who(request: ApiRequest, query: PagedQuery, *, sessions: Sessions) -> list[SessionView]:
-    """List the other children of the caller's parent; for the operator the sessions without a parent."""
+@routes.carries_out(list_operations.LIST_SIBLINGS)
+async def who(request: ApiRequest, query: PagedSessions, *, sessions: Sessions) -> list[SessionView]:
     listed = await sessions.siblings(request.caller, query.filter(), query.page())
     return request.views.sessions(request.page(listed))
 
 
-@routes.route("GET", "/v1/others", agents=True)
-async def others(request: ApiRequest, query: PagedQuery, *, sessions: Sessions) -> list[SessionView]:
-    """List the other sessions of the caller's workspace."""
+@routes.carries_out(list_operations.LIST_OTHERS)
+async def others(request: ApiRequest, query: PagedSessions, *, sessions: Sessions) -> list[SessionView]:
     listed = await sessions.others(request.caller, query.filter(), query.page())
     return request.views.sessions(request.page(listed))
 
@@ -312,11 +207,10 @@ async def session(
     )
 
 
-@routes.route("GET", "/v1/sessions/{ref}/children", agents=True)
+@routes.carries_out(list_operations.LIST_CHILDREN)
 async def children(
-    request: ApiRequest, query: ChildrenQuery, *, sessions: Sessions, monitor: Monitor, usage: SessionSums
+    request: ApiRequest, query: ChildrenScope, *, sessions: Sessions, monitor: Monitor, usage: SessionSums
 ) -> Sequence[SessionWithSums]:
-    """List the children of a session; of the caller if `ref` is `-`."""
     views, caller = request.views, request.caller
     if not query.recursive:
         listed = await sessions.children(caller, request.name, query.filter(), query.page())
@@ -336,18 +230,13 @@ async def children(
 # Starts and ends
 
 
-@routes.route("POST", "/v1/sessions", agents=True)
+@routes.carries_out(operations.SPAWN)
 async def spawn(
-    request: ApiRequest, body: SpawnBody, key: RequestKey | None, *, sessions: Sessions
+    request: ApiRequest, body: AgentToStart, key: RequestKey | None, *, sessions: Sessions
 ) -> StartedView:
-    """Start an agent.
-
-    Answers when the process runs, or has run and ended; with `wait_s` when the agent is ready.
-    """
+    apart = {"args", "cwd", "env", "environment", "process_limits", "wait_s", *_ADDITIONS}
     wanted = SpawnRequest(
-        **body.model_dump(
-            exclude={"args", "cwd", "env", "environment", "process_limits", "wait_s", *_ADDITIONS}
-        ),
+        **{name: value for name, value in asdict(body).items() if name not in apart},
         extra_args=tuple(body.args or ()),
         current_dir=body.cwd,
         env=body.env or {},
@@ -428,22 +317,27 @@ async def interrupt(
     return InterruptedView(**vars(view), interrupted=done.stopped, continued=done.continued)
 
 
-@routes.route("POST", "/v1/sessions/{ref}/fork", agents=True)
-async def fork(request: ApiRequest, body: ForkBody, key: RequestKey | None, *, forks: Forks) -> StartedView:
-    """Start a session from a copy of the conversation of another one."""
+@routes.carries_out(operations.FORK)
+async def fork(request: ApiRequest, body: ForkName, key: RequestKey | None, *, forks: Forks) -> StartedView:
     return request.views.started(
         await forks.fork(request.caller, request.name, body.name, key, request.is_connected)
     )
 
 
-@routes.route("POST", "/v1/adopt", agents=False)
+@routes.carries_out(operations.ADOPT)
 async def adopt(
-    request: ApiRequest, body: AdoptBody, key: RequestKey | None, *, adoptions: Adoptions
+    request: ApiRequest, body: PaneToAdopt, key: RequestKey | None, *, adoptions: Adoptions
 ) -> StartedView:
-    """Manage an agent that already runs in a tmux pane."""
-    fields = body.model_dump(exclude={"pane"})
     return request.views.started(
-        await adoptions.adopt(request.caller, body.pane, key, **fields, is_connected=request.is_connected)
+        await adoptions.adopt(
+            request.caller,
+            body.pane,
+            key,
+            name=body.name,
+            agent_type=body.agent_type,
+            trust=body.trust,
+            is_connected=request.is_connected,
+        )
     )
 
 
@@ -478,14 +372,10 @@ async def unarchive(request: ApiRequest, key: RequestKey | None, *, records: Rec
     return request.views.session(await records.archive(request.caller, request.name, key, archived=False))
 
 
-@routes.route("POST", "/v1/seen", agents=False)
+@routes.carries_out(operations.MARK_SEEN)
 async def seen(
-    request: ApiRequest, body: SeenBody, key: RequestKey | None, *, seen: SeenSessions
+    request: ApiRequest, body: SeenMarks, key: RequestKey | None, *, seen: SeenSessions
 ) -> SeenView:
-    """Mark ended sessions as seen by the operator, so that lists show them no more as not seen.
-
-    Acts that show or change one session do that too: attach, output, status of one session, send and others.
-    """
     marked = await seen.mark(request.caller, body.sessions, key)
     return SeenView(request.views.sessions(marked))
 
@@ -508,9 +398,8 @@ async def remove(request: ApiRequest, key: RequestKey | None, *, records: Record
 # Waits
 
 
-@routes.route("POST", "/v1/wait", agents=True)
-async def wait(request: ApiRequest, body: WaitBody, *, waits: Waits) -> WaitView:
-    """Wait until sessions have a status."""
+@routes.carries_out(operations.WAIT)
+async def wait(request: ApiRequest, body: AwaitedSessions, *, waits: Waits) -> WaitView:
     until, wait_s = body.until or ENDED_OF_ANY_KIND, body.wait_s or 0
     result = await waits.sessions(
         request.caller, body.sessions, until, request.long_poll, wait_s, any_of=bool(body.any)
@@ -518,9 +407,8 @@ async def wait(request: ApiRequest, body: WaitBody, *, waits: Waits) -> WaitView
     return WaitView(result.reached, request.views.sessions(result.sessions))
 
 
-@routes.route("POST", "/v1/wait/heard", agents=True)
-async def heard(request: ApiRequest, body: AcknowledgeBody, *, sessions: Sessions) -> EmptyView:
-    """Acknowledge the endings in an answer, so that the caller gets no notice of them."""
+@routes.carries_out(operations.ACKNOWLEDGE)
+async def heard(request: ApiRequest, body: KnownEndings, *, sessions: Sessions) -> EmptyView:
     await sessions.acknowledge_endings(request.caller, body.sessions or ())
     return EmptyView()
 

@@ -1,13 +1,11 @@
 """The routes of the bot: its state, and a test message. Only for the operator."""
 
-from typing import Annotated
-
-from sm.api.body import Body
 from sm.api.context import ApiRequest
-from sm.api.fields import doc
-from sm.api.route import RouteTable
+from sm.api.operation_routes import OperationTable
 from sm.api.views import build_view
 from sm.core.models import RequestKey
+from sm.operations import daemon_operations as operations
+from sm.operations.daemon_operations import BotRecipient
 from sm.services import Telegram
 from sm.wire_types.telegram_answers import (
     GroupRightsView,
@@ -16,16 +14,11 @@ from sm.wire_types.telegram_answers import (
     TestedView,
 )
 
-routes = RouteTable()
+routes = OperationTable()
 
 
-class TelegramTestBody(Body):
-    user: Annotated[str | None, doc("An owner or a paired user; null: all owners.")] = None
-
-
-@routes.route("GET", "/v1/telegram", agents=False)
+@routes.carries_out(operations.SHOW_BOT)
 async def telegram_status(request: ApiRequest, *, telegram: Telegram) -> TelegramView:
-    """Show the state of the bot of Telegram."""
     status = await telegram.status(request.caller)
     return TelegramView(
         configured=status.configured,
@@ -44,9 +37,8 @@ async def telegram_status(request: ApiRequest, *, telegram: Telegram) -> Telegra
     )
 
 
-@routes.route("POST", "/v1/telegram/test", agents=False)
+@routes.carries_out(operations.TEST_BOT)
 async def telegram_test(
-    request: ApiRequest, body: TelegramTestBody, key: RequestKey | None, *, telegram: Telegram
+    request: ApiRequest, body: BotRecipient, key: RequestKey | None, *, telegram: Telegram
 ) -> TestedView:
-    """Send a test message to the owners, or to one user."""
     return TestedView(users=await telegram.test(request.caller, body.user, key))

@@ -1,147 +1,85 @@
 """The routes of workspaces."""
 
-from dataclasses import asdict
-from typing import Annotated, Any
+from dataclasses import asdict, replace
+from typing import Any
 
-from pydantic import ConfigDict, Field, SkipValidation, with_config
-from typing_extensions import TypedDict  # pydantic supports `typing.TypedDict` only from Python 3.12 on
-
-from sm.api.body import Body, EmptyBody
 from sm.api.context import ApiRequest
-from sm.api.fields import REQUIRED, NeededText, NeededTexts, Present, doc
-from sm.api.query import Query
-from sm.api.route import RouteTable
+from sm.api.fields import REQUIRED
+from sm.api.operation_routes import OperationTable
 from sm.api.views import build_view
 from sm.config import SandboxOptions
 from sm.core.lifecycle import is_live
 from sm.core.models import Caller, RequestKey, Workspace
+from sm.operations import workspace_operations as operations
+from sm.operations.workspace_operations import AgreedItems, NewWorkspace, WorkspaceSettings, WorkspacesScope
 from sm.services import Workspaces
-from sm.wire_types.fields import narrowed
 from sm.wire_types.workspaces import (
     CapabilitiesView,
     ChangedWorkspaceView,
-    Names,
     ProjectItemView,
     ShownWorkspaceView,
     WorkspaceView,
 )
 
-routes = RouteTable()
+routes = OperationTable()
+_OF_SETTINGS = {
+    "sandbox": {"properties": {name: {"type": "string"} for name in SandboxOptions.model_fields}},
+}
+_OF_NEW = {**operations.CREATE_WORKSPACE.fields, **_OF_SETTINGS, "working_dir": {REQUIRED: True}}
 
 
-class WorkspacesQuery(Query):
-    deleted: Annotated[Present, doc("Present: include deleted workspaces.")] = False
-
-
-@with_config(ConfigDict(extra="forbid"))
-class CapabilitiesBody(TypedDict, total=False):
-    """The capabilities of sessions in a workspace: everything (`all`), or only the named things."""
-
-    mcps: Names
-    skills: Names
-    agents: Names
-
-
-SandboxSettings = Annotated[
-    Any,
-    narrowed(
-        "object",
-        properties={name: {"type": "string"} for name in SandboxOptions.model_fields},
-        additionalProperties=False,
-    ),
-]
-Directory = Annotated[SkipValidation[str], doc("An absolute path. Sessions below it are in the workspace.")]
-
-
-class SettingsBody(Body):
-    """The settings of a workspace. The use case checks the values, and keeps settings that are missing."""
-
-    working_dir: Directory = ""
-    trust: Annotated[
-        SkipValidation[str | None], doc("`direct` or `sandboxed`; null: the level of the configuration.")
-    ] = None
-    lifecycle: Annotated[
-        SkipValidation[str | None],
-        doc("`auto`, `manual` or `supervised`, for sessions that start later; null: as configured."),
-    ] = None
-    capabilities: SkipValidation[CapabilitiesBody] = Field(default_factory=CapabilitiesBody)
-    strict_mcps: Annotated[
-        SkipValidation[bool], doc("Sessions of the workspace get only the MCP servers that sm gives them.")
-    ] = False
-    sandbox: Annotated[SandboxSettings, doc("Each value as YAML; an empty text removes a key.")] = None
-
-    def changes(self) -> dict[str, Any]:
-        """The settings that the body contains, including null."""
-        return {
-            name: getattr(self, name) for name in SettingsBody.model_fields if name in self.model_fields_set
-        }
-
-
-class CreateBody(SettingsBody):
-    slug: Annotated[
-        NeededText, doc("", pattern="^[a-z0-9][a-z0-9-]*[a-z0-9]$", minLength=2, maxLength=64)
-    ] = ""
-    working_dir: Annotated[Directory, doc("", **{REQUIRED: True})] = ""
-
-
-class AgreeBody(Body):
-    items: Annotated[
-        NeededTexts,
-        doc("The ids of the items, as `GET /v1/workspaces/{slug}` shows them.", minItems=1, maxItems=200),
-    ] = Field(default_factory=list)
-
-
-@routes.route("GET", "/v1/workspaces", agents=True, audit="list")
+@routes.carries_out(operations.LIST_WORKSPACES)
 async def workspaces(
-    request: ApiRequest, query: WorkspacesQuery, *, workspaces: Workspaces
+    request: ApiRequest, query: WorkspacesScope, *, workspaces: Workspaces
 ) -> list[WorkspaceView]:
-    """List the workspaces; for a session its own."""
     listed = workspaces.list_workspaces(request.caller, deleted=query.deleted)
     return [await _view(request.caller, workspace, workspaces) for workspace in listed]
 
 
-@routes.route("GET", "/v1/workspaces/{slug}", agents=True, audit="show")
+@routes.carries_out(operations.SHOW_WORKSPACE)
 async def workspace(request: ApiRequest, *, workspaces: Workspaces) -> ShownWorkspaceView:
-    """Show a workspace."""
     return await _shown(request, workspaces.find(request.caller, request.name), workspaces)
 
 
-@routes.route("POST", "/v1/workspaces", agents=False, audit="create")
+@routes.carries_out(replace(operations.CREATE_WORKSPACE, fields=_OF_NEW))
 async def create_workspace(
-    request: ApiRequest, body: CreateBody, key: RequestKey | None, *, workspaces: Workspaces
+    request: ApiRequest,
+    body: NewWorkspace,
+    key: RequestKey | None,
+    *,
+    workspaces: Workspaces,
 ) -> ChangedWorkspaceView:
-    """Create a workspace."""
     made, warnings = await workspaces.create(request.caller, body.slug, body.changes(), key)
     return await _changed(request, made, warnings, body.changes(), workspaces)
 
 
-@routes.route("POST", "/v1/workspaces/{slug}", agents=False, audit="set")
+@routes.carries_out(replace(operations.SET_WORKSPACE, fields=_OF_SETTINGS))
 async def set_workspace(
-    request: ApiRequest, body: SettingsBody, key: RequestKey | None, *, workspaces: Workspaces
+    request: ApiRequest,
+    body: WorkspaceSettings,
+    key: RequestKey | None,
+    *,
+    workspaces: Workspaces,
 ) -> ChangedWorkspaceView:
-    """Change a workspace; sessions that run keep the old settings."""
     changed = await workspaces.change(request.caller, request.name, body.changes(), key)
     return await _changed(request, changed, (), body.changes(), workspaces)
 
 
-@routes.route("POST", "/v1/workspaces/{slug}/agree", agents=False, audit="agree")
+@routes.carries_out(operations.AGREE)
 async def agree_to_items(
-    request: ApiRequest, body: AgreeBody, *, workspaces: Workspaces
+    request: ApiRequest, body: AgreedItems, *, workspaces: Workspaces
 ) -> ShownWorkspaceView:
-    """Agree to items of the workspace's files, so that its sessions get them.
-
-    An item counts as it is now. After a change it is left out until the operator agrees again. `illegal_state`: an id
-    belongs to no present item, so its file has changed meanwhile.
-    """
     agreed = await workspaces.agree(request.caller, request.name, body.items)
     return await _shown(request, agreed, workspaces)
 
 
-@routes.route("POST", "/v1/workspaces/{slug}/delete", agents=False, audit="delete")
+@routes.carries_out(operations.DELETE_WORKSPACE)
 async def delete_workspace(
-    request: ApiRequest, body: EmptyBody, key: RequestKey | None, *, workspaces: Workspaces
+    request: ApiRequest,
+    key: RequestKey | None,
+    *,
+    workspaces: Workspaces,
 ) -> WorkspaceView:
-    """Delete a workspace; its sessions stay readable, and no session starts in it."""
     deleted = await workspaces.delete(request.caller, request.name, key)
     return await _view(request.caller, deleted, workspaces)
 

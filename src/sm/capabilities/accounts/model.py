@@ -52,15 +52,15 @@ class Park:
     """A few words: `session limit`."""
     since: float
     until: float | None = None
-    """The next attempt; None: only a turn that succeeds, or the operator, ends it."""
+    """The next attempt, or None if only a turn that succeeds, or the operator, ends the park."""
     model: str = ""
-    """A part of the names of the models that it binds; empty: all."""
+    """A part of the names of the models that it binds, or empty for all models."""
     tries: int = 0
     """Attempts that failed since the account was parked, for a reset time that is unknown or was wrong."""
     account: str = ""
     """The name of the account."""
     first: str | None = None
-    """The session that goes on alone, to try whether the limit is over; None: none does."""
+    """The session that goes on alone, to try whether the limit is over, or None if no session does."""
 
     def binds(self, model: str | None) -> bool:
         """True if an agent with this model must wait. An unknown model is bound only if all are."""

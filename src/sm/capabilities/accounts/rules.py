@@ -57,7 +57,7 @@ def paused_with(account: str) -> str:
 
 
 def park(fault: Fault, now: float, before: Park | None, *, is_attempt: bool) -> Park | None:
-    """The park of an account after a fault at `now`; None: the fault is none of the account.
+    """The park of an account after a fault at `now`, or None if the fault is none of the account.
 
     An account has one park for each model, and one for all models. `before`: the one with the fault's model.
     `is_attempt`: the failed turn was the attempt at the time of that park. Other turns that
@@ -87,7 +87,7 @@ def retry_pause_s(tries: int) -> float:
 
 
 def go_first(waiting: Iterable[WaitingSession]) -> WaitingSession | None:
-    """The session that goes on alone, to try whether the limit is over; None: no session waits.
+    """The session that goes on alone, to try whether the limit is over, or None if no session waits.
 
     One whose turn was cut off comes before the others, and the one that has waited longest before later ones.
     """

@@ -34,7 +34,7 @@ class ParkChange:
 
 
 def park_account(tx: Transaction, session: Session, fault: Fault, at: float) -> ParkChange | None:
-    """Park the session's account if the fault is one of the account. None: it is not, or the account is unknown."""
+    """Park the session's account for a fault of the account. Returns None for another fault or an unknown account."""
     if session.account is None:
         return None
     known = tx.part(PART).parks(session.account)

@@ -7,7 +7,8 @@ from functools import partial
 from typing import Any
 
 from sm.capabilities.archives.files.kept_transcripts import OpenFile
-from sm.capabilities.archives.files.writer import SESSION, ArchiveContents
+from sm.capabilities.archives.files.reader import SESSION
+from sm.capabilities.archives.files.writer import ArchiveContents
 from sm.core.timestamps import iso
 from sm.linux.file_threads import FileThreads
 from sm.monitor.transcripts import FILES_MAX, Root, archive_names, files_of, opened

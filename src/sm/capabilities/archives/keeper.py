@@ -1,32 +1,30 @@
-"""Keeps what an ended session did: `archives/ID/`, 0700 with files of 0600, written beside it and renamed.
-
-Older versions wrote only the output of the terminal, to `archives/ID.txt`, which stays readable.
-"""
+"""Keeps what an ended session did: `archives/ID.tar`, 0600, written beside it and renamed."""
 
 import asyncio
 import errno
+import gzip
 import os
 import re
+import shutil
 import stat
-import tarfile
 import tempfile
-from collections import deque
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from typing import IO, Protocol
 from weakref import WeakValueDictionary
 
 from sm.capabilities.archives.files.announcements import SUFFIX
 from sm.capabilities.archives.files.kept_transcripts import kept_transcripts
-from sm.capabilities.archives.files.writer import (
-    TERMINAL,
-    ArchiveContents,
-    delete,
+from sm.capabilities.archives.files.older_archives import OLDER, TEXT, delete
+from sm.capabilities.archives.files.reader import (
+    has_archive,
     is_complete,
-    is_directory,
-    saved_output,
-    write_archive,
+    is_output_saved,
+    read_output,
+    stored_files,
 )
+from sm.capabilities.archives.files.tar_files import TAR, TarWriter
+from sm.capabilities.archives.files.writer import NEW, ArchiveContents, write_archive
 from sm.capabilities.archives.rules import ArchiveEntry
 from sm.errors import ExternalError, LimitReached, NoServer, NoTerminal, StorageFull
 from sm.linux.files import regular_file
@@ -39,6 +37,8 @@ _CLOCK_STEP_S = 0.02
 _EXPORTS_MAX = 2
 """Exports at the same time. Each compresses in a thread, and the threads are few."""
 _BLOCK_BYTES = 512
+_LEVEL = 6
+_PIECE_BYTES = 2**20
 _SET_ASIDE = ".deleted"
 """The end of the name of an archive that is being deleted."""
 _SLASHES = re.compile(r"(/\.?)+\Z")
@@ -49,7 +49,7 @@ class SessionRecords(Protocol):
     """The records of a session in the store."""
 
     async def collect(self, session_id: str) -> ArchiveContents | None:
-        """None: the session was removed."""
+        """None if the session was removed."""
 
     async def add_terminal(self, session_id: str, lines: Sequence[str], since_s: float) -> None:
         """Make the output of the process findable that began at `since_s`. Idempotent."""
@@ -113,7 +113,7 @@ class Archives(SessionKeeper):
             missing = await asyncio.to_thread(
                 write_archive, self._directory, session_id, contents, lines, since_s
             )
-            _, size = await asyncio.to_thread(_measured, self.path(session_id))
+            _, size = await asyncio.to_thread(_measured, self.path(session_id) + TAR)
         except OSError as error:
             return self._failure(session_id, error)
         self.written_bytes += size
@@ -147,18 +147,19 @@ class Archives(SessionKeeper):
         )
 
     def lack_of_space(self, session_id: str) -> StorageFull | None:
-        """The error of the last attempt to write the archive, which waits for disk space; None: it does not wait."""
+        """The error of the last attempt to write the archive, which waits for disk space, or None if none waits."""
         return self._full(session_id) if session_id in self._without_space else None
 
     async def is_kept(self, session_id: str, since_s: float) -> bool:
         """True if all output of the process was saved."""
-        path = self.path(session_id)
-        saved = await asyncio.to_thread(saved_output, path, since_s - _CLOCK_STEP_S)
-        return saved is not None and await asyncio.to_thread(is_complete, path)
+        try:
+            return await asyncio.to_thread(_is_kept, self.path(session_id), since_s - _CLOCK_STEP_S)
+        except OSError:
+            return False
 
     async def read(self, session_id: str, lines: int, since_s: float) -> list[str] | None:
         try:
-            return await asyncio.to_thread(_read, self.path(session_id), lines, since_s)
+            return await asyncio.to_thread(read_output, self.path(session_id), lines, since_s - _CLOCK_STEP_S)
         except OSError as error:
             raise ExternalError(
                 f"cannot read the saved output of session {session_id}: {error.strerror}"
@@ -205,15 +206,14 @@ class Archives(SessionKeeper):
 
     def has(self, session_id: str) -> bool:
         """True if there is an archive of any version. Blocks."""
-        path = self.path(session_id)
-        return is_directory(path) or os.path.isfile(f"{path}.txt")
+        return has_archive(self.path(session_id))
 
     def entries(self) -> list[ArchiveEntry]:
         """Every archive, also if it is set aside. Blocks."""
         found: dict[str, ArchiveEntry] = {}
         with suppress(OSError), os.scandir(self._directory) as places:
             for place in places:
-                name = place.name.removesuffix(_SET_ASIDE).removesuffix(".txt")
+                name = place.name.removesuffix(_SET_ASIDE).removesuffix(TEXT).removesuffix(TAR)
                 if _ID.fullmatch(name) is None:
                     continue
                 with suppress(OSError):
@@ -250,12 +250,30 @@ class Archives(SessionKeeper):
         path = self.path(session_id)
         if not self.has(session_id):
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
-        with tarfile.open(fileobj=target, mode="w:gz", compresslevel=6) as tar:
-            if not is_directory(path):
-                _add(tar, f"{path}.txt", f"{session_id}/{TERMINAL}")
-                return
-            for name in _names_below(path):
-                _add(tar, f"{path}/{name}", f"{session_id}/{name}")
+        with ExitStack() as stack:
+            if os.path.lexists(path + TAR):
+                whole = stack.enter_context(regular_file(path + TAR))
+            else:
+                whole = stack.enter_context(tempfile.TemporaryFile(dir=self._directory)).fileno()
+                _write_tar(path, session_id, whole)
+            file = stack.enter_context(open(whole, "rb", closefd=False))
+            file.seek(0)
+            packed = stack.enter_context(gzip.GzipFile("", "wb", _LEVEL, target))
+            shutil.copyfileobj(file, packed, _PIECE_BYTES)
+
+
+def _write_tar(path: str, session_id: str, target: int) -> None:
+    """Write the archive of an earlier version as a tar file."""
+    tar = TarWriter(target, session_id)
+    with stored_files(path) as files:
+        for name, stored in files.items():
+            with stored.open() as part:
+                tar.copy(name, part, stored.at_s)
+    tar.finish()
+
+
+def _is_kept(path: str, since_s: float) -> bool:
+    return is_output_saved(path, since_s) and is_complete(path)
 
 
 def _measured(path: str) -> tuple[float, int]:
@@ -270,35 +288,9 @@ def _measured(path: str) -> tuple[float, int]:
     return state.st_mtime, blocks * _BLOCK_BYTES
 
 
-def _names_below(path: str) -> Iterator[str]:
-    for place, directories, names in os.walk(path):
-        directories.sort()
-        for name in sorted(names):
-            yield os.path.relpath(f"{place}/{name}", path)
-
-
-def _add(tar: tarfile.TarFile, path: str, name: str) -> None:
-    with regular_file(path) as descriptor, open(descriptor, "rb", closefd=False) as file:
-        state = os.fstat(descriptor)
-        entry = tarfile.TarInfo(name)
-        entry.size, entry.mode, entry.mtime = state.st_size, 0o600, int(state.st_mtime)
-        tar.addfile(entry, file)
-
-
-def _read(path: str, lines: int, since_s: float) -> list[str] | None:
-    saved = saved_output(path, since_s - _CLOCK_STEP_S)
-    if saved is None:
-        return None
-    with (
-        regular_file(saved) as descriptor,
-        open(descriptor, encoding="utf-8", errors="replace", newline="\n", closefd=False) as file,
-    ):
-        return [line.removesuffix("\n") for line in deque(file, lines)]
-
-
 def _set_aside(path: str) -> OSError | None:
     try:
-        for place in (path, f"{path}.txt"):
+        for place in (path, path + TEXT, path + TAR):
             if os.path.lexists(place):
                 delete(f"{place}{_SET_ASIDE}")  # from a crash
                 os.rename(place, f"{place}{_SET_ASIDE}")
@@ -309,6 +301,8 @@ def _set_aside(path: str) -> OSError | None:
 
 def _remove(path: str) -> OSError | None:
     """Return an error if something is left."""
-    ends = ("", ".new", ".ready", ".old", ".txt", _SET_ASIDE, f".txt{_SET_ASIDE}", SUFFIX)
-    errors = [error for end in ends if (error := delete(path + end)) is not None]
+    aside = (f"{end}{_SET_ASIDE}" for end in ("", TEXT, TAR))
+    errors = [
+        error for end in (*OLDER, TAR, NEW, *aside, SUFFIX) if (error := delete(path + end)) is not None
+    ]
     return errors[0] if errors else None

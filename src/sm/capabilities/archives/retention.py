@@ -51,7 +51,7 @@ class ArchiveRetention:
         self._notices = notices
         self._archives = archives
         self.status: RetentionStatus | None = None
-        """After the last look; None: there was none yet."""
+        """After the last look, or None before the first look."""
         self._undeleted: set[str] = set()
         """Sessions whose archives could not be deleted, so that the log gets one warning for each."""
 

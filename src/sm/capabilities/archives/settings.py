@@ -10,10 +10,10 @@ class ArchiveSettings(Section):
     session."""
 
     keep_days: int | None = Field(default=90, ge=1, le=36_500)
-    """How many days an archive is kept. null: without a limit. The only copy of a conversation is deleted a day after a
+    """How many days an archive is kept, or null for ever. The only copy of a conversation is deleted a day after a
     notice of it."""
     max_mb: int | None = Field(default=2000, ge=1, le=100_000_000)
-    """How much room all archives may take, in MB. null: without a limit. An archive that is larger by itself is deleted
+    """How much room all archives may take, in MB, or null for any. An archive that is larger by itself is deleted
     first. Archives that wait for a day after a notice may exceed the limit."""
 
 

@@ -43,7 +43,7 @@ _DIGEST_STATES = {
 
 @dataclass(frozen=True, slots=True)
 class SpawnBudget(SpawnAddition):
-    """The budget of a new session. Without limits: none."""
+    """The budget of a new session, if it has limits."""
 
     reads: BudgetReads
     limits: Amounts = NO_LIMITS
@@ -51,7 +51,7 @@ class SpawnBudget(SpawnAddition):
     """The caller has named it, so it is never lowered."""
     soft_percent: int = 80
     lowered_from: str = ""
-    """The text and the source of limits that were lowered to the rest above; empty: they were not."""
+    """The text and the source of limits that were lowered to the rest above, or empty if they were not."""
 
     @property
     def briefing(self) -> str:

@@ -31,7 +31,7 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Amounts:
-    """An amount of each unit. None: no limit, or not named."""
+    """An amount of each unit. None means no limit, or not named."""
 
     usd: float | None = None
     """US dollars."""

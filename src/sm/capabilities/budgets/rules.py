@@ -25,7 +25,7 @@ class BudgetStep(StrEnum):
 
 
 def share(limits: Amounts, spent: Spent) -> float:
-    """The largest spent share of a limit; 1: that limit is reached."""
+    """The largest spent share of a limit, which is 1 when that limit is reached."""
     usd, tokens, minutes = limits.usd, limits.tokens, limits.minutes
     try:  # each unit in one expression: this is called often
         return max(
@@ -67,7 +67,7 @@ def next_step(budget: Budget, spent: Spent, hard_percent: float = math.inf) -> B
 
 
 def minutes_due_s(budget: Budget, spent: Spent, at_work: int) -> float | None:
-    """Seconds until the minutes bring the next step, with `at_work` sessions working; None: never."""
+    """Seconds until the minutes bring the next step, with `at_work` sessions working, or None if they never do."""
     limit = budget.limits.minutes
     if limit is None or budget.state not in (BudgetState.OK, BudgetState.SOFT):
         return None
@@ -89,7 +89,7 @@ def least_left(lefts: Iterable[Amounts]) -> Amounts:
 
 
 def exceeds(wanted: Amounts, left: Amounts) -> str | None:
-    """The first unit in which `wanted` is more than is left; None: there is none."""
+    """The first unit in which `wanted` is more than is left, or None if there is none."""
     for unit, amount in wanted.items():
         known = left.get(unit)
         if known is not None and amount > known * (1 + _ROUNDING):
@@ -136,7 +136,7 @@ def as_much_again(budget: Budget, spent: Spent) -> Amounts:
 
 
 def still_spent(limits: Amounts, spent: Spent) -> str | None:
-    """`usd=5 does not exceed the 5.2 that were spent`, for the first limit that is reached; None: none is."""
+    """`usd=5 does not exceed the 5.2 that were spent`, for the first limit that is reached, or None if none is."""
     for unit in reached_units(limits, spent):
         amount = amount_text(unit, spent.get(unit))
         return (

@@ -25,9 +25,9 @@ class BudgetSettings(Section):
 
     default: BudgetText | None = None
     """The budget of each session that has no session with a budget above it, such as usd=5,tokens=2M,minutes=90. It
-    also binds all sessions below. null: none."""
+    also binds all sessions below. Null for none."""
     daily_usd: float | None = Field(default=None, gt=0, le=1_000_000, allow_inf_nan=False)
-    """US dollars that all sessions together may spend on one local day. null: no limit."""
+    """US dollars that all sessions together may spend on one local day, or null without a limit."""
     soft_percent: int = Field(default=80, ge=1, le=99)
     """The spent part of a budget, in per cent, at which its agent, the parent and you are told. A change applies to new
     budgets."""
@@ -52,8 +52,8 @@ class AgentBudget(Section):
     """The keys of agent types and commands for budgets."""
 
     budget: BudgetText | None = None
-    """The budget of each of its sessions and all sessions below it, such as usd=5,tokens=2M,minutes=90. null: that of
-    budgets.default."""
+    """The budget of each of its sessions and all sessions below it, such as usd=5,tokens=2M,minutes=90. Null for that
+    of budgets.default."""
 
 
 CONFIG, AGENT = BudgetsSection, AgentBudget

@@ -71,7 +71,7 @@ class Classification:
     """At most 120 characters of the message, on one line of it. Empty if the rule rests on facts."""
     later: "Classification | None" = None
     """The ending without the facts that can change before the next turn: children, background tasks, open tasks and
-    requests. None: the classification does not rest on them."""
+    requests, or None if the classification does not rest on them."""
 
     @property
     def settled(self) -> "Classification":

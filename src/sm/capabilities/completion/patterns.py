@@ -62,7 +62,7 @@ class CompletionPattern:
         except (re.error, Warning, OverflowError) as error:
             raise ValueError(f"not a regular expression: {error}") from None
         self.source = source
-        self._states = [_State([])]  # state 0: the pattern has matched
+        self._states = [_State([])]  # in state 0 the pattern has matched
         self._start = _Builder(source, self._states).build()
         if self._closure({self._start}, "", 0) & {0}:
             raise ValueError("a pattern must not match an empty text")

@@ -30,11 +30,11 @@ class AutoComplete(Section):
     """How sm finds out that an agent with turns, such as claude, has finished its work (docs/lifecycle.md)."""
 
     enabled: bool = True
-    """Detect that a session has completed, asks a question or cannot go on. false: only `sm complete` ends a
+    """Detect that a session has completed, asks a question or cannot go on. If false, only `sm complete` ends a
     session."""
     detect_completion_phrases: bool = True
-    """Read the last message of a turn. false: only `sm complete` ends a session, with the reports of idle_timeout and
-    remind_after_s."""
+    """Read the last message of a turn. If false, only `sm complete` ends a session, with the reports of idle_timeout
+    and remind_after_s."""
     completion_patterns: CompletionPatterns = ()
     """Regular expressions that mean that the work is done, without regard to case. A match outweighs doubt about
     the message, but neither a failure, unfinished work nor a question. It counts only after a turn that used tools and

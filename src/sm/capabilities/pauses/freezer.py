@@ -26,13 +26,13 @@ _PASSES_MAX = 10
 
 
 class Freezer:
-    """`cgroup_of`: the cgroup of a session by its id; None: this machine has none. It may block."""
+    """`cgroup_of`: the cgroup of a session by its id, or None if this machine has none. It may block."""
 
     def __init__(self, cgroup_of: Callable[[str], SessionCgroup | None]) -> None:
         self._cgroup_of = cgroup_of
 
     async def freeze(self, session: Session) -> bool:
-        """Freeze all processes of the session; False: they are not frozen, and run as before."""
+        """Freeze all processes of the session. Returns False if they are not frozen, and run as before."""
         cgroup = await self._cgroup(session)
         if cgroup is None:
             return False

@@ -48,7 +48,7 @@ class AgentSight:
         return await self._freezer.is_frozen(session)
 
     async def works(self, session_id: str) -> bool | None:
-        """The agent's own report now: a turn or a background agent runs. None: there is none."""
+        """True if a turn or a background agent runs, by the agent's own report now. None without a report."""
         return await self._observer.works(session_id)
 
     def background_agents(self, session_id: str) -> int:

@@ -42,7 +42,7 @@ class Seen:
     """The findings of one look at a paused session."""
 
     works: bool | None
-    """The agent's own report: a turn or a background agent runs. None: there is none."""
+    """True if a turn or a background agent runs, by the agent's own report. None without a report."""
     agents: int = 0
     """Background agents that were seen at work."""
     has_process: bool = True

@@ -20,7 +20,7 @@ from sm.store import Transaction
 
 @dataclass(frozen=True, slots=True)
 class SpawnRestarts(SpawnAddition):
-    """The restarts of a new session; None: a crash ends it."""
+    """The restarts of a new session, or None if a crash ends it."""
 
     restarts: Restarts | None
 

@@ -31,7 +31,7 @@ class RestartPolicy(StrEnum):
 def after_end(
     session: Session, signal: Signal, exit: Exit, now: str, ran_s: float, *, closed: bool = False
 ) -> Restart | GiveUp | None:
-    """Decide what follows the end of a session's process. None: the session ends too.
+    """Decide what follows the end of a session's process, or return None if the session ends too.
 
     `session`: before the end. `ran_s`: how long its process ran. `closed`: somebody closed its terminal. A process
     counts as stopped on purpose, and is not started again, if it exited with code 0, if it ended by Ctrl-C (SIGINT, or

@@ -43,7 +43,7 @@ def excerpt(text: str, words: Iterable[str]) -> str:
 
 
 def _pattern(word: str) -> str | None:
-    """A regular expression for plain text. None: the word has no letter and no digit.
+    """A regular expression for plain text, or None if the word has no letter and no digit.
 
     Its possessive quantifiers keep the time linear, also for long runs of accents or spaces.
     """

@@ -92,7 +92,7 @@ class SearchReads:
         since: str | None = None,
         limit: int = 20,
     ) -> list[FoundText]:
-        """The texts with all of the words, best first, of equal ones the newest first. `sessions`: None: of all."""
+        """The texts with all of the words, best first, of equal ones the newest first. `sessions` is None for all."""
         query = fts_query(words)
         if query is None:
             return []
@@ -118,7 +118,7 @@ class SearchReads:
 
 
 def fts_query(words: str) -> str | None:
-    """The words as a query of FTS5 without operators: all must occur, `word*` is a prefix. None: there is no word."""
+    """The words as a query of FTS5 without operators: all must occur, `word*` is a prefix. None without a word."""
     found = []
     for word in searched_words(words):
         quoted = '"' + word.strip("*").encode("utf-8", "replace").decode().replace('"', '""') + '"'

@@ -14,17 +14,17 @@ class UsedSession:
     id: str
     agent_type: str
     model: str | None
-    """The model that it used most; None: unknown."""
+    """The model that it used most, or None if unknown."""
     account: str | None
     root: str | None
-    """The topmost session of its tree that the caller sees; None: removed with all its ancestors."""
+    """The topmost session of its tree that the caller sees, or None if it was removed with all its ancestors."""
     created_at: str
     completed_at: str | None
-    """The time of its completion; None: it has ended in another way, or not at all."""
+    """The time of its completion, or None if it has ended in another way or not at all."""
     seconds: float = 0
     """From its start to its completion."""
     cost_usd: float | None = None
-    """None: unknown."""
+    """None if unknown."""
     live: bool = False
     removed: bool = False
 
@@ -35,11 +35,11 @@ class UsedTokens:
 
     session_id: str
     at: str
-    """The slot, or any time in it; empty: unknown."""
+    """The slot, or any time in it, or empty if unknown."""
     model: str
     tokens: TokenCounts
     cost_usd: float | None
-    """None: the price is unknown."""
+    """None if the price is unknown."""
     is_unread: bool = False
     """The tokens cannot be read."""
 

@@ -27,7 +27,7 @@ _TRIES = 3
 
 @dataclass(frozen=True, slots=True)
 class ReportedSessions:
-    """The scope of a report for its caller. `workspace`: a slug; None: of no workspace, unless `everywhere`."""
+    """The scope of a report for its caller. `workspace`: a slug, or None for no workspace, unless `everywhere`."""
 
     principal: Principal
     by: Grouping
@@ -63,7 +63,7 @@ class ReportedSessions:
 
     @property
     def key(self) -> Hashable:
-        """The key of its sums; None: they are not remembered. A record is of no day while its time is in the future."""
+        """The key of its sums, None if not remembered. A record is of no day while its time is in the future."""
         principal = self.principal
         sees_all = principal is None or (isinstance(principal, BridgeUser) and principal.is_owner)
         if not sees_all or self.since or self.by is Grouping.TREE:  # sessions in memory change the trees

@@ -21,7 +21,7 @@ from sm.wire_types.usage_answers import (
 )
 
 DayOf: TypeAlias = Callable[[str], str | None]
-"""The local day of a time; None: none."""
+"""The local day of a time, or None without a time."""
 PERIOD_DIGITS = {UsagePeriod.MINUTE: 16, UsagePeriod.HOUR: 13, UsagePeriod.DAY: 10}
 """The number of characters of a time that name its bucket."""
 

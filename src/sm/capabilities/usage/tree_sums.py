@@ -19,7 +19,7 @@ from sm.providers.prices import price_of
 from sm.sessions.authorizer import Authorizer
 from sm.sessions.session_sums import SessionSums, SumsOf
 from sm.store import Store
-from sm.store.history import Chosen, below
+from sm.store.history import EVERY, Chosen, among, below, texts
 from sm.store.sums import RemovedSums
 
 _SAMPLES_MAX = 100
@@ -47,10 +47,12 @@ class TreeSums(SessionSums):
         self._measured = usage.follow_changes()
         self._unread = store.follow_removals()
         """Removed sessions whose sums have not been read, also those that lived only between two calls of `refresh`."""
+        self._left = store.follow_leaving()
+        """Sessions that have left memory and were not read again, in the state in which they left."""
         self._refreshing = asyncio.Lock()
         self._seen: dict[str, Session] = {}
         self._removed: dict[str, RemovedSums] | None = None
-        """None: not read yet."""
+        """None until it is read."""
         self._past: dict[str, RemovedSums] = {}
         """Sessions that are not in memory."""
         self._parts: dict[str, TreePart] = {}
@@ -175,36 +177,60 @@ class TreeSums(SessionSums):
         if self._changes == self._store.changes and not self._measured:
             return
         changes, sessions = self._store.changes, dict(self._store.sessions)
-        measured, seen, unread = set(self._measured), self._seen, set(self._unread)
+        followed = measured, unread, left = {*self._measured}, {*self._unread}, {*self._left}
         self._measured.clear()
         self._unread.clear()
+        self._left.clear()
         try:
-            changed = [s for s in sessions.values() if seen.get(s.id) is not s or s.id in measured]
-            fresh = {s.id: s for s in changed if s.id not in seen or s.id in measured}
-            counted = fresh if self.counts_tokens else {}
-            used = await self._store.usage.of(counted) if counted else {}
-            away = [s for s in seen if s not in sessions]
-            left = {s: _ended_sums(seen[s]) for s in away if s in self._store.sessions}
-            gone = [s for s in away if s not in left] + sorted(unread - seen.keys())
-            removed = await self._read_removed(gone)
-            if new := sessions.keys() - seen.keys():
-                await self._add_all(below(new))
+            await self._count(sessions, measured, unread, left)
         except BaseException:
-            self._measured |= measured
-            self._unread |= unread
+            for ids, again in zip((self._measured, self._unread, self._left), followed, strict=True):
+                ids |= again
             raise
+        self._seen, self._changes = sessions, changes
+
+    async def _count(
+        self, sessions: dict[str, Session], measured: set[str], unread: set[str], left: set[str]
+    ) -> None:
+        """Count what has changed: sessions in memory, sessions that left it or were removed, and usage."""
+        seen = self._seen
+        changed = [s for s in sessions.values() if seen.get(s.id) is not s or s.id in measured]
+        fresh = {s.id: s for s in changed if s.id not in seen or s.id in measured}
+        reread = (left | (measured & self._past.keys())) - sessions.keys()
+        past = await self._store.history.all(EVERY.also(among("id"), texts(reread))) if reread else []
+        counted = [*fresh, *(s.id for s in past)] if self.counts_tokens else []
+        used = await self._store.usage.of(counted) if counted else {}
+        away = seen.keys() - sessions.keys() - {s.id for s in past}
+        gone = [s for s in seen if s in away and s not in self._store.sessions]
+        gone += sorted(unread - seen.keys())
+        removed = await self._read_removed(gone)
+        if new := sessions.keys() - seen.keys():
+            await self._add_all(below(new))
         parts = {s.id: self._part(s, used.get(s.id, ()) if s.id in fresh else None) for s in changed}
-        unknown = [s for s in gone if s not in removed]
-        self._totals.update({**parts, **removed}, unknown)
+        parts |= {s.id: self._part(s, used.get(s.id, ())) for s in past}
+        self._totals.update({**parts, **removed})
         self._parts |= {**parts, **removed}
-        for session_id in unknown:
-            self._parts.pop(session_id, None)
-            self._models.pop(session_id, None)
-        self._past |= left
+        self._past |= {s.id: _ended_sums(s) for s in past}
         for session_id in (*sessions, *gone):
             self._past.pop(session_id, None)
-        self._seen, self._changes = sessions, changes
+        self._drop([s for s in gone if s not in removed])
+        if reread:
+            self._drop([s for s in self._past if not self._is_below(s, sessions)])
         self.version += bool(parts or gone)
+
+    def _is_below(self, session_id: str, sessions: Mapping[str, Session]) -> bool:
+        """True if a session that is not in memory is below one of these. Only those count in sums."""
+        above, seen = self.parent(session_id), set[str]()
+        while above is not None and above not in sessions and above not in seen:
+            seen.add(above)
+            above = self.parent(above)
+        return above in sessions
+
+    def _drop(self, session_ids: Collection[str]) -> None:
+        self._totals.update({}, session_ids)
+        for session_id in session_ids:
+            for known in (self._parts, self._models, self._past):
+                known.pop(session_id, None)
 
     async def _read_removed(self, gone: Sequence[str]) -> dict[str, TreePart]:
         """The parts of sessions that were removed since the last call, at the first call of all removed ones."""
@@ -216,7 +242,7 @@ class TreeSums(SessionSums):
         return {s.id: self._removed_part(s, used.get(s.id, ())) for s in found}
 
     def _part(self, session: Session, usages: Sequence[Usage] | None) -> TreePart:
-        """`usages`: the sums by model; None: they are as before."""
+        """`usages`: the sums by model, or None if they are as before."""
         if usages is None:
             known = self.own(session.id)
         else:

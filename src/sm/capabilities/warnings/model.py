@@ -44,13 +44,13 @@ class SessionWarning:
     evidence: str
     """One line of at most `EVIDENCE_MAX` characters for people. It may quote the agent."""
     closed_at: str | None = None
-    """None: the cause lasts."""
+    """None if the cause lasts."""
     told: bool = True
-    """The parent and the operator were told. False: only the agent itself was."""
+    """True if the parent and the operator were told, False if only the agent itself was."""
     nudge: int | None = None
     """The message that tells the agent itself."""
     subject: str = ""
-    """The pair of an exchange of messages; empty: a session has one warning of this kind."""
+    """The pair of an exchange of messages, or empty if a session has one warning of this kind."""
 
 
 EVIDENCE_MAX = 300
@@ -78,7 +78,7 @@ class MessageExchange:
     after_id: int = 0
     """Only messages with a larger id count: the pair was let go on, or was silent for long."""
     owner: str | None = None
-    """The session that has the warning and the request; None: no warning is open."""
+    """The session that has the warning and the request, or None if no warning is open."""
     request: int | None = None
     """The request that asks whether the pair may go on."""
     is_refused: bool = False

@@ -153,7 +153,7 @@ def find_burn(
     """The agent has used tokens too fast for at least the last `after_s` seconds. Two large messages are no burn.
 
     `used`: (time, tokens) of its messages in the last `BURN_PERIODS` periods of `after_s / 2`. `usual`: the p90 of
-    tokens a minute of its type; None: unknown.
+    tokens a minute of its type, or None if unknown.
     """
     if not usual or usual <= 0:
         return None

@@ -81,7 +81,7 @@ class ExchangeWrites:
         return sorted(found, key=lambda message: message.id)
 
     async def worked_at(self, exchange: MessageExchange) -> str:
-        """The time of the last tool call of one of the two that was no call of sm; empty: none is known."""
+        """The time of the last tool call of one of the two that was no call of sm, or empty if none is known."""
         rows = await self._tx.read(
             "SELECT facts FROM observed WHERE session_id IN (SELECT value FROM json_each(?))",
             (encode_json([exchange.first, exchange.second]),),

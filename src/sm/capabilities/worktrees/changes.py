@@ -53,7 +53,7 @@ def compare_all(
     compare: Callable[[JsonObject], JsonObject | None],
     clock: Callable[[], float] = time.monotonic,
 ) -> WorktreeChanges:
-    """Call `compare` for the entry of each session. None: nothing changed. An SmError is the reason of a failure."""
+    """Call `compare` for the entry of each session. None means no change, an SmError is the reason of a failure."""
     found, began = WorktreeChanges(), clock()
     for entry in entries:
         reason = None
@@ -79,7 +79,7 @@ def _reason(error: SmError) -> str:
 
 
 def _change(client: Client, entry: JsonObject) -> JsonObject | None:
-    """None: nothing changed. Raises SmError when git cannot compare, or not in time."""
+    """The difference of an entry, None without one. Raises SmError when git cannot compare, or not in time."""
     with time_limit(_ONE_S):
         git("/", "version")  # `work_of` would take a missing git for a missing repository
         work = work_of(client, entry["session_id"])

@@ -35,7 +35,7 @@ from sm.errors import (
 )
 from sm.linux.repositories import has_commit
 from sm.operations.hints import Argument, Hint, Use
-from sm.operations.kernel_names import SPAWN
+from sm.operations.session_operations import SPAWN
 from sm.paths import is_within
 
 

@@ -63,7 +63,7 @@ class UnsavedWork:
 
 
 def unsaved_work_of(client: Client, session: JsonObject) -> UnsavedWork | None:
-    """Look into the worktree that sm has made for a session. None: nothing would be lost with the session."""
+    """Look into the worktree that sm has made for a session. Returns None if nothing would be lost with the session."""
     worktree = session["worktree"]
     if worktree is None:
         return None

@@ -37,7 +37,7 @@ from sm.core.text import folded
 from sm.errors import ExternalError, IllegalState, NotPermitted
 from sm.linux.repositories import UnreadableRepository, has_commit, repository_at
 from sm.operations.hints import Hint, Use
-from sm.operations.kernel_names import SPAWN
+from sm.operations.session_operations import SPAWN
 
 _SHOWN_MAX = 5
 _DIFF = ("diff", "--no-ext-diff", "--no-textconv")

@@ -105,8 +105,8 @@ def run_check(
 ) -> "CheckRecord":
     """Try contracts with a program, show each outcome unless the command prints JSON, and return the outcomes.
 
-    `names`: the contracts, in order; empty: all. Only the outcomes of all contracts are kept. Raises ExternalError if
-    the program does not say its version, or is too old, and ConfigError.
+    `names`: the contracts, in order, or empty for all. Only the outcomes of all contracts are kept. Raises
+    ExternalError if the program does not say its version, or is too old, and ConfigError.
     """
     from sm.config import load
     from sm.providers.checks import CheckRecord, CheckRecords, identify, is_older

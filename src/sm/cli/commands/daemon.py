@@ -244,7 +244,7 @@ def _is_of(record: str, logger: str) -> bool:
 
 
 def restart_running(instance: Instance) -> int | None:
-    """Restart the daemon and return its pid. None: no daemon runs."""
+    """Restart the daemon and return its pid, or return None if no daemon runs."""
     try:
         instance.client(start=False).daemon_pid()
     except DaemonAway:

@@ -99,7 +99,7 @@ def _wait_for_interrupt() -> None:
 
 
 def _spawn(client: Client, agent_type: str, task: str, vault: str | None, **more: str) -> JsonObject:
-    """`vault`: the vault of the container for sandboxed agents; None: the agents run on this machine."""
+    """`vault`: the vault of the container for sandboxed agents, or None if the agents run on this machine."""
     place: dict[str, object]
     if vault is None:
         place = {"trust": TrustLevel.DIRECT, "cwd": current_directory()}
@@ -179,7 +179,7 @@ def _sandbox() -> dict[str, object]:
 def _instance(pace_s: float, sandbox: Mapping[str, object] | None) -> AbstractContextManager[Instance]:
     """Create an instance for the time of a block.
 
-    `sandbox`: the section of its configuration for sandboxed agents; None: the agents run on this machine.
+    `sandbox`: the section of its configuration for sandboxed agents, or None if the agents run on this machine.
     """
 
     def configure(instance: Instance, socket_name: str) -> Mapping[str, object]:

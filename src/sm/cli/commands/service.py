@@ -121,7 +121,7 @@ def remove(call: Call) -> None:
 
 
 def remove_unit() -> bool:
-    """Stop and remove the service. False: it is not installed."""
+    """Stop and remove the service. Returns False if it is not installed."""
     path = _unit_path()
     if not os.path.lexists(path):
         return False
@@ -188,7 +188,7 @@ def _write(path: str, text: str) -> None:
 
 
 def _systemctl(*arguments: str) -> str | None:
-    """Run systemctl for the user's systemd; the reason for a failure, None: it succeeded."""
+    """Run systemctl for the user's systemd. Returns the reason for a failure, or None if it succeeded."""
     try:
         result = subprocess.run(
             ["systemctl", "--user", *arguments],

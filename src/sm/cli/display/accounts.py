@@ -6,7 +6,7 @@ from sm.core.lines import JsonObject, line
 
 
 def park_text(account: JsonObject, now: datetime, zone: tzinfo | None) -> str:
-    """`until 06:00: session limit; paused by the operator`; empty: the account is free."""
+    """`until 06:00: session limit; paused by the operator`, or empty if the account is free."""
     return "; ".join(_park(park, now, zone) for park in account["parks"])
 
 

@@ -20,7 +20,7 @@ _TOO_MANY_REQUESTS = 429
 def send(route: str, body: str, key: str, deadline: float) -> "HttpConnection | None":
     """Post `body` to the daemon and return the connection with the unread answer. Raises OSError.
 
-    None: a process of another user listens on the socket, so nothing was sent.
+    Returns None, with nothing sent, if a process of another user listens on the socket.
     """
     path = posix.environ[b"SM_SOCKET"]
     token = _token()

@@ -74,7 +74,7 @@ class Link:
     """The way to one daemon. Thread-safe."""
 
     def __init__(self, socket_path: bytes, token_file: bytes | None, log: "Log") -> None:
-        """`token_file` None: the caller has no token."""
+        """`token_file` is None if the caller has no token."""
         self._socket_path = socket_path
         self._token_file = token_file
         self._headers = {CLIENT_HEADER: posix.urandom(16).hex()}

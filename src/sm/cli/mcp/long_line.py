@@ -15,7 +15,7 @@ _LAST = re.compile(rb"[,{]\s*" + _ID + rb"\s*(?:,\s*" + _MEMBER + rb"\s*)*\}\s*\
 
 
 def find_id(head: bytes, tail: bytes) -> str | int | None:
-    """The id of the request of which `head` and `tail` are the two ends; None: no request, or its id is elsewhere."""
+    """The id of the request of which `head` and `tail` are the ends. None without one, or with its id elsewhere."""
     found = _FIRST.match(head) or _LAST.search(tail)
     if found is None:
         return None

@@ -24,7 +24,7 @@ class ClientMessage:
         params = message.get("params")
         self.params: dict[str, Any] = params if isinstance(params, dict) else {}
         self.id: str | int | None = valid_id(message.get("id"))
-        """None: the message is no request, or its id is not valid."""
+        """None if the message is no request or its id is not valid."""
         self.key = _tool_use(self.params) or key if self.is_tool_call else None
         self.cancels: ClientMessage | None = None
         """The call that this notification cancels."""

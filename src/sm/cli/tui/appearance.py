@@ -15,7 +15,7 @@ _THEMES: Mapping[Theme, str] = {
 
 
 def show_theme(app: App[Any], theme: Theme) -> bool:
-    """Change the colours; True: the app fills its background. With NO_COLOR there are none."""
+    """Change the colours; with True the app fills its background. With NO_COLOR there are none."""
     chosen = Theme.SYSTEM if app.no_color else theme
     app.theme = _THEMES[chosen]
     app.ansi_color = chosen is Theme.SYSTEM

@@ -270,7 +270,7 @@ class BoardApp(App[None]):
     # What the person chooses
 
     def choose(self, workspace: str | None) -> None:
-        """Show the sessions of a workspace; None: all."""
+        """Show the sessions of a workspace, or of all with None."""
         self.board.choose(workspace, time.monotonic())
         self._keep(workspace=workspace)
 
@@ -279,7 +279,7 @@ class BoardApp(App[None]):
         self._keep(sort=sort)
 
     def fold(self, session_id: str, folded: bool | None) -> None:
-        """Hide or show the descendants of a session; None: the other of both."""
+        """Hide or show the descendants of a session, or toggle it with None."""
         self.board.fold(session_id, time.monotonic(), folded=folded)
         self._keep(folded=folds_after(self.choices.folded, session_id, self.board.folded))
 
@@ -308,7 +308,7 @@ class BoardApp(App[None]):
     # What the actions add
 
     def undo_text(self, clock_s: float) -> str:
-        """The offer to undo the last action; empty: there is none."""
+        """The offer to undo the last action, or empty if there is none."""
         raise NotImplementedError
 
     def tell_who_was_faster(self, key: str) -> None:
@@ -356,7 +356,7 @@ class BoardApp(App[None]):
 
     @property
     def need_line_width(self) -> int:
-        """The cells of a line of what needs you; 0: the region is not in sight."""
+        """The cells of a line of what needs you, or 0 if the region is not in sight."""
         view = self.rows_view("needs")
         return view.line_width if view.display else 0
 
@@ -376,7 +376,7 @@ class BoardApp(App[None]):
         return before != self.in_needs
 
     def select_need(self, key: str) -> bool:
-        """Select an entry of what needs you; False: it is not there yet."""
+        """Select an entry of what needs you. Returns False while it is not there."""
         if self.needs.select_key(key):
             self.switch(to_needs=True)
             return True

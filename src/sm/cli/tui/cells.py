@@ -46,7 +46,7 @@ def segments(cells: Cells) -> list[Segment]:
 
 @dataclass(frozen=True, slots=True)
 class Widths:
-    """The widths of the columns in a list of a given width. 0: the column is left out."""
+    """The widths of the columns in a list of a given width, with 0 for a column that is left out."""
 
     name: int
     optional: Sequence[tuple[str, int]]

@@ -8,7 +8,7 @@ _BYTES_MAX = 65_536
 
 
 class KeptChoices:
-    """`path`: the file; empty: nothing is kept. A file that cannot be read or written is ignored."""
+    """`path`: the file, or empty to keep nothing. A file that cannot be read or written is ignored."""
 
     def __init__(self, path: str = "") -> None:
         self._path = path

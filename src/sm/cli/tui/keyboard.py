@@ -31,7 +31,7 @@ _PLACES = (
 
 
 def press(app: BoardApp, runner: ActionRunner, key: str) -> bool:
-    """Carry out what the key means; False: it has no meaning."""
+    """Carry out what the key means. Returns False if it has no meaning."""
     if len(key) == 1 and key in "0123456789":
         _press_digit(app, runner, int(key))
     elif key in ACTION_KEYS:

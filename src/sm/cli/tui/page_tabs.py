@@ -9,7 +9,7 @@ from typing import Any
 from sm.board import Board, Target
 from sm.board.details import target_lines, utc
 from sm.board.lanes import Lane, lanes
-from sm.board.order import Sort, arrange
+from sm.board.order import forest_of
 from sm.board.spend import spend_by_model, spend_by_tree, spend_over_time
 from sm.board.tabs import EVENT_GROUPS, TABS, BoardTab
 from sm.cli.tui import pictures, tab_texts
@@ -146,13 +146,8 @@ class PageTabs:
 
     def _children(self, session_id: str, width: int) -> PageLines:
         rows = self._board.rows
-        below = {session_id}
-        found = []
-        for row in rows.values():  # parents come before their children, unless a session was moved
-            if row.parent_id in below and row.id != session_id:
-                below.add(row.id)
-                found.append(row)
-        lines = arrange(rows, found, Sort.TREE, ())
+        found = forest_of(rows.values(), rows).below(session_id) if session_id in rows else []
+        lines = forest_of(found, rows).lines()
         now_s = self._now_s()
         return tab_texts.children_lines(
             [session_cells(line, width, now_s, state="", fresh=True) for line in lines]

@@ -35,7 +35,7 @@ class PageTab:
 
     title: str
     command: Sequence[str]
-    """The equivalent `sm` command; empty: there is none."""
+    """The equivalent `sm` command, or empty if there is none."""
     lines: Callable[[Any, int], PageLines] = lambda answer, width: answer
     """The lines of an answer for a width."""
     read: Callable[[], Any] | None = None
@@ -44,7 +44,7 @@ class PageTab:
     follows: bool = False
     """New lines come at the end, which stays in sight."""
     spots: Callable[[Any, int], Spots] | None = None
-    """The places of a picture that the cursor and the pointer can be on. None: the tab has no cursor."""
+    """The places of a picture that the cursor and the pointer can be on, or None if the tab has no cursor."""
 
 
 class FollowPage(ModalScreen[str | None]):

@@ -18,12 +18,12 @@ from sm.cli.tui.screens import take_early_key
 class PaletteChoice:
     title: str
     key: str
-    """Empty: only the palette has it."""
+    """Empty if only the palette has it."""
     command: str
-    """The equivalent `sm` command; empty: there is none."""
+    """The equivalent `sm` command, or empty if there is none."""
     run: Callable[[], object]
     refusal: str | None = None
-    """The reason why it is not possible; None: it is."""
+    """The reason why it is not possible, or None if it is possible."""
 
     @property
     def text(self) -> Text:

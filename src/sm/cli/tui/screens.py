@@ -16,7 +16,7 @@ from sm.core.quotation import wrapped_at_blanks
 
 
 def take_early_key(field: Input, event: events.Key) -> bool:
-    """Type a character that came before the field of its screen had the focus; False: the key is none."""
+    """Type a character that came before the field of its screen had the focus. Returns False if the key is none."""
     if not event.is_printable or event.character is None:
         return False
     field.insert_text_at_cursor(event.character)
@@ -28,7 +28,7 @@ class LinePrompt(ModalScreen[str | None]):
 
     `title`: a text, or a function of the mode of a message. `on_change` gets each text while it is typed. With
     `modes`, Ctrl-T chooses the mode. → completes the text to one of the `suggestions`. `about`: the request that the
-    text is for; empty: none.
+    text is for, or empty if it is for none.
     """
 
     CSS = """
@@ -108,7 +108,7 @@ class KeyQuestion(ModalScreen[str | None]):
 
 
 def scroll_by_key(scroll: VerticalScroll, key: str) -> bool:
-    """Scroll a page as `less` does; False: the key does not scroll."""
+    """Scroll a page as `less` does. Returns False if the key does not scroll."""
     match key:
         case "j" | "down":
             scroll.scroll_down(animate=False)
@@ -131,7 +131,7 @@ class TextPage(ModalScreen[str | None]):
     """A text in full. The result is a key in `keys` that the person pressed, or None after Esc or q.
 
     `is_dead` is asked before such a key has an effect: the page may have just appeared. `about`: the request that the
-    page shows; empty: none.
+    page shows, or empty if it shows none.
     """
 
     CSS = """

@@ -36,7 +36,7 @@ class SpotCursor:
 
     @property
     def current(self) -> tuple[int, Spot] | None:
-        """The line of the cursor and its spot; None: it has not been moved yet."""
+        """The line of the cursor and its spot, or None if it has not been moved yet."""
         if self._line is None:
             return None
         found = self._spots[self._line]
@@ -64,7 +64,7 @@ class SpotCursor:
             self._place = min(range(len(found)), key=lambda place: abs(found[place].start - spot.start))
 
     def point(self, line: int, column: int) -> bool:
-        """Go to the spot below the pointer; False: there is none."""
+        """Go to the spot below the pointer. Returns False if there is none."""
         found = self._spots.get(line, ())
         places = [place for place, spot in enumerate(found) if spot.start <= column <= spot.end]
         if not places:

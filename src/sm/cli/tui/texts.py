@@ -104,7 +104,7 @@ def chip_line(found: Sequence[Chip], chosen: str | None) -> Text:
 
 
 def chip_at(found: Sequence[Chip], column: int) -> str | None:
-    """The slug of the chip in that column of the line; empty: all; `NEW_WORKSPACE`; None: there is none."""
+    """The slug of the chip in that column of the line: empty for all, or `NEW_WORKSPACE`. None if there is no chip."""
     begin = 0
     for chip in found:
         end = begin + cell_len(_chip_text(chip))

@@ -1,5 +1,7 @@
 """The tools that show the work of sessions: progress and output."""
 
+from dataclasses import asdict
+
 from sm.core.models import Session
 from sm.core.text import folded
 from sm.mcp.results import LISTED_MAX, is_untrusted, omitted, words
@@ -50,7 +52,7 @@ async def _progress(
 ) -> Result:
     """The progress of one session. Texts of another session are quoted."""
     may_read = authorizer.may_read(call.caller, session)
-    shown = await monitor.progress(session, _CHECKPOINTS, may_read=may_read)
+    shown: Result = asdict(await monitor.progress(session, _CHECKPOINTS, may_read=may_read))
     shown["last_output"] = shown["last_output"][len(shown["last_output"]) - lines :] if lines else None
     if may_read:
         shown |= {field.name: field.brief(session.id) for field in fields}

@@ -33,7 +33,7 @@ class TypedMessage:
     """The whole text, with its header. A command has none."""
     reader: BoxReader
     interrupt: str | None = None
-    """The key that interrupts the agent as soon as it has the message; None: the message is not urgent."""
+    """The key that interrupts the agent as soon as it has the message, or None if the message is not urgent."""
     rest: Sequence[Sequence[str]] = ()
     """The groups that are not pasted yet (`BoxReader.paste_groups`)."""
     pasted: str = ""
@@ -49,7 +49,7 @@ class TypedMessage:
     enters: int = 0
     """How often Enter was pressed."""
     covered: str | None = None
-    """The draft that is put aside until the message is sent, empty if it is unknown; None: none is."""
+    """The draft that is put aside until the message is sent, empty if it is unknown, or None if there is none."""
 
     def is_alone(self, draft: str) -> bool:
         """True if the draft is the message, or all of it that was pasted so far, and nothing else.
@@ -99,7 +99,7 @@ class InputBox:
     left: str = ""
     """The text of a message that was given up but is in the box, or may still appear there."""
     left_shown: str | None = ""
-    """The draft that the box showed for `left` (`BoxReader.shows_message`); None: not shown yet."""
+    """The draft that the box showed for `left` (`BoxReader.shows_message`), or None if it was not shown yet."""
     left_until_s: float = 0.0
     """The time until which `left` may still appear in the box."""
     pastes_lost: int = 0
@@ -121,19 +121,19 @@ class InputBox:
         self.overtaken = False
 
     def look(self, message: TypedMessage) -> Steps[Box | None]:
-        """The box as the terminal shows it; None: the terminal did not answer."""
+        """The box as the terminal shows it, or None if the terminal did not answer."""
         lines = yield from self.capture()
         return None if lines is None else message.reader.box(lines)
 
     def capture(self) -> Steps[Sequence[str] | None]:
-        """The lines of the terminal; None: it did not answer."""
+        """The lines of the terminal, or None if it did not answer."""
         try:
             return (yield from do(to.LOOK))
         except TerminalUnreachable:
             return None
 
     def paste_next(self, message: TypedMessage) -> Steps[Busy | None]:
-        """Paste the next group of the message. Busy: it is not pasted yet. The box is held and was looked at."""
+        """Paste the message's next group. Returns Busy if it is not pasted yet. The box is held and was looked at."""
         group, *rest = message.rest
         try:
             if (busy := (yield from do(to.PASTE, group))) is not None:
@@ -144,7 +144,7 @@ class InputBox:
         return None
 
     def press(self, key: str) -> Steps[bool]:
-        """Press a key. False: it was not pressed. True: it was probably pressed; look at the box to be sure."""
+        """Press a key. Returns False if it was not pressed, True if it probably was; look at the box to be sure."""
         try:
             return (yield from do(to.PRESS, key)) is None
         except TerminalUnreachable as error:

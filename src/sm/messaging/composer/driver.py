@@ -39,16 +39,16 @@ class ComposerDelivery(Protocol):
     """The whole text, with its header. A command has none."""
     box_reader: BoxReader
     interrupt: str | None
-    """The key that interrupts the agent as soon as it has the message; None: the message is not urgent."""
+    """The key that interrupts the agent as soon as it has the message, or None if the message is not urgent."""
 
     async def begin(self) -> bool:
-        """Record the start of the delivery. False: the message must not be typed any more."""
+        """Record the start of the delivery. Returns False if the message must not be typed any more."""
 
     async def explain(self, why: str) -> None:
         """Record why the delivery is held up."""
 
     async def message_in_draft(self, draft: str) -> str | None:
-        """The rendered text of the earlier message that `draft` shows; None: the draft is no message.
+        """The rendered text of the earlier message that `draft` shows, or None if the draft is no message.
 
         claude puts an interrupted prompt without an answer back into the box, and may leave a copy of an accepted
         one. Records the changed state of the message.
@@ -67,7 +67,7 @@ class ComposerDelivery(Protocol):
         """True while an idle agent has not begun the turn that reads its own queue: an Enter would overtake that."""
 
     def typed_words(self) -> str:
-        """The line that tells a person which of their words arrived with the message, once; empty: none did."""
+        """The line that tells a person which of their words arrived with the message, once, or empty if none did."""
 
     async def lacks_queue_entry(self) -> bool:
         """Return whether only a hook has reported that the message waits in the agent's queue.
@@ -76,7 +76,7 @@ class ComposerDelivery(Protocol):
         """
 
     async def refuse(self, refusal: PromptRefusal | None) -> None:
-        """Record that a hook of the user refused the message. None: it may have, and the queue lacks the message."""
+        """Record that a hook of the user refused the message, or with None, that it may have and the queue lacks it."""
 
     async def is_in_queue(self) -> bool:
         """True if the message waits in the agent's own queue for the end of the turn in which it was entered.
@@ -92,7 +92,7 @@ class DialogMonitor(Protocol):
     """The part of the monitor that the composer needs."""
 
     async def blocked_reason(self, session_id: str) -> str | None:
-        """The reason why the agent waits for an answer now; None: no dialog is known."""
+        """The reason why the agent waits for an answer now, or None if no dialog is known."""
 
     async def is_working(self, session_id: str) -> bool:
         """True if the agent works on a turn now."""

@@ -39,7 +39,7 @@ class DeliveryOutcome:
     end: DeliveryEnd
     why: str = ""
     retry_s: float | None = None
-    """Seconds until the next attempt; None: unknown."""
+    """Seconds until the next attempt, or None if unknown."""
 
 
 ARRIVED = DeliveryOutcome(DeliveryEnd.ARRIVED)

@@ -137,7 +137,7 @@ class ComposerMachine:
         return (yield from self._find_obstacle())
 
     def _find_obstacle(self) -> Steps[DeliveryOutcome | None]:
-        """The reason to type nothing now; None: the box is empty, or holds a draft that may be put aside."""
+        """The reason to type nothing now, or None if the box is empty or holds a draft that may be put aside."""
         box, message = self._box, self._message
         rest_s = box.rests_s - box.now_s
         if rest_s > 0:
@@ -236,7 +236,7 @@ class ComposerMachine:
             until_s, pause_s = box.now_s + timing.SHOWS_WITHIN_S, timing.FIRST_LOOK_S
 
     def _enter(self, *, is_drawn: bool) -> Steps[bool]:
-        """Press Enter if the box holds only the message. False: Enter was not pressed.
+        """Press Enter if the box holds only the message. Returns False if Enter was not pressed.
 
         `is_drawn`: the box shows all keys that a person has pressed.
         """

@@ -23,7 +23,7 @@ class BackgroundWork:
     others: int
     """Shells, monitors, calls of MCP tools, other tasks, and wake-ups that the agent has scheduled."""
     text: str
-    """`sub-agents in the background: 1`; empty: nothing runs."""
+    """`sub-agents in the background: 1`, or empty if nothing runs."""
 
 
 def background_work(payload: Mapping[str, Any]) -> BackgroundWork:

@@ -156,7 +156,7 @@ _FILLS = 8
 
 
 def _visible_end(rows: Sequence[str]) -> str:
-    """The visible end of a draft that is taller than the screen; empty: no such draft.
+    """The visible end of a draft that is taller than the screen, or empty without such a draft.
 
     All rows above the last rule are indented by two, as in drafts and the chat, and a footer follows. A dialog of that
     height has no footer, and text with a pointer is a dialog. Another rule may be above: on the alternate screen the

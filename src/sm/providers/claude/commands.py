@@ -28,7 +28,7 @@ def require_start_command(prompt: str) -> str:
 
 
 def read_command(text: str) -> InputCommand | None:
-    """The command that the whole message is; None: the message is a text. Raises InvalidText for instructions that
+    """The command that the whole message is, or None if the message is a text. Raises InvalidText for instructions that
     cannot be typed.
     """
     found = _COMMAND.fullmatch(text.strip())

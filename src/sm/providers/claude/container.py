@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from sm.errors import SetupRequired
 from sm.operations.hints import Hint, Use
-from sm.operations.kernel_names import SPAWN
+from sm.operations.session_operations import SPAWN
 from sm.providers.claude.home import ClaudeHome
 from sm.providers.claude.readiness import (
     API_KEY,
@@ -66,7 +66,7 @@ def require_login(
 
 
 def read_object(home: ContainerHome, inside: str) -> Mapping[str, object] | None:
-    """The JSON object in a file of the container; None: it is missing or unreadable."""
+    """The JSON object in a file of the container, or None if it is missing or unreadable."""
     path = home.host_path(inside)
     try:
         value = None if path is None else json.loads(home.read(path, _FILE_MAX_BYTES).data)

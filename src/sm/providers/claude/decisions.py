@@ -44,7 +44,7 @@ def read_dialog(payload: Mapping[str, Any], *, cut: bool) -> Dialog | None:
 
 
 def plan_of(tool: str, arguments: Mapping[str, Any]) -> str | None:
-    """The plan for which this tool use requests approval; None: another tool."""
+    """The plan for which this tool use requests approval, or None for another tool."""
     if tool != PLANS:
         return None
     plan = arguments.get("plan")
@@ -54,8 +54,8 @@ def plan_of(tool: str, arguments: Mapping[str, Any]) -> str | None:
 def decision(request: Request, by: str) -> str | None:
     """The output of the hook (ASCII) that closes claude's dialog with the answer of `request`.
 
-    None: no answer, a question with incomplete arguments or ambiguous answers, or a plain yes to a question. Marks the
-    lines of a person's text, so that none can pass for a line of the daemon.
+    None without an answer, for a question with incomplete arguments or ambiguous answers, or for a plain yes to a
+    question. Marks the lines of a person's text, so that none can pass for a line of the daemon.
     """
     answer = request.answer
     if answer is None:

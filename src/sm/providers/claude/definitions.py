@@ -66,7 +66,7 @@ def _unknown_key_warnings(keys: Sequence[str]) -> Iterator[str]:
 
 
 def _tools(names: tuple[str, ...] | None) -> tuple[tuple[str, ...] | None, list[str]]:
-    """The built-in tools among these names (None: all), and the omitted names.
+    """The built-in tools among these names (None for all), and the omitted names.
 
     claude cannot restrict a tool to `Bash(git *)`, and all of Bash would exceed the definition. The session's MCP
     servers decide about their tools.

@@ -125,7 +125,7 @@ class Mark:
     pasted: bool = False
     """See `AcceptedInput.pasted`."""
     parent: str | None = None
-    """PROMPT: id of the preceding line of the conversation; empty: first line."""
+    """PROMPT: id of the preceding line of the conversation, empty for the first line."""
 
 
 @dataclass(frozen=True, slots=True)

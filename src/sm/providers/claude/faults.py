@@ -50,7 +50,7 @@ def read_fault(error: object, text: object, at: float, status: object = None) ->
 
 
 def _limit(words: str) -> str:
-    """The name of the account's limit that a text says was met; empty: another text."""
+    """The name of the account's limit that a text says was met, or empty for another text."""
     sentence = re.split("[·.]", words, maxsplit=1)[0]
     for phrases, noun in ((("error.limit"), "limit"), ("error.credits", "credits")):
         kept = current().phrases(phrases).fit(sentence)
@@ -74,7 +74,7 @@ def _model(words: str) -> str:
 
 
 def _family(words: str) -> str:
-    """The first family of models that a text names; empty: none."""
+    """The first family of models that a text names, or empty for none."""
     families = {family.lower() for family in current().texts("error.families")}
     return next((word for word in re.findall(r"\w+", words.lower()) if word in families), "")
 

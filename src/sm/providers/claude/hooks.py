@@ -169,7 +169,7 @@ def _session_start(
 
 
 def _compact_command(payload: Mapping[str, Any], at: float) -> AcceptedInput | None:
-    """The command that began a compaction; None: claude compacts by itself."""
+    """The command that began a compaction, or None if claude compacts by itself."""
     if values.string(payload.get("trigger")) != "manual":
         return None
     text = f"{COMPACT.text} {values.string(payload.get('custom_instructions'))}".strip()

@@ -69,7 +69,7 @@ def limit_to_parent(
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Limit `flags` to the permissions of a claude started with the flags `parent`. Returns flags and warnings.
 
-    `parent_mode`: the mode that the parent has reported last; empty: that of its flags. Agents can forge a report, so
+    `parent_mode`: the mode that the parent reported last, empty for that of its flags. Agents can forge a report, so
     one of a higher mode counts only with `is_attended`: the operator had the parent's terminal on the screen.
 
     The result always sets the lower mode of both. Without a mode claude would use the settings of the user or project,

@@ -22,7 +22,7 @@ from sm.core.text import folded
 from sm.core.usage import Usage
 from sm.errors import IllegalState, UsageError
 from sm.operations.hints import Hint, Use
-from sm.operations.kernel_names import SPAWN
+from sm.operations.session_operations import SPAWN
 from sm.providers.base import (
     AgentPlan,
     CapabilitySources,

@@ -21,7 +21,7 @@ class _Model:
     prices: ModelPrices
     window: int
     long_above: int | None = None
-    """The tokens of a prompt above which `long_prices` apply; None: the model has one tariff."""
+    """The tokens of a prompt above which `long_prices` apply, or None if the model has one tariff."""
     long_prices: ModelPrices | None = None
 
 
@@ -136,7 +136,7 @@ def _price(used: Usage, prices: ModelPrices) -> float:
 def context_window(model: str, version: str = "") -> int:
     """Return the maximum tokens of a conversation.
 
-    `model`: from the session's start options, which alone have `[1m]`. `version`: of claude; empty: unknown, which
+    `model`: from the session's start options, which alone have `[1m]`. `version`: of claude, or empty if unknown, which
     counts as the newest.
     """
     catalogue = _catalogue()

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from sm.errors import BypassNotAccepted, DirectoryNotTrusted, ExternalError, ProgramMissing, SetupRequired
 from sm.operations.hints import Hint, Use
-from sm.operations.kernel_names import SPAWN
+from sm.operations.session_operations import SPAWN
 from sm.providers.claude.home import ClaudeHome, read_object, trusted_by
 from sm.providers.claude.permissions import bypasses
 from sm.providers.claude.program_version import asks_per_repository
@@ -111,13 +111,13 @@ def accepts_bypass(state: Mapping[str, object], settings: Mapping[str, object]) 
 
 
 def login_of(home: ClaudeHome, settings: Mapping[str, object], environment: Mapping[str, str]) -> str | None:
-    """The variable, setting or file with which claude logs in; None: unknown."""
+    """The variable, setting or file with which claude logs in, or None if unknown."""
     known = login_setting(settings, environment)
     return known or (home.credentials if os.path.exists(home.credentials) else None)
 
 
 def login_setting(settings: Mapping[str, object], environment: Mapping[str, str]) -> str | None:
-    """The variable or setting with which claude logs in; None: unknown."""
+    """The variable or setting with which claude logs in, or None if unknown."""
     own = settings.get("env")
     for name in _LOGINS:
         if environment.get(name) or (isinstance(own, dict) and own.get(name)):
@@ -126,7 +126,7 @@ def login_setting(settings: Mapping[str, object], environment: Mapping[str, str]
 
 
 def login_outside(environ: Mapping[str, str]) -> str | None:
-    """The variable with a login in the operator's shell; None: there is none."""
+    """The variable with a login in the operator's shell, or None if there is none."""
     return next((name for name in _LOGINS if environ.get(name)), None)
 
 
@@ -139,7 +139,7 @@ def read_settings(home: ClaudeHome) -> Mapping[str, object]:
 
 
 def default_mode(home: ClaudeHome) -> str:
-    """The permission mode in the user's own settings; empty: they have none."""
+    """The permission mode in the user's own settings, or empty if they have none."""
     permissions = read_settings(home).get("permissions")
     mode = permissions.get("defaultMode") if isinstance(permissions, dict) else None
     return mode if isinstance(mode, str) else ""

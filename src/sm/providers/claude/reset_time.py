@@ -29,7 +29,7 @@ _LATE = timedelta(minutes=10)
 
 
 def read_reset(text: str, at: float) -> float | None:
-    """The time in `text` as seconds since the epoch; None: unreadable, in an unknown zone, or before `at`.
+    """The time in `text` as seconds since the epoch, or None if it is unreadable, in an unknown zone, or before `at`.
 
     `at`: the time of the message, in seconds since the epoch. The limit ends within the written minute. The result is
     its beginning or, if that is past, a time soon after `at`, at most its end. An ambiguous time is the later one.

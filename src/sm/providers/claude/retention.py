@@ -21,7 +21,7 @@ def retention(
     *,
     managed: str = MANAGED,
 ) -> TranscriptRetention:
-    """`home`: the home directory of the session's container; None: claude runs on this host."""
+    """`home`: the home directory of the session's container, or None if claude runs on this host."""
     found = TranscriptRetention(DEFAULT_DAYS)
     for path, settings in settings_files(environment, working_dir, home, managed):
         days = settings.get(KEY)

@@ -52,13 +52,13 @@ class ClaudeSection(ProviderSection):
     sessions_may_message: bool = False
     """Let other claudes of the same user, also those that sm does not know, send messages to agents with claude's own
     tools (ListAgents and SendMessage). No rule of sm applies to these messages; each one that begins a turn is a
-    warning in `sm events`. false: claude refuses them."""
+    warning in `sm events`. If false, claude refuses them."""
     briefing: AbsolutePath | None = None
     """Absolute path of a text file that replaces the built-in briefing, which every agent gets before its task. sm
     fills in {name} {id} {agent_type} {parent} {trust} {working_dir} {agent_types} {tools}."""
     dialect: AbsolutePath | None = None
     """Absolute path of a TOML file with words and facts of claude that count before those of sm, for a version that sm
-    does not understand yet (docs/guide/claude.md). null: dialect/claude.toml beside this file, if it is there."""
+    does not understand yet (docs/guide/claude.md), or null for dialect/claude.toml beside this file, if it is there."""
     # No default type is `spawnable`: Engineer and Explore bypass all permissions, and any agent could gain these with
     # one `sm spawn`. Only the operator may allow such an escalation.
     agent_configs: Annotated[dict[AgentType, AgentConfig], NOTHING] = {

@@ -37,8 +37,8 @@ def settings_files(
 ) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """The readable settings files with their paths, the strongest last.
 
-    `home`: the home directory of the agent's container; None: claude runs on this host. The project's files may belong
-    to an agent, so links are not followed.
+    `home`: the home directory of the agent's container, or None if claude runs on this host. The project's files may
+    belong to an agent, so links are not followed.
     """
     own = ClaudeHome(environment).settings
     users: Mapping[str, Any] = {}

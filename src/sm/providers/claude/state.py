@@ -65,7 +65,7 @@ def _observation(published: Mapping[str, Any]) -> Observation | None:
 
 
 def _updated_at(published: Mapping[str, Any]) -> float | None:
-    """Start of the state in seconds since the epoch; None: unknown."""
+    """Start of the state in seconds since the epoch, or None if unknown."""
     at_ms = published.get("statusUpdatedAt")
     if isinstance(at_ms, bool) or not isinstance(at_ms, int | float):
         return None

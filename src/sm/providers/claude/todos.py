@@ -21,7 +21,7 @@ class TodoList:
 
 @dataclass(frozen=True, slots=True)
 class TodoChange:
-    """A new or changed entry in the list of the Task tools. None: unchanged."""
+    """A new or changed entry in the list of the Task tools, or None if it is unchanged."""
 
     id: str
     content: str | None

@@ -134,7 +134,7 @@ def _entry(line: bytes) -> TranscriptEntry | None:
 
 
 def _time_of(fact: Fact) -> float | None:
-    """The time of a fact about the agent itself; None: about a sub-agent, or without a time."""
+    """The time of a fact about the agent itself, or None if it is about a sub-agent or has no time."""
     if isinstance(fact, TodoList) or getattr(fact, "sidechain", False) or not fact.at:
         return None
     return seconds_of(fact.at)

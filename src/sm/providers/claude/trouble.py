@@ -19,7 +19,7 @@ class Trouble:
     """The reason why a session does not start."""
 
     kind: Obstacle | None
-    """None: claude exited before it drew anything, with an unknown message."""
+    """None if claude exited before it drew anything, with an unknown message."""
     message: str
     """One line."""
     hint: str
@@ -29,7 +29,7 @@ class Trouble:
 
 
 def explain(screen_lines: Sequence[str], *, working_dir: str, exited: bool) -> Trouble | None:
-    """The reason why claude in `working_dir` has not started; None: the screen shows no start problem.
+    """The reason why claude in `working_dir` has not started, or None if the screen shows no start problem.
 
     `exited`: the process is gone. Then `screen_lines` must include the history: a single printed line may have left the
     screen before tmux wrote `Pane is dead`.

@@ -125,7 +125,7 @@ def _text(state: dict[str, Any]) -> bytes:
 
 
 def _replace(path: str, before: os.stat_result | None, content: bytes) -> bool:
-    """Replace the file atomically. False if the file changed since the status `before`; None: there was no file."""
+    """Replace the file atomically. False if the file changed since the status `before` (None without a file)."""
     if before is not None and before.st_uid != os.geteuid():
         raise NotPermitted(f"{path} belongs to user id {before.st_uid}", "run sm as the owner of the file")
     new = f"{path}.sm-{os.getpid()}"

@@ -28,7 +28,7 @@ _PATH_MAX = 4096
 def digest(tool: str, arguments: object) -> str:
     """A digest that matches events of the same tool use, because permission events have no tool use id.
 
-    Empty: the arguments are nested too deeply.
+    Empty if the arguments are nested too deeply.
     """
     try:
         return hashlib.sha256(json.dumps([tool, arguments], sort_keys=True).encode()).hexdigest()

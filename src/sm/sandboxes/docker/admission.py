@@ -15,7 +15,7 @@ def usage_of(container: Container) -> CgroupUsage | None:
 
 
 def shortage(usage: CgroupUsage) -> str | None:
-    """The limit that one more agent may exceed; None: there is room."""
+    """The limit that one more agent may exceed, or None if there is room."""
     used, most = usage.memory_bytes, usage.memory_limit_bytes
     if used is not None and most is not None and used + _SPARE_BYTES > most:
         return f"{gib(used)} of {gib(most)} GiB"

@@ -201,7 +201,7 @@ class Containers:
         return (drift_warning(found.name, key),) if left else ()
 
     async def ensure(self, workspace: Workspace | None) -> Container:
-        """The running container of a workspace; None: of sessions without one. Makes, starts and continues it.
+        """The running container of a workspace, or of sessions without one if None. Makes, starts and continues it.
 
         Calls at the same time share one attempt. Raises SandboxUnavailable, also after `remove_all`.
         """

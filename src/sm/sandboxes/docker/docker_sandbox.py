@@ -394,7 +394,7 @@ class ContainerSandbox:
         return self._paths.sandbox(session.workspace)
 
     def _places(self) -> Iterator[str | None]:
-        """The workspaces that have files of a sandbox, also deleted ones; None: the default container."""
+        """The workspaces that have files of a sandbox, also deleted ones, with None for the default container."""
         yield None
         with contextlib.suppress(FileNotFoundError):
             yield from os.listdir(os.path.dirname(self._paths.sandbox("x").base))

@@ -30,9 +30,9 @@ from sm.sandboxes.path_map import Mount
 def mounts_of(
     workspace: Workspace | None, settings: SandboxSection, paths: InstancePaths, host: Host | None = None
 ) -> tuple[Mount, ...]:
-    """The mounts of a workspace's container, outer before inner ones; None: of the default container.
+    """The mounts of a workspace's container, outer before inner ones, or of the default container if None.
 
-    `host`: the user of the daemon; None: this process. Raises SandboxUnavailable for a path that is missing or refused.
+    `host`: the user of the daemon, None for this process. Raises SandboxUnavailable for a missing or refused path.
     """
     host = host or Host.current(os.environ, settings.engine)
     own = paths.sandbox(None if workspace is None else workspace.slug)

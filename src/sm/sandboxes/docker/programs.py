@@ -14,8 +14,8 @@ _PATH = f"{INSIDE_CLIENT}/bin:{INSIDE_PATH}"
 def has_program(init: Process, program: str) -> bool | None:
     """Look for `program`, a name on the PATH of agents or an absolute path. Blocks.
 
-    `init`: the first process of the container. None: unknown, because the container has ended, the daemon may not see
-    its files, or the path is relative.
+    `init`: the first process of the container. None if that is unknown, because the container has ended, the daemon may
+    not see its files, or the path is relative.
     """
     if "/" in program:
         candidates = [program] if program.startswith("/") else []

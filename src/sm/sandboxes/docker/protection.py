@@ -93,7 +93,7 @@ def _of_modules(base: str, modules: str, names: Sequence[str]) -> Iterator[Prote
 
 
 def _git_directories(directory: str, depth: int) -> Iterator[str | None]:
-    """The git directories below a directory, without links. None: there may be more of them deeper."""
+    """The git directories below a directory, without links, or None if there may be more of them deeper."""
     if depth == 0:
         yield None
         return

@@ -30,7 +30,7 @@ class Host:
 
     @classmethod
     def current(cls, environ: Mapping[str, str], engine: str | None) -> Self:
-        """This process. `engine`: `sandbox.engine`; None: the engine that DOCKER_HOST names."""
+        """This process. `engine`: `sandbox.engine`, or None for the engine that DOCKER_HOST names."""
         uid = os.geteuid()
         homes = (environ.get("HOME", ""), *homes_of(uid))
         sockets = (engine or "", environ.get("DOCKER_HOST", ""))
@@ -87,7 +87,7 @@ def check_path(mount: MountPath, paths: InstancePaths, host: Host) -> str:
 
 
 def refusal(real: str, paths: InstancePaths, host: Host) -> str | None:
-    """The reason why no container may see `real`, a path without symbolic links; None: it may."""
+    """The reason why no container may see `real`, a path without symbolic links, or None if it may."""
     return (
         system_refusal(real)
         or _refused_of_homes(real, host.homes)

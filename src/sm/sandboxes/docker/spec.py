@@ -61,11 +61,11 @@ def build_spec(
     nofile_max: int | None,
     host: Host | None = None,
 ) -> ContainerSpec:
-    """The container of a workspace; None: the default container.
+    """The container of a workspace, or the default container if None.
 
-    `settings`: `sandbox_for` of the workspace. `nofile_max`: the hard limit of the engine's own process; None: unknown.
-    `host`: the user of the daemon; None: this process. Raises SandboxUnavailable, with a hint, for a directory that
-    cannot be mounted or that belongs to root.
+    `settings`: `sandbox_for` of the workspace. `nofile_max`: the hard limit of the engine's own process, or None if
+    unknown. `host`: the user of the daemon, or None for that of this process. Raises SandboxUnavailable, with a hint,
+    for a directory that cannot be mounted or that belongs to root.
     """
     host = host or Host.current(os.environ, settings.engine)
     mounts = mounts_of(workspace, settings, paths, host)

@@ -223,7 +223,7 @@ class Control(asyncio.SubprocessProtocol):
         umask: int,
         before_exec: Callable[[], None] | None = None,
     ) -> Self:
-        """Run `argv`, a tmux control client; umask -1: inherited. Raises FileNotFoundError or PermissionError.
+        """Run `argv`, a tmux control client; umask -1 is inherited. Raises FileNotFoundError or PermissionError.
 
         The child may become the tmux server. It inherits no descriptors and gets its own kernel session, so that it
         outlives the daemon, and cwd / so that it pins no directory.

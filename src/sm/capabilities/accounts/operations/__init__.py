@@ -15,22 +15,20 @@ class AccountPause:
     soft: bool | None = None
     """Pause no session: what is under way goes on."""
     wait_s: float | None = None
-    """How long to wait until nothing spends any more, at most 3600; null: 10."""
+    """How long to wait until nothing spends any more, at most 3600; 10 if null."""
 
 
 LIST = Operation(
     "accounts",
     "List the accounts that turns of agents are charged to.",
-    "GET",
-    "/v1/accounts",
+    "GET /v1/accounts",
     list[AccountView],
     command="accounts",
 )
 PAUSE = Operation(
     "pause_account",
     "Park an account, and pause its live sessions: they spend nothing until it is resumed.",
-    "POST",
-    "/v1/accounts/{name}/pause",
+    "POST /v1/accounts/{name}/pause",
     list[AccountView],
     AccountPause,
     target=_TARGET,
@@ -40,8 +38,7 @@ PAUSE = Operation(
 RESUME = Operation(
     "resume_account",
     "End the parks of an account: its sessions go on, one after the other.",
-    "POST",
-    "/v1/accounts/{name}/resume",
+    "POST /v1/accounts/{name}/resume",
     ResumedView,
     target=_TARGET,
     takes_key=False,

@@ -13,7 +13,7 @@ _MAX_BYTES = 1_000
 
 
 def announced_at(path: str, at_s: float) -> float | None:
-    """When the deletion of the archive `path` as it was changed at `at_s` was announced; None: it was not."""
+    """When the deletion of the archive `path` as it was changed at `at_s` was announced, or None if it was not."""
     with suppress(OSError, ValueError, TypeError, KeyError, RecursionError):
         value = json.loads(read_file(path + SUFFIX, _MAX_BYTES).data)
         if value["archive_at_s"] == at_s:

@@ -1,11 +1,11 @@
-"""Writes the files of an archive, and compares them. Every function blocks."""
+"""Copies and compares parts of files. Every function blocks."""
 
 import errno
-import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+
+from sm.linux.files import FilePart
 
 _PIECE_BYTES = 8 * 2**20
 _COMPARED_BYTES = 2**20
@@ -22,47 +22,42 @@ def new_file(path: str) -> Iterator[int]:
         os.close(descriptor)
 
 
-def write_record(path: str, record: Any) -> None:
-    """Write JSON: in a `.jsonl` file one object on each line."""
-    with (
-        new_file(path) as descriptor,
-        open(descriptor, "w", encoding="utf-8", errors="replace", closefd=False) as file,
-    ):
-        if path.endswith(".jsonl"):
-            file.writelines(f"{json.dumps(row, ensure_ascii=False)}\n" for row in record)
-        else:
-            file.write(json.dumps(record, ensure_ascii=False, indent=2) + "\n")
+def copy(source: FilePart, target: int, at: int) -> int:
+    """Copy to the byte `at` of a file that ends before it. Return the size of the copy.
 
-
-def copy(source: int, start: int, end: int, target: int) -> None:
-    """Copy these bytes of a file to an empty file. Holes stay holes, which take no room (lseek(2), SEEK_DATA)."""
-    position = start
+    It is shorter if the source has become shorter. Holes stay holes, which take no room (lseek(2), SEEK_DATA).
+    """
+    position, end = source.start, source.start + source.size
     while position < end:
         try:
-            position = os.lseek(source, position, os.SEEK_DATA)
+            data = os.lseek(source.descriptor, position, os.SEEK_DATA)
         except OSError as error:
-            if error.errno == errno.ENXIO:  # there is no data up to the end
-                break
-            raise
-        data_end = min(os.lseek(source, position, os.SEEK_HOLE), end)
-        os.lseek(target, position - start, os.SEEK_SET)
+            if error.errno != errno.ENXIO:
+                raise
+            break  # there is no data up to the end
+        if data >= end:
+            break
+        position = data
+        data_end = min(os.lseek(source.descriptor, position, os.SEEK_HOLE), end)
+        os.lseek(target, at + position - source.start, os.SEEK_SET)
         while position < data_end:
-            sent = os.sendfile(target, source, position, min(data_end - position, _PIECE_BYTES))
-            if not sent:  # the file has become shorter
-                return
+            sent = os.sendfile(target, source.descriptor, position, min(data_end - position, _PIECE_BYTES))
+            if not sent:
+                return position - source.start
             position += sent
-    os.ftruncate(target, end - start)
+    size = max(position, min(end, os.fstat(source.descriptor).st_size)) - source.start
+    os.ftruncate(target, at + size)
+    return size
 
 
-def holds(whole: int, start: int, part: int) -> bool:
-    """True if the content of the file `part` is in the file `whole` from the byte `start` on."""
-    size = os.fstat(part).st_size
-    if start < 0 or os.fstat(whole).st_size - start < size:
+def holds(whole: FilePart, start: int, part: FilePart) -> bool:
+    """True if the content of `part` is in `whole` from its byte `start` on."""
+    if start < 0 or whole.size - start < part.size:
         return False
     position = 0
-    while position < size:
-        piece = os.pread(part, min(_COMPARED_BYTES, size - position), position)
-        if not piece or os.pread(whole, len(piece), start + position) != piece:
+    while position < part.size:
+        piece = part.read(position, _COMPARED_BYTES)
+        if not piece or whole.read(start + position, len(piece)) != piece:
             return False
         position += len(piece)
     return True

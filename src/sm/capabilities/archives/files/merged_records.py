@@ -8,23 +8,24 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sm.linux.files import read_file
+from sm.capabilities.archives.files.tar_files import StoredFile
 
 _EARLIER_MAX_BYTES = 64 * 2**20
 _KEYS = ("seq", "id")
 
 
-def merge_records(path: str, record: Any) -> Any:
-    """The record with what only the file `path` of the earlier archive has. A file that cannot be read has nothing."""
+def merge_records(earlier: StoredFile | None, name: str, record: Any) -> Any:
+    """The record with what only the file in the earlier archive has. One that cannot be read has nothing."""
+    if earlier is None or earlier.size > _EARLIER_MAX_BYTES:
+        return record
     try:
-        content = read_file(path, _EARLIER_MAX_BYTES)
-        if content.cut:
-            return record
-        if path.endswith(".jsonl"):
-            rows = [json.loads(line) for line in content.data.splitlines() if line.strip()]
+        with earlier.open() as part:
+            data = part.read(0, part.size)
+        if name.endswith(".jsonl"):
+            rows = [json.loads(line) for line in data.splitlines() if line.strip()]
             return merge_rows(rows, record)
-        if path.endswith("/usage.json"):
-            return merge_usage(json.loads(content.data), record)
+        if name == "usage.json":
+            return merge_usage(json.loads(data), record)
     except (OSError, ValueError, RecursionError, TypeError, KeyError):
         return record
     return record

@@ -8,15 +8,13 @@ TAG = "search"
 SHOW = Operation(
     "archives",
     "Show the room that archives take, and their limits.",
-    "GET",
-    "/v1/archives",
+    "GET /v1/archives",
     ArchivesView,
 )
 EXPORT = Operation(
     "export",
     "Read the archive of an ended session, as a tar.gz file.",
-    "GET",
-    "/v1/sessions/{ref}/export",
+    "GET /v1/sessions/{ref}/export",
     PackedFile,
     command="export SESSION FILE",
 )

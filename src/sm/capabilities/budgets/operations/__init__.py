@@ -19,8 +19,7 @@ class BudgetChange:
 SHOW = Operation(
     "budget",
     "Show the budget of a session, and the rest of those above it.",
-    "GET",
-    "/v1/sessions/{ref}/budget",
+    "GET /v1/sessions/{ref}/budget",
     BudgetReportView,
     command="budget SESSION",
     agents=True,
@@ -28,8 +27,7 @@ SHOW = Operation(
 CHANGE = Operation(
     "change",
     "Set, raise, lower or end the budget of a session. A session may only lower its own.",
-    "POST",
-    "/v1/sessions/{ref}/budget",
+    "POST /v1/sessions/{ref}/budget",
     BudgetReportView,
     BudgetChange,
     command="budget SESSION --set LIMITS",
@@ -38,16 +36,14 @@ CHANGE = Operation(
 SHOW_DAY = Operation(
     "budget_of_day",
     "Show the daily budget of the instance.",
-    "GET",
-    "/v1/budget",
+    "GET /v1/budget",
     BudgetReportView,
     command="budget daily",
 )
 CHANGE_DAY = Operation(
     "change_of_day",
     "Change the daily budget of the instance until the end of the day.",
-    "POST",
-    "/v1/budget",
+    "POST /v1/budget",
     BudgetReportView,
     BudgetChange,
     command="budget daily --set LIMITS",

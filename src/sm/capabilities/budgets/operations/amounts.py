@@ -53,7 +53,7 @@ def check_left(
 
 
 def changed_limits(before: Amounts, wanted: BudgetChange, name: str) -> Amounts:
-    """The limits after a change; empty: no budget. Raises UsageError and IllegalState."""
+    """The limits after a change, or empty without a budget. Raises UsageError and IllegalState."""
     if (wanted.set is None) == (wanted.add is None):
         raise UsageError("a change of a budget has either limits to set or amounts to add", _EXAMPLE)
     if wanted.add is not None:

@@ -59,7 +59,7 @@ class Budgeting:
         return self._store.part(PART).find(subject) is not None
 
     def status(self, subject: str) -> BudgetStatus | None:
-        """The budget of a subject as committed; None: it has none."""
+        """The budget of a subject as committed, or None if it has none."""
         budget = self._store.part(PART).find(subject)
         if budget is None:
             return None

@@ -370,7 +370,7 @@ class Budgets(SessionFollower, UsageFollower):
             await self._release(tx, budget, by)
 
     async def _cancel_request(self, tx: Transaction, budget: Budget, reason: str) -> bool:
-        """Cancel the open request for more; False: there is none."""
+        """Cancel the open request for more. Returns False if there is none."""
         request = tx.part(PART).open_request(budget)
         session = None if request is None else tx.find(request.session_id)
         if request is None or session is None:
@@ -406,7 +406,7 @@ class Budgets(SessionFollower, UsageFollower):
         return await order_resume(tx, session, by)
 
     def _withdraw_report(self, tx: Transaction, budget: Budget, session: Session) -> bool:
-        """Withdraw the order to report if it was not delivered yet. True: the agent has got it."""
+        """Withdraw the order to report if it was not delivered yet. Returns True if the agent has got it."""
         number = budget.reports.get(session.id)
         if number is None or not is_live(session.status):
             return False

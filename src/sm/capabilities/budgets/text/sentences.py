@@ -36,7 +36,7 @@ def _rounded(unit: str, amount: float) -> str:
 
 
 def soft_text(budget: Budget, spent: Spent, owner: Session | None) -> str:
-    """Most of a budget is spent. `owner`: the session of the notice; None: the text is for that session itself."""
+    """Most of a budget is spent. `owner`: the session of the notice, or None in a text for that session itself."""
     used = spent_text(budget.limits, spent)
     if owner is None:
         return (
@@ -49,7 +49,7 @@ def soft_text(budget: Budget, spent: Spent, owner: Session | None) -> str:
 def limit_text(
     budget: Budget, spent: Spent, owner: Session | None, on_limit: str | None, *, at_work: bool = True
 ) -> str:
-    """A budget is spent. `owner`: as in `soft_text`. `on_limit`: the setting; None: only told.
+    """A budget is spent. `owner`: as in `soft_text`. `on_limit`: the setting, or None if the session is only told.
 
     `at_work`: agents are at work, which report what they have first.
     """

@@ -43,7 +43,7 @@ class Term:
     concepts: Sequence[tuple[str, str]]
     """Each with its feature."""
     stem: str
-    """The feature of all words that begin alike. Empty: the word is short, or of another script."""
+    """The feature of all words that begin alike, or empty if the word is short or of another script."""
     is_mark: bool
     is_compound: bool
     """A word of a script that writes words together. Its parts have concepts."""
@@ -110,7 +110,7 @@ def terms(text: str) -> Sequence[tuple[Term, int]]:
 
 
 def _phrase(table: _Table, first: str, others: Sequence[re.Match[str]]) -> str:
-    """The longest phrase that begins with these words. Empty: none does."""
+    """The longest phrase that begins with these words, or empty if none does."""
     if others and others[0][0] in table.second_words[first]:
         words = [first, *(other[0] for other in others)]
         for length in range(len(words), 1, -1):

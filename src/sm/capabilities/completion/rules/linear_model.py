@@ -31,12 +31,12 @@ class Model:
 
     rows: Mapping[str, int]
     columns: Sequence[Sequence[float | None]]
-    """By MESSAGE, SENTENCE, QUESTION and FAILURE: the weight of each row. None: the feature is unknown to this part."""
+    """By MESSAGE, SENTENCE, QUESTION and FAILURE: the weight of each row, or None if that part lacks the feature."""
 
 
 @dataclass(frozen=True, slots=True)
 class Support:
-    """The probability of `done`, and the sentence that speaks most against it (None: a message without sentences)."""
+    """The probability of `done`, and the sentence that speaks most against it, or None without sentences."""
 
     probability: float
     weakest: Weighed | None = None

@@ -12,16 +12,15 @@ class DigestPeriod:
     """The time and the sessions of a digest."""
 
     since: Time | None = None
-    """Null: 12 hours ago."""
+    """12 hours ago if null."""
     workspace: str | None = None
-    """Only members of this workspace (a slug); `-`: of no workspace."""
+    """Only members of this workspace (a slug, or `-` for no workspace)."""
 
 
 SHOW = Operation(
     "digest",
     "Show what happened since a time, worst first.",
-    "GET",
-    "/v1/digest",
+    "GET /v1/digest",
     DigestView,
     DigestPeriod,
     command="digest",

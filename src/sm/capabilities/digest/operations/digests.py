@@ -29,7 +29,7 @@ from sm.core.usage import Usage
 from sm.errors import StorageFull
 from sm.kernel import OperationCall
 from sm.monitor.monitor import Monitor
-from sm.policy.access import is_unrestricted, visible
+from sm.policy.access import Principal, is_unrestricted, visible
 from sm.providers.base import Provider
 from sm.providers.prices import price_of
 from sm.requests.answers import Requests
@@ -38,7 +38,7 @@ from sm.sessions.session_fields import SessionField
 from sm.sessions.workspaces import Workspaces
 from sm.state.announcements import announce
 from sm.store import Store, Transaction
-from sm.store.history import seen_by
+from sm.store.history import among, seen_by, texts
 from sm.wire_types.digest import DigestView
 
 log = logging.getLogger(__name__)
@@ -85,7 +85,8 @@ class Digests:
     async def _read(self, caller: Caller, since: str, workspace: str | None) -> DigestView:
         principal = self._authorizer.principal(caller)
         members = [s for s in self._store.sessions.values() if visible(principal, s)]
-        past = await self._store.history.all(seen_by(principal).also("status_at >= ?", since))
+        used = await self._used_since(since)
+        past = await self._past_since(principal, since, used)
         above = {
             a.id: a for s in past for a in ancestors(s, self._store.sessions.get) if visible(principal, a)
         }
@@ -99,7 +100,6 @@ class Digests:
         readable = {s.id: s for s in members if self._authorizer.may_read(caller, s)}
         events = await self._store.events(sessions=list(readable), type=EventType.WARNING, limit=_EVENTS_MAX)
         requests = await self._requests.list_requests(caller, all=False, limit=0)
-        used = await self._used_since(members, since)
         removed = 0
         if workspace is None and is_unrestricted(caller):
             removed = await self._store.removed_endings(since)
@@ -110,21 +110,39 @@ class Digests:
             requests=request_entries(requests, shown),
             warnings=warning_entries(events, readable, since),
             live=live_entries(members),
-            spending=spending(shown, used, self._words(list(readable.values()), since)),
+            spending=spending(
+                shown, self._totals(members, used), self._words(list(readable.values()), since)
+            ),
             removed=removed,
         )
 
-    async def _used_since(self, sessions: Sequence[Session], since: str) -> dict[str, Totals]:
-        """The usage after that time, by session id. Omits sessions without any."""
-        if not self._config.child_agents.progress.enable_token_tracking:
-            return {}
+    async def _past_since(
+        self, principal: Principal, since: str, used: Mapping[str, Sequence[Usage]]
+    ) -> list[Session]:
+        """The sessions that are not in memory, and that ended, got a warning or used tokens after that time."""
+        history, seen = self._store.history, seen_by(principal)
+        ended = await history.all(seen.also("status_at >= ?", since))
+        warnings = await self._store.events(
+            sessions=None, type=EventType.WARNING, since_time=since, limit=_EVENTS_MAX
+        )
+        others = {event.session_id for event in warnings} | used.keys()
+        others -= {s.id for s in ended} | self._store.sessions.keys()
+        return [*ended, *(await history.all(seen.also(among("id"), texts(others))) if others else ())]
+
+    async def _used_since(self, since: str) -> dict[str, list[Usage]]:
+        """The usage after that time, by session id."""
         found: dict[str, list[Usage]] = {}
-        for session_id, used in await self._store.usage.since(since):
-            found.setdefault(session_id, []).append(used)
+        if self._config.child_agents.progress.enable_token_tracking:
+            for session_id, used in await self._store.usage.since(since):
+                found.setdefault(session_id, []).append(used)
+        return found
+
+    def _totals(self, sessions: Sequence[Session], used: Mapping[str, Sequence[Usage]]) -> dict[str, Totals]:
+        """The sums of the usage of these sessions. Omits sessions without any."""
         return {
-            s.id: Totals.of(found[s.id], price_of(self._providers, s.provider))
+            s.id: Totals.of(used[s.id], price_of(self._providers, s.provider))
             for s in sessions
-            if s.id in found
+            if s.id in used
         }
 
     def _words(self, sessions: list[Session], since: str) -> dict[str, str]:

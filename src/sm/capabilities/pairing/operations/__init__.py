@@ -17,24 +17,22 @@ class UserApproval:
     """The authority of the user."""
 
     trust: str | None = None
-    """`sandboxed` or `direct`; null: sandboxed."""
+    """`sandboxed` or `direct`, or null for sandboxed."""
     workspace: str | None = None
-    """The user sees and controls the sessions of this workspace; null: the user's own sessions."""
+    """The user sees and controls the sessions of this workspace, or only the user's own sessions if null."""
 
 
 LIST = Operation(
     "pairings",
     "List the paired users of chat networks and the open requests.",
-    "GET",
-    "/v1/pairings",
+    "GET /v1/pairings",
     PairOverviewView,
     command="pair list",
 )
 APPROVE = Operation(
     "approve_user",
     "Pair the user of a request.",
-    "POST",
-    "/v1/pairings/{request_id}/approve",
+    "POST /v1/pairings/{request_id}/approve",
     PairingView,
     UserApproval,
     target=_TARGET,
@@ -45,8 +43,7 @@ APPROVE = Operation(
 DENY = Operation(
     "deny_user",
     "Deny a request for pairing.",
-    "POST",
-    "/v1/pairings/{request_id}/deny",
+    "POST /v1/pairings/{request_id}/deny",
     PairRequestView,
     target=_TARGET,
     command="pair deny ID",
@@ -56,8 +53,7 @@ DENY = Operation(
 REVOKE = Operation(
     "revoke_user",
     "End the pairing of a user. The user's sessions go on and belong to the operator.",
-    "POST",
-    "/v1/pairings/{user}/revoke",
+    "POST /v1/pairings/{user}/revoke",
     RevokedUserView,
     target=_TARGET,
     command="pair revoke USER",

@@ -17,13 +17,13 @@ class PauseRequest:
     soft: bool | None = None
     """Let the turn that is under way end."""
     for_s: float | None = None
-    """The duration in seconds; null: until it is resumed."""
+    """The duration in seconds, or null to pause until it is resumed."""
     until: str | None = None
     """The end, in place of a duration: ISO 8601 with a time zone."""
     reason: str | None = None
     """One line for lists."""
     wait_s: float | None = None
-    """How long to wait until nothing spends any more, at most 3600; null: 10."""
+    """How long to wait until nothing spends any more, at most 3600; 10 if null."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +37,7 @@ class ResumeRequest:
 PAUSE = Operation(
     "pause",
     "Pause a session: all its work is stopped, and its messages are held until it is resumed.",
-    "POST",
-    "/v1/sessions/{ref}/pause",
+    "POST /v1/sessions/{ref}/pause",
     SessionsResult,
     PauseRequest,
     command="pause SESSION",
@@ -49,8 +48,7 @@ PAUSE = Operation(
 RESUME = Operation(
     "resume",
     "End the pause of a session. An agent whose turn was interrupted is told to go on.",
-    "POST",
-    "/v1/sessions/{ref}/resume",
+    "POST /v1/sessions/{ref}/resume",
     SessionsResult,
     ResumeRequest,
     command="resume SESSION",

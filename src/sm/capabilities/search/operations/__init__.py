@@ -24,8 +24,7 @@ class SearchedWords:
 FIND = Operation(
     "search",
     "Find texts of the sessions that the caller may read, best first.",
-    "GET",
-    "/v1/search",
+    "GET /v1/search",
     list[FoundView],
     SearchedWords,
     command="search WORDS",

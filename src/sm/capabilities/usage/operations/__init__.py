@@ -18,7 +18,7 @@ class ReportScope:
     since: Time | None = None
     """Only what came later."""
     workspace: str | None = None
-    """Only members of this workspace (a slug); `-`: of no workspace."""
+    """Only members of this workspace (a slug, or `-` for no workspace)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +29,9 @@ class SeriesScope:
     session: str | None = None
     """Only this session. An id, a name or `me`, as in a path."""
     tree: bool = False
-    """Present: with all descendants of `session`."""
+    """If present, include all descendants of `session`."""
     workspace: str | None = None
-    """Only members of this workspace (a slug); `-`: of no workspace."""
+    """Only members of this workspace (a slug, or `-` for no workspace)."""
     since: Time | None = None
     """Only later usage."""
     limit: Annotated[int, Most(10_000)] = 1000
@@ -44,8 +44,7 @@ REPORT = Operation(
     "Show what sessions have used, in groups, with their endings and percentiles.\n\n"
     "The sessions that the caller may read, archived and ended ones included, and removed ones as far as their usage is"
     " known. A session gets itself and its descendants.",
-    "GET",
-    "/v1/usage/report",
+    "GET /v1/usage/report",
     UsageReportView,
     ReportScope,
     command="usage",
@@ -56,8 +55,7 @@ SERIES = Operation(
     "usage",
     "Show the tokens and the cost of sessions over time.\n\n"
     "The sums of all sessions that the caller sees, archived and ended ones included; or of `session`.",
-    "GET",
-    "/v1/usage",
+    "GET /v1/usage",
     UsageSeriesView,
     SeriesScope,
     agents=True,

@@ -43,8 +43,8 @@ class Exchanges(SessionFollower):
     async def admit(self, tx: Transaction, sender: Session | None, to: Session, message: Message) -> Message:
         """The new message as the exchange of its sender and its recipient allows it: at once, later, or held.
 
-        Raises IllegalState while somebody has refused further messages between the two. `sender` None: a person, whose
-        message is new work for the recipient, so the refusal ends.
+        Raises IllegalState while somebody has refused further messages between the two. `sender` is None for a person,
+        whose message is new work for the recipient and so ends the refusal.
         """
         rule = self._settings
         if sender is None:

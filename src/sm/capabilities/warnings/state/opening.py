@@ -62,7 +62,7 @@ class Warnings(SessionFollower):
     ) -> SessionWarning | None:
         """Open a warning and act as configured.
 
-        `recorded`: its event exists. None: it is off or open already, or the session is paused or has ended.
+        `recorded`: its event exists. Returns None if it is off or open already, or the session is paused or has ended.
         """
         act = self.act_of(session, kind)
         if act == "off" or session.paused is not None or not is_live(session.status):

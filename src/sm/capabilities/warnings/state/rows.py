@@ -33,7 +33,7 @@ async def open_row(
     recorded: bool = False,
     subject: str = "",
 ) -> SessionWarning | None:
-    """Open a warning with its event, without a notice. None: it is open already.
+    """Open a warning with its event, without a notice. Returns None if it is open already.
 
     `told`: the operator gets a notice. `recorded`: the event exists.
     """

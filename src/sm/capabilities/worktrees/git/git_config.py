@@ -14,7 +14,7 @@ class GitSetting(NamedTuple):
     subsection: str
     name: str
     value: str | None
-    """None: a name alone, which git reads as true."""
+    """None for a name alone, which git reads as true."""
 
     @property
     def key(self) -> str:

@@ -28,7 +28,7 @@ _OFFLINE = {"GIT_ALLOW_PROTOCOL": "none", "GIT_NO_LAZY_FETCH": "1"}
 class OnlyCopy:
     """Commits of the submodule at `path` (below the worktree) that exist nowhere else.
 
-    `newest`: one of them, in one line. `commits`: how many; None: git cannot say, so each may be one.
+    `newest`: one of them, in one line. `commits`: how many, or None if git cannot say, so that each may be one.
     """
 
     path: str
@@ -49,7 +49,7 @@ def submodules(top: str) -> list[str]:
 
 
 def empty_submodules_warning(top: str) -> str | None:
-    """Say that the submodules of a new worktree are empty; None: there are none, or git cannot say."""
+    """Say that the submodules of a new worktree are empty, or return None if there are none or git cannot say."""
     try:
         paths = [path for path in submodules(top) if not os.path.lexists(os.path.join(top, path, ".git"))]
     except (ExternalError, IllegalState):
@@ -199,7 +199,7 @@ def uncommitted_submodules(top: str, depth: int = 1) -> Iterator[str]:
 
 
 def hidden_changes_warning(top: str) -> str | None:
-    """Say which submodules have changes that a difference of the worktree does not show; None: none has."""
+    """Say which submodules have changes that a difference of the worktree does not show, or return None if none has."""
     try:
         paths = list(uncommitted_submodules(top))
     except (ExternalError, IllegalState):

@@ -33,7 +33,7 @@ class Known:
 
     version: tuple[int, ...] | None = None
     contracts: Mapping[str, bool] | None = None
-    """By contract whether it holds; None: the program was not checked."""
+    """By contract whether it holds, or None if the program was not checked."""
 
 
 NOTHING = Known()

@@ -78,7 +78,7 @@ def _running(kinds: tuple[str, ...]) -> re.Pattern[str]:
 
 
 def read_box(rows: Sequence[str]) -> ScreenContent | None:
-    """The content of a screen that ends with the input box; None: another screen."""
+    """The content of a screen that ends with the input box, or None for another screen."""
     box = _box(rows)
     if box is None:
         return None

@@ -62,7 +62,7 @@ class _Dialog:
 
 
 def read_dialog_screen(rows: Sequence[str]) -> ScreenContent | None:
-    """The dialog at the end of these rows; None: no known dialog."""
+    """The dialog at the end of these rows, or None for no known dialog."""
     dialog = _dialog(rows)
     if dialog is None:
         return None
@@ -226,7 +226,7 @@ def _question_text(dialog: _Dialog) -> str:
 
 
 def _framed(rows: Sequence[str]) -> str:
-    """The first row in a frame; empty: there is no frame.
+    """The first row in a frame, or empty if there is no frame.
 
     2.1.332 draws a frame around a command, with its description and perhaps a tip above. Rows that an agent has written
     are indented, also in the frame.

@@ -29,7 +29,7 @@ def read_screen(lines: Sequence[str]) -> ScreenContent:
 
 
 def find_start_dialog(lines: Sequence[str]) -> StartDialog | None:
-    """The first-start dialog on the screen that sm can answer; None: there is none."""
+    """The first-start dialog on the screen that sm can answer, or None if there is none."""
     content = read_screen(lines)
     dialog = read_start_dialog(trim(lines)) if content.state is State.BLOCKED else None
     return dialog if dialog is not None and content.obstacle is dialog.obstacle else None
@@ -66,7 +66,7 @@ def last_words(lines: Sequence[str]) -> str:
 
 
 def read_title(title: str) -> State | None:
-    """The state in the title; None: unknown. IDLE means only "not busy": an open dialog has the same title.
+    """The state in the title, or None if unknown. IDLE means only "not busy": an open dialog has the same title.
 
     claude sets `✳ TITLE`, with a frame of a spinner in place of `✳` while busy. Before it is ready, the title is the
     host name, or in tmux 3.3a a question of 2.1.332 to the terminal.

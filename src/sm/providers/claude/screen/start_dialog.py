@@ -20,11 +20,11 @@ _DIALOGS = (Obstacle.TRUST, Obstacle.BYPASS_WARNING)
 class StartDialog:
     obstacle: Obstacle
     steps: int
-    """The options from the selected one down to the one that approves; 0: that one is selected."""
+    """The options from the selected one down to the one that approves, or 0 if that one is selected."""
 
 
 def read_start_dialog(rows: Sequence[str]) -> StartDialog | None:
-    """The dialog that fills the bottom of the screen; None: no dialog that sm can answer.
+    """The dialog that fills the bottom of the screen, or None if sm cannot answer it.
 
     `rows` end with claude's line of keys. The screen shows the title, both options and nothing below the keys: a dialog
     that is taller than the terminal is not answered.

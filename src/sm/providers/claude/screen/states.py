@@ -53,7 +53,7 @@ class ScreenContent:
     what: str
     """One line for a person."""
     composer: str | None = None
-    """The text in the input box, wrapped as shown; "": empty, None: no box.
+    """The text in the input box, wrapped as shown and empty for an empty box, or None without a box.
 
     In shell mode the text begins with "!" and would be run. Without styles a dim suggestion looks like a draft and is
     included, except for the constant hints of claude.

@@ -30,7 +30,7 @@ class Words:
     blocked: str = ""
     """An obstacle that the agent cannot remove."""
     hedge: str = ""
-    """The agent has not seen that its work has the wanted effect. Empty: the model alone does as well."""
+    """The agent has not seen that its work has the wanted effect. Empty if the model alone does as well."""
     ask: str = ""
     """A request for a decision or an answer, without a question mark too."""
     offer: str = ""
@@ -39,7 +39,7 @@ class Words:
     """Begin of a task whose result is a text: an explanation, a plan, a review."""
 
     whole_words: bool = True
-    """Phrases match whole words. False: without spaces, or with vowel signs that are no letters for `re`."""
+    """True if phrases match whole words. False without spaces, or with vowel signs that are no letters for `re`."""
     negates_behind: bool = False
     """Words of `unless` also count behind the claim."""
 
