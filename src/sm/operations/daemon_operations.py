@@ -28,7 +28,7 @@ class StopOptions:
 @dataclass(frozen=True, slots=True)
 class BotRecipient:
     user: str | None = None
-    """An owner or a paired user; null: all owners."""
+    """An owner or a paired user, or null for all owners."""
 
 
 CHECK_HEALTH = AgentOperation("health", "Check that the daemon answers.", "GET /v1/health", HealthView)

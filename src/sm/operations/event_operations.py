@@ -17,7 +17,7 @@ class EventsScope:
     session: SessionName | None = None
     workspace: WorkspaceName | None = None
     recursive: bool = False
-    """Present: include all descendants, not only the children."""
+    """If present, include all descendants, not only the children."""
     type: Annotated[str, OneOf("event type", tuple(EventType))] | None = None
     """Only events of this type."""
     since: Annotated[int, Most(10**18)] | None = None

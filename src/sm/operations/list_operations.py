@@ -15,25 +15,25 @@ from sm.wire_types.session_answers import OverviewRestView, OverviewView, Sessio
 @dataclass(frozen=True, slots=True)
 class SessionsScope(PagedSessions):
     sums: bool = False
-    """Present: with what each session and its descendants have used."""
+    """If present, include what each session and its descendants have used."""
 
 
 @dataclass(frozen=True, slots=True)
 class OverviewScope(PagedSessions):
     ended: bool = False
-    """Present: include ended sessions."""
+    """If present, include ended sessions."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChildrenScope(PagedSessions):
     recursive: bool = False
-    """Present: include all descendants, not only the children."""
+    """If present, include all descendants, not only the children."""
 
 
 @dataclass(frozen=True, slots=True)
 class AudienceScope:
     recursive: bool = False
-    """Present: include all descendants, not only the children."""
+    """If present, include all descendants, not only the children."""
     workspace: WorkspaceName | None = None
 
 
@@ -46,11 +46,11 @@ class LiveScope(SessionFilter):
 @dataclass(frozen=True, slots=True)
 class TimelineScope:
     since: Time | None = None
-    """Null: an hour ago."""
+    """An hour ago if null."""
     session: SessionName | None = None
     """Only this session."""
     tree: bool = False
-    """Present: with all descendants of `session`."""
+    """If present, include all descendants of `session`."""
     workspace: WorkspaceName | None = None
     limit: Annotated[int, Most(LISTED_MAX)] = LISTED_MAX
     """Only spans that began with the newest events."""

@@ -33,9 +33,9 @@ class AgentToStart:
     args: list[str] | None = None
     """More arguments for the agent; only from the operator."""
     parent: str | None = None
-    """A session, named as in a path; null: the caller."""
+    """A session, named as in a path, or null for the caller."""
     workspace: str | None = None
-    """A slug; `-`: none; null: the parent's, else the one of the working directory."""
+    """A slug, `-` for none, or null for the parent's, else that of the working directory."""
     working_dir: str | None = None
     """An absolute path."""
     cwd: str | None = None
@@ -46,17 +46,17 @@ class AgentToStart:
     """The branch of that worktree: `sm/NAME`."""
     trust: TrustName | None = None
     lifecycle: str | None = None
-    """`auto`, `manual` or `supervised`; null: of the agent type, the workspace or the configuration."""
+    """`auto`, `manual` or `supervised`, or null for that of the agent type, the workspace or the configuration."""
     restart: str | None = None
-    """After a crash: `never` or `on-failure`; null: as for the agent type."""
+    """After a crash: `never` or `on-failure`, or null for that of the agent type."""
     env: dict[str, str] | None = None
     """Variables for the agent and its children; only from the operator."""
     environment: dict[str, str] | None = None
     """The caller's environment; variables that the configuration does not name are ignored."""
     process_limits: dict[str, int] | None = None
-    """The `umask` and the soft limits of the caller's shell, by the names of setrlimit(2) in lower case; -1: unlimited.
-    Ignored for the child of a session, which has its parent's. null: the caller has no shell, and the agent gets those
-    of the last spawn from a shell."""
+    """The `umask` and the soft limits of the caller's shell, by the names of setrlimit(2) in lower case, -1 for
+    unlimited. Ignored for the child of a session, which has its parent's. Null if the caller has no shell: the agent
+    gets those of the last spawn from a shell."""
     budget: str | None = None
     """Limits for the session and all below it, such as `usd=5,tokens=2M,minutes=90`."""
     no_park: bool | None = None
@@ -85,7 +85,7 @@ class PaneToAdopt:
 @dataclass(frozen=True, slots=True)
 class SeenMarks:
     sessions: Annotated[list[str], NEEDED] | None = None
-    """Sessions, named as in a path; null: all."""
+    """Sessions, named as in a path, or null for all."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from sm.wire_types.workspaces import NAMES, ChangedWorkspaceView, ShownWorkspace
 @dataclass(frozen=True, slots=True)
 class WorkspacesScope:
     deleted: bool = False
-    """Present: include deleted workspaces."""
+    """If present, include deleted workspaces."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,9 +22,9 @@ class WorkspaceSettings:
     working_dir: Annotated[str, UNCHECKED] = field(default_factory=absent)
     """An absolute path. Sessions below it are in the workspace."""
     trust: Annotated[str | None, UNCHECKED] = field(default_factory=absent)
-    """`direct` or `sandboxed`; null: the level of the configuration."""
+    """`direct` or `sandboxed`, or null for the level of the configuration."""
     lifecycle: Annotated[str | None, UNCHECKED] = field(default_factory=absent)
-    """`auto`, `manual` or `supervised`, for sessions that start later; null: as configured."""
+    """`auto`, `manual` or `supervised`, for sessions that start later, or null for the configured one."""
     capabilities: Annotated[
         Any,
         narrowed(
