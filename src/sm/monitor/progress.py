@@ -69,7 +69,7 @@ def report(
 ) -> ProgressView:
     """The progress of a session.
 
-    Fields without a measurement are None: a `command` agent has no tokens and no tools. `measured` is None for a
+    Fields without a measurement are None, such as tokens and tools of a `command` agent. `measured` is None for a
     provider without transcripts. `samples`: completed sessions of the agent type, for the estimate.
     `elapsed_work_s`: the seconds of work that is under way.
     """
