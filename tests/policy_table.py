@@ -70,7 +70,7 @@ def door_table() -> str:
     heads = ["route", "operation", "sandboxed agents", "`sm web`", "`sm`", "MCP tool", "in chats"]
     rows = [heads, ["---"] * len(heads)]
     for route in (route for routes in ROUTES.values() for route in routes):
-        names = declared.pop((route.method, route.path), operations.DoorNames())
+        names = declared.pop((route.method, route.path))
         relayed = YES if route.method == "GET" and _shape(route.path) in pages else NO
         tool = f"{names.tool} {names.tool_action}".strip()
         doors = [

@@ -1,5 +1,6 @@
 """The routes of operations that a module of the API carries out."""
 
+import weakref
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -11,6 +12,7 @@ from sm.core.models import RequestKey
 from sm.errors import UsageError
 from sm.operations import Operation
 from sm.operations.arguments import NEEDED, LongText, OneOf, Seconds, WholeNumber
+from sm.operations.event_operations import REPORT_EVENT, HookReport
 from sm.wire_types.common import EmptyView
 
 
@@ -79,6 +81,27 @@ def test_route_has_the_name_and_the_summary_of_the_operation() -> None:
         "Watch a cake",
         "Once.",
     )
+
+
+class Event(dict[str, Any]):
+    """An event to which a reference can be weak."""
+
+
+async def test_route_keeps_no_arguments_that_its_handler_has_deleted() -> None:
+    event = Event()
+    kept = weakref.ref(event)
+
+    async def forget(request: ApiRequest, given: HookReport) -> EmptyView:
+        del given
+        assert kept() is None, "a held request would keep a whole event in memory"
+        return EmptyView()
+
+    table = OperationTable()
+    table.carries_out(REPORT_EVENT)(forget)
+    assert table[0].body is not None
+    carried_out = table[0].handler(None, body=table[0].body.model_construct(payload=event))
+    del event
+    assert await carried_out == EmptyView()
 
 
 @pytest.mark.parametrize("handler", [bake_without_key, bake_anything, watch])

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from multidict import MultiDict
 
 from sm.api.body import Body
-from sm.api.query import Query
+from sm.api.fields import Query
 from sm.api.routes import ROUTES
 from sm.errors import UsageError
 

@@ -17,6 +17,7 @@ from sm.core.observation import Source
 from sm.core.program_states import ProgramState
 from sm.core.states import TrustLevel
 from sm.core.statuses import Status
+from sm.core.timestamps import later
 from sm.linux.processes import identify, program_of
 from sm.monitor.program_checks import ProgramChecks
 from sm.providers.base import InstalledProgram
@@ -68,6 +69,10 @@ class CheckedWorld:
         directory.mkdir()
         self.records = CheckRecords(str(directory))
         self.sessions = {self.session.id: self.session}
+        self.past: list[Session] = []
+        """Sessions that are not in memory, the one that ended last first."""
+        self.paths: dict[str, str] = {}
+        """The PATH of agents, by their sessions, if it is not `bin`."""
         self.provider = OwnProvider(self.program)
         self.has_outcome = True
         self.bin = directory.parent / "bin"
@@ -97,7 +102,7 @@ class CheckedWorld:
 
     def store(self) -> SimpleNamespace:
         async def page(*_: object) -> Page:
-            return Page()
+            return Page(self.past)
 
         facts = {"sessions": self.sessions, "launch": self.launch, "was_told": self.was_told}
         return SimpleNamespace(**facts, history=SimpleNamespace(page=page))
@@ -107,7 +112,8 @@ class CheckedWorld:
         return True  # tests/played/test_programs.py has a store
 
     async def launch(self, session_id: str) -> Launch:
-        return replace(samples.LAUNCH, environment={"PATH": str(self.bin)})
+        path = self.paths.get(session_id, str(self.bin))
+        return replace(samples.LAUNCH, environment={"PATH": path})
 
     def install(self, version: str, content: str = "an ELF file") -> str:
         """Install a version as the installer of claude does: a file for each version, and a link. Returns its path."""
@@ -164,6 +170,17 @@ async def test_new_agent_is_looked_at_when_it_accepts_its_prompt(world: CheckedW
         await world.checks.prompt_accepted(world.session.id, PROMPT, Source.TRANSCRIPT)
         await world.settled()
     assert world.runs == [("claude", world.program)]
+
+
+async def test_program_of_the_newest_session_is_looked_at_also_if_that_ended_long_ago(
+    world: CheckedWorld,
+) -> None:
+    program = world.install("1.2.3")
+    world.past = [replace(world.session, id="0b0b0b0b", created_at=later(world.session.created_at, 60))]
+    world.paths[world.session.id] = "/nowhere"
+    async with world.running():
+        await world.settled()
+    assert world.runs == [("claude", world.program), ("claude", program)]
 
 
 async def test_program_whose_check_runs_needs_no_command_of_the_operator(world: CheckedWorld) -> None:

@@ -138,12 +138,7 @@ async def test_notice_is_not_sent_again_when_its_request_was_closed_meanwhile(ma
     waiting = WaitingSessions(mail.store, mail.parts.notices, mail.parts.providers)
     leftovers = Leftovers(mail.store, mail.parts.authorizer, without_cgroups())
     kills = Kills(mail.store, mail.parts.authorizer, lambda: None, leftovers)
-    timers = MailTimers(
-        mail.store,
-        mail.parts.notices,
-        kills,
-        waiting,
-    )
+    timers = MailTimers(mail.store, mail.parts.notices, kills, waiting)
     running = asyncio.create_task(timers.run())
     try:
         assert await mail.store.wait_until(lambda: not mail.store.mail.open.notices, NEVER_S)

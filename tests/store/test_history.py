@@ -118,6 +118,19 @@ async def test_newest_session_is_the_one_that_was_made_last(store: Store) -> Non
     assert newest.id == "newest01"
 
 
+async def test_index_of_old_sessions_alone_is_not_empty(path: str) -> None:
+    async with await Store.open(path, lambda: NOW) as store:
+        assert store.index.is_empty()
+        await insert(store, ended(OLD[0], 2))
+        assert not store.index.is_empty()
+        store.forget_old()
+        assert not store.sessions
+        assert not store.index.is_empty()
+        async with store.transaction() as tx:
+            await tx.remove(tx.session(OLD[0]))
+        assert store.index.is_empty()
+
+
 async def test_token_of_an_old_session_is_unknown(path: str) -> None:
     async with await Store.open(path, lambda: NOW) as store:
         await insert(store, ended(OLD[0], 2, token_hash=digest("token")))

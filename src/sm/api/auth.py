@@ -54,6 +54,7 @@ class Containment:
 NO_CONTAINERS = Containment(lambda pid, workspace: False, lambda workspace: None)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class Identity:
     """Identifies peers. `tty_owner` finds the session of a watched pane's tty without a call to tmux.
 
@@ -61,17 +62,10 @@ class Identity:
     file of a process's cgroups for milliseconds while another process is moved.
     """
 
-    def __init__(
-        self,
-        index: SessionIndex,
-        terminals: Lifecycle,
-        tty_owner: Callable[[str], str | None],
-        cgroup_owner: Callable[[int], str | None],
-    ) -> None:
-        self._index = index
-        self._terminals = terminals
-        self._tty_owner = tty_owner
-        self._cgroup_owner = cgroup_owner
+    _index: SessionIndex
+    _terminals: Lifecycle
+    _tty_owner: Callable[[str], str | None]
+    _cgroup_owner: Callable[[int], str | None]
 
     async def caller(self, peer: Peer, headers: Sequence[str] = ()) -> Caller:
         """The caller behind `peer`; `headers` are all Authorization headers of its request. Raises NotPermitted."""
@@ -161,7 +155,7 @@ class Identity:
         if tty is None:
             return None
         known = self._tty_owner(tty)
-        if known is not None or not self._index.sessions:
+        if known is not None or self._index.is_empty():
             return known
         try:
             async with asyncio.timeout(_ASK_WITHIN_S):

@@ -1,11 +1,13 @@
-"""Annotations for the fields of bodies and queries: their accepted values and JSON schemas."""
+"""The base model of queries, and annotations for the fields of queries and bodies."""
 
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar, Self
 
-from pydantic import BeforeValidator, GetPydanticSchema
+from aiohttp import web
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, GetPydanticSchema
 from pydantic_core import core_schema
 
+from sm.core.timestamps import epoch_s, iso
 from sm.errors import UsageError
 from sm.wire_types.fields import narrowed
 
@@ -52,3 +54,28 @@ def count(most: int | None = None) -> GetPydanticSchema:
         lambda source, handler: core_schema.with_info_plain_validator_function(read),
         lambda core, handler: {"type": "integer", "minimum": 0},
     )
+
+
+def _moment(text: str) -> str:
+    try:
+        return iso(epoch_s(text))
+    except (ValueError, OverflowError, OSError):
+        raise UsageError(f"{text[:40]!r} is not a time", "use ISO 8601: 2026-01-31T10:00:00Z") from None
+
+
+Moment = Annotated[str, AfterValidator(_moment), narrowed("string", format="date-time")]
+"""A time, normalized so that times compare as texts. Raises UsageError."""
+
+
+class Query(BaseModel):
+    """The model of a request's query. A missing parameter has its default; unknown parameters are ignored."""
+
+    model_config = ConfigDict(strict=True, frozen=True, extra="ignore", defer_build=True)
+    declared: ClassVar[type[Any] | None] = None
+    """The dataclass from which the model was made."""
+
+    @classmethod
+    def of(cls, request: web.Request) -> Self:
+        """The parameters of the request; of a repeated parameter the first. Raises UsageError."""
+        given = request.query
+        return cls.model_validate({name: given[name] for name in cls.model_fields if name in given})

@@ -156,10 +156,8 @@ class LiveUpdates:
     def _visible_totals(self) -> TreeTotals:
         """The sums without the sessions that the caller does not see."""
         if self._past[0] != self._live.past.number:
-            self._past = (
-                self._live.past.number,
-                self._live.past.sums(self._rows.authorizer.principal(self._caller)),
-            )
+            principal = self._rows.authorizer.principal(self._caller)
+            self._past = self._live.past.number, self._live.past.sums(principal)
         past, parts = self._past[1], dict[str, TreePart]()
         seen = {s.id for s in self._sessions.visible(self._caller, archived=True)}
         for session_id, row in self._live.rows.items():

@@ -13,8 +13,7 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
 
 from sm import __version__
-from sm.api.fields import REQUIRED
-from sm.api.query import Query
+from sm.api.fields import REQUIRED, Query
 from sm.api.route import Route
 from sm.api.routes import ROUTES
 from sm.core.attribute_docs import attribute_docs

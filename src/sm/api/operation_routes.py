@@ -13,8 +13,7 @@ from pydantic import AfterValidator, Field, SkipValidation, create_model
 
 from sm.api.body import Body, EmptyBody
 from sm.api.context import ApiRequest
-from sm.api.fields import Present, choice, count, needed
-from sm.api.query import Moment, Query
+from sm.api.fields import Moment, Present, Query, choice, count, needed
 from sm.api.route import Handler, Route
 from sm.core.capability_parts import capability_parts
 from sm.core.models import RequestKey

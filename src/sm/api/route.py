@@ -7,7 +7,7 @@ from typing import Any
 from aiohttp import web
 
 from sm.api.body import Body, read_json, read_key
-from sm.api.query import Query
+from sm.api.fields import Query
 from sm.operations import EventStream
 
 Handler = Callable[..., Awaitable[Any]]

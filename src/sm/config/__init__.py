@@ -15,14 +15,7 @@ from sm.config.definitions import (
 from sm.config.example import example
 from sm.config.fields import is_agent_type, is_model
 from sm.config.loading import LoadedConfig, Stamp, load, read_text, stamp_of
-from sm.config.model import (
-    Cleanup,
-    Command,
-    Config,
-    Limits,
-    Naming,
-    Webhook,
-)
+from sm.config.model import Cleanup, Command, Config, Limits, Naming, Webhook
 from sm.config.sandbox import SandboxOptions, SandboxSection, bytes_of, split_mount
 from sm.config.settings import sandbox_for, sandbox_settings
 from sm.config.telegram import TelegramSection, read_token

@@ -32,6 +32,8 @@ class PastSessions(Protocol):
 
     def with_prefix(self, prefix: str) -> Sequence[Session]: ...
 
+    def has_any(self) -> bool: ...
+
     def is_shared(self, friendly_name: str) -> bool:
         """Return True if several sessions have the name."""
 
@@ -137,6 +139,10 @@ class SessionIndex:
     def unfinished(self) -> Mapping[str, Session]:
         """The sessions by id for which `is_unfinished` holds, in no fixed order."""
         return self._unfinished
+
+    def is_empty(self) -> bool:
+        """True if there is no session, also none that ended long ago."""
+        return not self._sessions and (self._sessions.past is None or not self._sessions.past.has_any())
 
     def named(self, word: str) -> list[Session]:
         """The sessions with this name or friendly name (also without its agent type), oldest first."""

@@ -14,11 +14,7 @@ from sm.core.models import Process, Session
 from sm.core.states import EventType
 from sm.core.timestamps import epoch_s
 from sm.core.wording import subject
-from sm.errors import (
-    ExternalError,
-    NoServer,
-    StorageFull,
-)
+from sm.errors import ExternalError, NoServer, StorageFull
 from sm.linux.processes import is_alive
 from sm.sandboxes.base import Sandbox
 from sm.sessions.keepers import SessionKeeper

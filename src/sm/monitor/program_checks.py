@@ -158,7 +158,8 @@ class ProgramChecks(AgentListener):
         for name, provider in self._providers.items():
             if provider.setup is None:
                 continue
-            started = newest.get(name) or await self._newest_past(name)
+            both = filter(None, (newest.get(name), await self._newest_past(name)))
+            started = max(both, key=lambda s: s.created_at, default=None)
             if started is None:
                 continue
             try:
@@ -169,7 +170,7 @@ class ProgramChecks(AgentListener):
         self._begun.set()
 
     async def _newest_past(self, provider: str) -> Session | None:
-        """The last session of a provider that has no session in memory."""
+        """The session of a provider that ended last, of those that are not in memory."""
         chosen = Chosen("provider = ? AND effective_mode = ?", (provider, TrustLevel.DIRECT))
         return next(iter((await self._store.history.page(chosen, None, 1)).sessions), None)
 

@@ -69,13 +69,10 @@ def report(
 ) -> ProgressView:
     """The progress of a session.
 
-    Fields without a measurement are None: a `command` agent has no tokens and no tools. `measured` is None for a
+    Fields without a measurement are None, such as tokens and tools of a `command` agent. `measured` is None for a
     provider without transcripts. `samples`: completed sessions of the agent type, for the estimate.
     `elapsed_work_s`: the seconds of work that is under way.
     """
-    # An idle, paused or ended agent has no current activity, only a last tool.
-    is_active = session.status in (Status.STARTING, Status.RUNNING, Status.WAITING_INPUT)
-    is_active = is_active and (session.paused is None or session.paused.state is PauseState.PAUSING)
     known = measured or Measurements()
     tokens = None if measured is None or known.tokens is None else known.tokens + known.subagents
     worked = session.worked_s + elapsed_work_s
@@ -83,7 +80,6 @@ def report(
     used = Sample(known.model, elapsed, None if tokens is None else tokens.used, known.cost_usd)
     outlook = estimate_totals(samples, known.model, used, known_tasks(checkpoints, known))
     remaining, percentage = _outlook(session, checkpoints, known, 0 if tokens is None else tokens.used)
-    idle = session.status is Status.IDLE
     return ProgressView(
         session_id=session.id,
         name=session.display_name,
@@ -110,17 +106,23 @@ def report(
         tools_used=dict(known.tools),
         total_tools=sum(known.tools.values()),
         last_tool=_last_tool(known.last_tool, now),
-        current_activity=session.note or (known.current_activity if is_active else None),
+        current_activity=session.note or (known.current_activity if _is_active(session) else None),
         todo=None if known.todo is None else [TodoView(*entry) for entry in known.todo],
         checkpoints=[CheckpointView(c.timestamp, c.message, dict(c.metadata)) for c in checkpoints],
         last_output=list(last_output),
-        is_idle=idle,
-        idle_seconds=seconds_between(session.status_at, now) if idle else 0,
+        is_idle=session.status is Status.IDLE,
+        idle_seconds=seconds_between(session.status_at, now) if session.status is Status.IDLE else 0,
         is_waiting_input=session.status is Status.WAITING_INPUT,
         is_complete=is_ended(session.status),
         completion_status=session.completion_status,
         completion_message=session.completion_message,
     )
+
+
+def _is_active(session: Session) -> bool:
+    """True unless the agent is idle, paused or ended: then it has no current activity, only a last tool."""
+    is_working = session.status in (Status.STARTING, Status.RUNNING, Status.WAITING_INPUT)
+    return is_working and (session.paused is None or session.paused.state is PauseState.PAUSING)
 
 
 def without_words(shown: ProgressView, session: Session) -> ProgressView:

@@ -36,11 +36,7 @@ class UnreadTranscripts:
     """
 
     def __init__(
-        self,
-        store: Store,
-        endings: Endings,
-        observer: Observer,
-        steady: Callable[[], float] = time.monotonic,
+        self, store: Store, endings: Endings, observer: Observer, steady: Callable[[], float] = time.monotonic
     ) -> None:
         self._store = store
         self._endings = endings

@@ -34,7 +34,7 @@ class EventStream:
     data: Any
     """The type of the JSON of each event."""
     id: str | None = None
-    """The meaning of the `id` line; None: events have none."""
+    """The meaning of the `id` line, or None if events have none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ class Operation(DoorNames):
     """Its method and its path: GET for an operation that changes nothing, else POST. The one parameter of the path, if
     it has one, names the target."""
     result: Any
-    """The class of its result in `wire_types`, `SessionsResult`, `PackedFile` or an `EventStream`. None: its messages
+    """The class of its result in `wire_types`, `SessionsResult`, `PackedFile` or an `EventStream`. None if its messages
     belong to another protocol."""
     arguments: type[Any] | None = None
     """A dataclass with the arguments beside the target, or None if it takes none. Those of a GET are its query: texts,
@@ -127,3 +127,10 @@ class Operation(DoorNames):
         """The path of its route for one target, which must be safe in a URL."""
         before, _, rest = self.path.partition("{")
         return before + target + rest.partition("}")[2] if rest else before
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AgentOperation(Operation):
+    """An operation whose route the sockets of sandboxed agents have too."""
+
+    agents: bool = True

@@ -4,7 +4,7 @@ from dataclasses import dataclass, make_dataclass
 from typing import TYPE_CHECKING, Annotated
 
 from sm.core.programs import location_variables
-from sm.operations import EventStream, Most, Operation
+from sm.operations import AgentOperation, EventStream, Most, Operation
 from sm.operations.arguments import LISTED, LISTED_MAX, CheckpointLimit, InWorkspace, SeenByPerson
 from sm.wire_types.agent_answers import (
     ActionView,
@@ -66,7 +66,7 @@ class ProgressParts:
     """If present, include the sums of the session and its descendants."""
 
 
-LIST_AGENT_TYPES = Operation(
+LIST_AGENT_TYPES = AgentOperation(
     "agent_types",
     "List the agent types that the caller can spawn.",
     "GET /v1/agents",
@@ -76,9 +76,8 @@ LIST_AGENT_TYPES = Operation(
     tool="list_agent_types",
     audit="agents",
     fields={name.lower(): {"description": f"The caller's `{name}`."} for name in location_variables()},
-    agents=True,
 )
-READ_OUTPUT = Operation(
+READ_OUTPUT = AgentOperation(
     "output",
     "Show the last lines of a session's terminal, or of its saved output once the terminal is closed.",
     "GET /v1/sessions/{ref}/output",
@@ -87,9 +86,8 @@ READ_OUTPUT = Operation(
     command="output SESSION",
     tool="read_session_output",
     chat="output",
-    agents=True,
 )
-FOLLOW_SCREEN = Operation(
+FOLLOW_SCREEN = AgentOperation(
     "follow_screen",
     """Stream the visible screen of a session's terminal: all rows, then those that change.
 
@@ -99,7 +97,6 @@ FOLLOW_SCREEN = Operation(
     EventStream(ScreenUpdateView),
     SeenByPerson,
     audit="screen",
-    agents=True,
 )
 ATTACH = Operation(
     "attach",
@@ -109,7 +106,7 @@ ATTACH = Operation(
     SeenByPerson,
     command="attach SESSION",
 )
-SHOW_PROGRESS = Operation(
+SHOW_PROGRESS = AgentOperation(
     "progress",
     "Show the progress of a session.",
     "GET /v1/sessions/{ref}/progress",
@@ -118,27 +115,24 @@ SHOW_PROGRESS = Operation(
     command="progress SESSION",
     tool="get_progress",
     chat="progress",
-    agents=True,
 )
-WHY = Operation(
+WHY = AgentOperation(
     "why",
     "Explain the status of a session.",
     "GET /v1/sessions/{ref}/why",
     WhyView,
     command="why SESSION",
     tool="get_progress",
-    agents=True,
 )
-LIST_ACTIONS = Operation(
+LIST_ACTIONS = AgentOperation(
     "actions",
     "List the last actions of an agent, oldest first.",
     "GET /v1/sessions/{ref}/actions",
     list[ActionView],
     NewestActions,
     command="tail SESSION",
-    agents=True,
 )
-SUMMARIZE = Operation(
+SUMMARIZE = AgentOperation(
     "what",
     "Summarize a session in a few sentences.",
     "POST /v1/sessions/{ref}/what",
@@ -147,5 +141,4 @@ SUMMARIZE = Operation(
     chat="what",
     takes_key=False,
     reads_body=False,
-    agents=True,
 )

@@ -51,6 +51,15 @@ Limit = Annotated[int, Most(LISTED_MAX)]
 CheckpointLimit = Annotated[int, Most(CHECKPOINTS_MAX)]
 WholeNumber = Annotated[int, Within(-(10**18), 10**18), narrowed("integer")]
 Seconds = Annotated[float, Within(0, 86_400)]
+WaitS = Annotated[
+    Seconds,
+    narrowed(
+        "number",
+        minimum=0,
+        maximum=86_400,
+        description="How long to wait for news, in seconds, at most 25.",
+    ),
+]
 LongText = Annotated[str, narrowed("string", maxLength=10_000)]
 SessionName = Annotated[
     str, narrowed("string", minLength=1, description="An id, a name or `me`, as in a path.")
@@ -58,7 +67,7 @@ SessionName = Annotated[
 WorkspaceName = Annotated[
     str,
     narrowed(
-        "string", minLength=1, description="Only members of this workspace (a slug); `-`: of no workspace."
+        "string", minLength=1, description="Only members of this workspace (a slug, or `-` for no workspace)."
     ),
 ]
 TrustName = Annotated[
@@ -86,7 +95,7 @@ class SeenByPerson:
     """Shows one session."""
 
     seen: bool = False
-    """Present: mark the session as seen, because a person reads this. Only the operator can."""
+    """If present, mark the session as seen, because a person reads this. Only the operator can."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +113,7 @@ class SessionFilter:
     """Only sessions whose descriptions contain all of these words, in any case."""
     workspace: WorkspaceName | None = None
     archived: bool = False
-    """Present: include archived sessions."""
+    """If present, include archived sessions."""
 
     def filter(self) -> "SessionFilter":
         """The filter without further arguments."""
@@ -116,7 +125,7 @@ class ListPage:
     """The part of a list that a caller asks for."""
 
     before: str | None = None
-    """The `next` of the page before; None: the first page, which has all sessions in memory."""
+    """The `next` of the page before, or None for the first page, which has all sessions in memory."""
     limit: int | None = None
     """The number of sessions to which those in memory are filled up; of a further page its most sessions."""
 
@@ -126,7 +135,7 @@ class PagedSessions(SessionFilter):
     """Narrows a list of sessions of which old ones come by page."""
 
     before: str | None = None
-    """The header `SM-Next` of the page before. Null: the first page, with all sessions in memory."""
+    """The header `SM-Next` of the page before, or null for the first page, with all sessions in memory."""
     limit: Annotated[int, Most(PAGE)] | None = None
     """The most sessions of a further page. The first page always has all in memory."""
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from sm.operations import Operation
+from sm.operations import AgentOperation, Operation
 from sm.operations.arguments import InWorkspace
 from sm.wire_types.daemon import (
     ConfigView,
@@ -28,20 +28,17 @@ class StopOptions:
 @dataclass(frozen=True, slots=True)
 class BotRecipient:
     user: str | None = None
-    """An owner or a paired user; null: all owners."""
+    """An owner or a paired user, or null for all owners."""
 
 
-CHECK_HEALTH = Operation(
-    "health", "Check that the daemon answers.", "GET /v1/health", HealthView, agents=True
-)
-SHOW_OVERALL_STATUS = Operation(
+CHECK_HEALTH = AgentOperation("health", "Check that the daemon answers.", "GET /v1/health", HealthView)
+SHOW_OVERALL_STATUS = AgentOperation(
     "status",
     "Show an overview in numbers.",
     "GET /v1/status",
     StatusOverview,
     InWorkspace,
     command="status",
-    agents=True,
 )
 READ_CONFIG = Operation(
     "config",
@@ -49,21 +46,19 @@ READ_CONFIG = Operation(
     "GET /v1/config",
     ConfigView,
 )
-LIST_ORPHANS = Operation(
+LIST_ORPHANS = AgentOperation(
     "orphans",
     "List the live processes that ended sessions left behind.",
     "GET /v1/orphans",
     list[OrphanProcessView],
-    agents=True,
 )
-KILL_ORPHANS = Operation(
+KILL_ORPHANS = AgentOperation(
     "kill_orphans",
     "End the processes that ended sessions left behind, and look again.",
     "POST /v1/orphans/kill",
     EndedOrphansView,
     OrphanEnd,
     takes_key=False,
-    agents=True,
 )
 STOP = Operation(
     "stop_daemon",

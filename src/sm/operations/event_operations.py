@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from sm.core.states import EventType
-from sm.operations import EventStream, Most, Operation
-from sm.operations.arguments import LISTED, NEEDED, Limit, OneOf, Seconds, SessionName, WorkspaceName
+from sm.operations import AgentOperation, EventStream, Most
+from sm.operations.arguments import LISTED, NEEDED, Limit, OneOf, SessionName, WaitS, WorkspaceName
 from sm.wire_types.common import EmptyView
 from sm.wire_types.event_answers import EventsView, EventView
 from sm.wire_types.fields import Anything, Time
@@ -17,7 +17,7 @@ class EventsScope:
     session: SessionName | None = None
     workspace: WorkspaceName | None = None
     recursive: bool = False
-    """Present: include all descendants, not only the children."""
+    """If present, include all descendants, not only the children."""
     type: Annotated[str, OneOf("event type", tuple(EventType))] | None = None
     """Only events of this type."""
     since: Annotated[int, Most(10**18)] | None = None
@@ -46,8 +46,7 @@ class HookReport:
 
 @dataclass(frozen=True, slots=True)
 class DialogReport(HookReport):
-    wait_s: Seconds | None = None
-    """How long to wait for news, in seconds, at most 25."""
+    wait_s: WaitS | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +55,7 @@ class PromptTime:
     """With its zone."""
 
 
-SHOW_EVENTS = Operation(
+SHOW_EVENTS = AgentOperation(
     "events",
     "List the newest events, oldest first; with `since` or `since_time` the first events after it.",
     "GET /v1/events",
@@ -64,9 +63,8 @@ SHOW_EVENTS = Operation(
     RecordedScope,
     command="events",
     chat="events",
-    agents=True,
 )
-FOLLOW_EVENTS = Operation(
+FOLLOW_EVENTS = AgentOperation(
     "follow_events",
     """Stream new events; with `since` all events after it.
 
@@ -75,27 +73,24 @@ FOLLOW_EVENTS = Operation(
     EventStream(EventView, "SEQ"),
     EventsScope,
     audit="stream",
-    agents=True,
 )
-REPORT_EVENT = Operation(
+REPORT_EVENT = AgentOperation(
     "hook",
     "Report an event of the calling session's own agent (`sm hook`).",
     "POST /v1/hooks",
     EmptyView,
     HookReport,
     takes_key=False,
-    agents=True,
 )
-AWAIT_TOOLS = Operation(
+AWAIT_TOOLS = AgentOperation(
     "tools",
     "Wait until the calling session's own agent may begin its first turn, with the tools of sm in its requests.",
     "POST /v1/hooks/tools",
     EmptyView,
     PromptTime,
     takes_key=False,
-    agents=True,
 )
-AWAIT_DIALOG = Operation(
+AWAIT_DIALOG = AgentOperation(
     "dialog",
     """Wait for the answer to a dialog of the calling session's own agent.
 
@@ -104,9 +99,8 @@ AWAIT_DIALOG = Operation(
     "POST /v1/hooks/dialog",
     DialogView,
     DialogReport,
-    agents=True,
 )
-CONFIRM_DIALOG = Operation(
+CONFIRM_DIALOG = AgentOperation(
     "dialog_taken",
     """Confirm that the hook printed the answer.
 
@@ -114,9 +108,8 @@ CONFIRM_DIALOG = Operation(
     "POST /v1/hooks/dialog/taken",
     DialogTakenView,
     audit="taken",
-    agents=True,
 )
-EXCHANGE_MCP = Operation(
+EXCHANGE_MCP = AgentOperation(
     "mcp",
     """Answer one message of the Model Context Protocol (docs/mcp.md).
 
@@ -126,5 +119,4 @@ EXCHANGE_MCP = Operation(
     None,
     takes_key=False,
     reads_body=False,
-    agents=True,
 )

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
-from sm.operations import EventStream, Most, Operation
+from sm.operations import AgentOperation, EventStream, Most
 from sm.operations.arguments import LISTED_MAX, PagedSessions, SessionFilter, SessionName, WorkspaceName
 from sm.operations.hints import Hint, Use
 from sm.wire_types.fields import Time
@@ -15,25 +15,25 @@ from sm.wire_types.session_answers import OverviewRestView, OverviewView, Sessio
 @dataclass(frozen=True, slots=True)
 class SessionsScope(PagedSessions):
     sums: bool = False
-    """Present: with what each session and its descendants have used."""
+    """If present, include what each session and its descendants have used."""
 
 
 @dataclass(frozen=True, slots=True)
 class OverviewScope(PagedSessions):
     ended: bool = False
-    """Present: include ended sessions."""
+    """If present, include ended sessions."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChildrenScope(PagedSessions):
     recursive: bool = False
-    """Present: include all descendants, not only the children."""
+    """If present, include all descendants, not only the children."""
 
 
 @dataclass(frozen=True, slots=True)
 class AudienceScope:
     recursive: bool = False
-    """Present: include all descendants, not only the children."""
+    """If present, include all descendants, not only the children."""
     workspace: WorkspaceName | None = None
 
 
@@ -46,17 +46,17 @@ class LiveScope(SessionFilter):
 @dataclass(frozen=True, slots=True)
 class TimelineScope:
     since: Time | None = None
-    """Null: an hour ago."""
+    """An hour ago if null."""
     session: SessionName | None = None
     """Only this session."""
     tree: bool = False
-    """Present: with all descendants of `session`."""
+    """If present, include all descendants of `session`."""
     workspace: WorkspaceName | None = None
     limit: Annotated[int, Most(LISTED_MAX)] = LISTED_MAX
     """Only spans that began with the newest events."""
 
 
-LIST_SESSIONS = Operation(
+LIST_SESSIONS = AgentOperation(
     "all_sessions",
     "List all sessions, oldest first: all live ones and those that ended lately, then by page older ones.",
     "GET /v1/sessions",
@@ -66,18 +66,16 @@ LIST_SESSIONS = Operation(
     tool="list_workspace_sessions",
     chat="list all",
     audit="all",
-    agents=True,
 )
-OVERVIEW = Operation(
+OVERVIEW = AgentOperation(
     "overview",
     "List sessions with their current tasks, oldest first.",
     "GET /v1/overview",
     list[OverviewView],
     OverviewScope,
     command="ls",
-    agents=True,
 )
-COUNT_REST = Operation(
+COUNT_REST = AgentOperation(
     "overview_rest",
     """Count the ended sessions that the overview leaves out and those that a loss of terminals ended.
 
@@ -85,52 +83,47 @@ COUNT_REST = Operation(
     "GET /v1/overview/rest",
     OverviewRestView,
     SessionFilter,
-    agents=True,
 )
-SHOW_CALLER = Operation(
+SHOW_CALLER = AgentOperation(
     "me",
     "Show the calling session; 404 for the operator.",
     "GET /v1/me",
     SessionView,
     command="me",
-    agents=True,
 )
-LIST_SIBLINGS = Operation(
+LIST_SIBLINGS = AgentOperation(
     "who",
     "List the other children of the caller's parent; for the operator the sessions without a parent.",
     "GET /v1/who",
     list[SessionView],
     PagedSessions,
     command="who",
-    agents=True,
 )
-LIST_OTHERS = Operation(
+LIST_OTHERS = AgentOperation(
     "others",
     "List the other sessions of the caller's workspace.",
     "GET /v1/others",
     list[SessionView],
     PagedSessions,
     command="others",
-    agents=True,
 )
-LIST_CHILDREN = Operation(
+LIST_CHILDREN = AgentOperation(
     "children",
     "List the children of a session; of the caller if `ref` is `-`.",
     "GET /v1/sessions/{ref}/children",
     Sequence[SessionWithSums],
     ChildrenScope,
     command="children SESSION",
-    agents=True,
+    chat="subagents",
 )
-LIST_AUDIENCE = Operation(
+LIST_AUDIENCE = AgentOperation(
     "audience",
     "List the recipients of the caller's broadcast.",
     "GET /v1/audience",
     list[SessionView],
     AudienceScope,
-    agents=True,
 )
-FOLLOW_ROWS = Operation(
+FOLLOW_ROWS = AgentOperation(
     "live",
     """Stream the sessions as rows: a snapshot, then each row that changes, whole.
 
@@ -139,15 +132,13 @@ FOLLOW_ROWS = Operation(
     "GET /v1/live",
     EventStream(LiveUpdateView),
     LiveScope,
-    agents=True,
 )
-TIMELINE = Operation(
+TIMELINE = AgentOperation(
     "timeline",
     "Show when each session had which status, archived and ended ones included.",
     "GET /v1/timeline",
     TimelineView,
     TimelineScope,
-    agents=True,
 )
 
 SEE_SESSIONS = Hint("list sessions: ", Use(LIST_SESSIONS))

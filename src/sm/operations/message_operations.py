@@ -4,8 +4,19 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from sm.core.states import SENT_MODES, TextUse
-from sm.operations import Operation
-from sm.operations.arguments import LISTED, NEEDED, Limit, NewsWait, OneOf, Seconds, SeenByPerson, WholeNumber
+from sm.operations import AgentOperation
+from sm.operations.arguments import (
+    LISTED,
+    NEEDED,
+    Limit,
+    NewsWait,
+    OneOf,
+    Seconds,
+    SeenByPerson,
+    SessionName,
+    WaitS,
+    WholeNumber,
+)
 from sm.wire_types.fields import narrowed
 from sm.wire_types.message_answers import LetterView, LoggedView, MessageView, SentView
 
@@ -34,8 +45,7 @@ class TextToSend:
 class MessageFilter(SeenByPerson):
     """The messages to list."""
 
-    session: str | None = None
-    """An id, a name or `me`, as in a path."""
+    session: SessionName | None = None
     limit: Limit = LISTED
 
 
@@ -60,8 +70,7 @@ class Taking:
 
     limit: Annotated[Seconds, narrowed("integer", minimum=0, maximum=86_400)] | None = None
     """At most 50."""
-    wait_s: Seconds | None = None
-    """How long to wait for news, in seconds, at most 25."""
+    wait_s: WaitS | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +80,7 @@ class Arrivals:
     message_ids: list[WholeNumber] | None = None
 
 
-SEND = Operation(
+SEND = AgentOperation(
     "send",
     "Send a text to a session.",
     "POST /v1/messages",
@@ -81,9 +90,8 @@ SEND = Operation(
     tool="send_message",
     chat="send",
     fields={"text": {"maxLength": 50_000}},
-    agents=True,
 )
-LOG = Operation(
+LOG = AgentOperation(
     "messages",
     "List the messages from and to a session; without one the caller's, for the operator all.",
     "GET /v1/messages",
@@ -91,22 +99,17 @@ LOG = Operation(
     MessageFilter,
     command="log SESSION",
     audit="log",
-    fields={"session": {"minLength": 1}},
-    agents=True,
 )
-SHOW_MESSAGE = Operation(
-    "message", "Show a message.", "GET /v1/messages/{id}", MessageView, MessageWait, agents=True
-)
-INBOX = Operation(
+SHOW_MESSAGE = AgentOperation("message", "Show a message.", "GET /v1/messages/{id}", MessageView, MessageWait)
+INBOX = AgentOperation(
     "inbox",
     "List the messages that wait for the caller.",
     "GET /v1/inbox",
     list[LetterView],
     InboxLimit,
     command="inbox",
-    agents=True,
 )
-TAKE_INBOX = Operation(
+TAKE_INBOX = AgentOperation(
     "take_inbox",
     """Take the messages that wait for the caller; with `wait_s` wait for the first one.
 
@@ -116,9 +119,8 @@ TAKE_INBOX = Operation(
     Taking,
     command="inbox --take",
     audit="take",
-    agents=True,
 )
-CONFIRM_INBOX = Operation(
+CONFIRM_INBOX = AgentOperation(
     "confirm_inbox",
     "Confirm that taken messages arrived.",
     "POST /v1/inbox/confirm",
@@ -127,5 +129,4 @@ CONFIRM_INBOX = Operation(
     audit="confirm",
     takes_key=False,
     fields={"message_ids": {"maxItems": 50}},
-    agents=True,
 )

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Annotated
 
-from sm.operations import Operation
+from sm.operations import AgentOperation
 from sm.operations.arguments import LISTED, NEEDED, CheckpointLimit
 from sm.wire_types.agent_answers import CheckpointView, ReportedCheckpointView
 from sm.wire_types.fields import Anything, words
@@ -46,25 +46,23 @@ class WorkResult:
     """`completed` if null."""
 
 
-LIST_CHECKPOINTS = Operation(
+LIST_CHECKPOINTS = AgentOperation(
     "checkpoints",
     "List the newest milestones of a session, oldest first.",
     "GET /v1/sessions/{ref}/checkpoints",
     list[CheckpointView],
     NewestCheckpoints,
     command="checkpoints SESSION",
-    agents=True,
 )
-CHECKPOINT = Operation(
+CHECKPOINT = AgentOperation(
     "checkpoint",
     "Report a milestone of the calling session.",
     "POST /v1/sessions/me/checkpoints",
     ReportedCheckpointView,
     Milestone,
     command="checkpoint TEXT",
-    agents=True,
 )
-NOTE = Operation(
+NOTE = AgentOperation(
     "note",
     "Report the current activity of the calling session.",
     "POST /v1/sessions/me/note",
@@ -72,9 +70,8 @@ NOTE = Operation(
     ActivityNote,
     command="note TEXT",
     tool="report_note",
-    agents=True,
 )
-COMPLETE = Operation(
+COMPLETE = AgentOperation(
     "complete",
     "Report that the calling session is done.",
     "POST /v1/sessions/me/complete",
@@ -82,5 +79,4 @@ COMPLETE = Operation(
     WorkResult,
     command="complete RESULT",
     tool="complete_session",
-    agents=True,
 )

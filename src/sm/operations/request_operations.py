@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Annotated
 
-from sm.operations import DoorNames, Operation
-from sm.operations.arguments import LISTED, NEEDED, Limit, LongText, NewsWait, Seconds
+from sm.operations import AgentOperation, DoorNames
+from sm.operations.arguments import LISTED, NEEDED, Limit, LongText, NewsWait, Seconds, SessionName
 from sm.operations.hints import Hint, Use
 from sm.wire_types.fields import narrowed
 from sm.wire_types.request_answers import RequestView
@@ -14,8 +14,7 @@ from sm.wire_types.request_answers import RequestView
 class RequestFilter:
     """The requests to list."""
 
-    session: str | None = None
-    """An id, a name or `me`, as in a path."""
+    session: SessionName | None = None
     all: bool = False
     """If present, include closed requests."""
     limit: Limit = LISTED
@@ -44,7 +43,7 @@ class GivenAnswer:
     """The `digest` of the request that the caller has seen: the answer to another one is refused."""
 
 
-LIST_REQUESTS = Operation(
+LIST_REQUESTS = AgentOperation(
     "requests",
     "List the open requests of sessions; with `all` the newest requests.",
     "GET /v1/requests",
@@ -53,10 +52,8 @@ LIST_REQUESTS = Operation(
     command="requests",
     tool="list_requests",
     chat="requests",
-    fields={"session": {"minLength": 1}},
-    agents=True,
 )
-ASK = Operation(
+ASK = AgentOperation(
     "ask",
     "Ask the parent of the calling session, or the operator.",
     "POST /v1/requests",
@@ -65,17 +62,15 @@ ASK = Operation(
     command="ask QUESTION",
     tool="ask",
     fields={"question": {"maxLength": 10_000}, "options": {"maxItems": 20}},
-    agents=True,
 )
-SHOW_REQUEST = Operation(
+SHOW_REQUEST = AgentOperation(
     "request",
     "Show a request.",
     "GET /v1/requests/{ref}",
     RequestView,
     NewsWait,
-    agents=True,
 )
-ANSWER = Operation(
+ANSWER = AgentOperation(
     "answer",
     "Answer a request, or the only open request of a session; the first answer wins.",
     "POST /v1/requests/{ref}/answer",
@@ -84,18 +79,16 @@ ANSWER = Operation(
     command="answer REQUEST TEXT",
     tool="answer_request",
     chat="answer",
-    agents=True,
 )
 APPROVE = DoorNames(command="approve", tool="answer_request", chat="approve")
 DENY = DoorNames(command="deny", tool="answer_request", chat="deny")
-TAKE_ANSWER = Operation(
+TAKE_ANSWER = AgentOperation(
     "taken",
     "Confirm that the asking session has its answer.",
     "POST /v1/requests/{ref}/taken",
     RequestView,
     takes_key=False,
     reads_body=False,
-    agents=True,
 )
 
 SEE_REQUESTS = Hint("list requests: ", Use(LIST_REQUESTS))

@@ -52,9 +52,9 @@ class CheckedPaths:
 @dataclass(frozen=True, slots=True)
 class UnusedScope:
     homes: bool = False
-    """Present: include homes of deleted workspaces."""
+    """If present, include homes of deleted workspaces."""
     images: bool = False
-    """Present: include images that no container uses."""
+    """If present, include images that no container uses."""
 
 
 @dataclass(frozen=True, slots=True)

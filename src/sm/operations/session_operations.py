@@ -4,8 +4,8 @@ from dataclasses import dataclass, field
 from typing import Annotated
 
 from sm.core.statuses import ENDED_OF_ANY_KIND, Status
-from sm.operations import DoorNames, Operation
-from sm.operations.arguments import NEEDED, LongText, OneOf, Seconds, SeenByPerson, TrustName
+from sm.operations import AgentOperation, DoorNames, Operation
+from sm.operations.arguments import NEEDED, LongText, OneOf, SeenByPerson, TrustName, WaitS
 from sm.wire_types.common import EmptyView
 from sm.wire_types.session_answers import (
     AllRestoredView,
@@ -33,9 +33,9 @@ class AgentToStart:
     args: list[str] | None = None
     """More arguments for the agent; only from the operator."""
     parent: str | None = None
-    """A session, named as in a path; null: the caller."""
+    """A session, named as in a path, or null for the caller."""
     workspace: str | None = None
-    """A slug; `-`: none; null: the parent's, else the one of the working directory."""
+    """A slug, `-` for none, or null for the parent's, else that of the working directory."""
     working_dir: str | None = None
     """An absolute path."""
     cwd: str | None = None
@@ -46,17 +46,17 @@ class AgentToStart:
     """The branch of that worktree: `sm/NAME`."""
     trust: TrustName | None = None
     lifecycle: str | None = None
-    """`auto`, `manual` or `supervised`; null: of the agent type, the workspace or the configuration."""
+    """`auto`, `manual` or `supervised`, or null for that of the agent type, the workspace or the configuration."""
     restart: str | None = None
-    """After a crash: `never` or `on-failure`; null: as for the agent type."""
+    """After a crash: `never` or `on-failure`, or null for that of the agent type."""
     env: dict[str, str] | None = None
     """Variables for the agent and its children; only from the operator."""
     environment: dict[str, str] | None = None
     """The caller's environment; variables that the configuration does not name are ignored."""
     process_limits: dict[str, int] | None = None
-    """The `umask` and the soft limits of the caller's shell, by the names of setrlimit(2) in lower case; -1: unlimited.
-    Ignored for the child of a session, which has its parent's. null: the caller has no shell, and the agent gets those
-    of the last spawn from a shell."""
+    """The `umask` and the soft limits of the caller's shell, by the names of setrlimit(2) in lower case, -1 for
+    unlimited. Ignored for the child of a session, which has its parent's. Null if the caller has no shell: the agent
+    gets those of the last spawn from a shell."""
     budget: str | None = None
     """Limits for the session and all below it, such as `usd=5,tokens=2M,minutes=90`."""
     no_park: bool | None = None
@@ -65,8 +65,7 @@ class AgentToStart:
     """Start the agent even if its CLI is known to open a dialog of its first start."""
     as_command: bool | None = None
     """The prompt is a command of the agent CLI, such as `/review`; only from the operator."""
-    wait_s: Seconds | None = None
-    """How long to wait for news, in seconds, at most 25."""
+    wait_s: WaitS | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +85,7 @@ class PaneToAdopt:
 @dataclass(frozen=True, slots=True)
 class SeenMarks:
     sessions: Annotated[list[str], NEEDED] | None = None
-    """Sessions, named as in a path; null: all."""
+    """Sessions, named as in a path, or null for all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +95,7 @@ class AwaitedSessions:
     until: Annotated[str, OneOf("status", (ENDED_OF_ANY_KIND, *Status))] | None = None
     any: bool | None = None
     """One of the sessions is enough."""
-    wait_s: Seconds | None = None
-    """How long to wait for news, in seconds, at most 25."""
+    wait_s: WaitS | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +149,7 @@ class NewName:
     """The friendly name, without the type."""
 
 
-SPAWN = Operation(
+SPAWN = AgentOperation(
     "spawn",
     """Start an agent.
 
@@ -162,9 +160,8 @@ SPAWN = Operation(
     command="spawn",
     tool="create_session",
     chat="new",
-    agents=True,
 )
-SHOW_STATUS = Operation(
+SHOW_STATUS = AgentOperation(
     "session",
     "Show a session.",
     "GET /v1/sessions/{ref}",
@@ -173,9 +170,8 @@ SHOW_STATUS = Operation(
     command="status SESSION",
     tool="get_progress",
     chat="status",
-    agents=True,
 )
-KILL = Operation(
+KILL = AgentOperation(
     "kill",
     "End the process of a session, and answer when the process is gone.",
     "POST /v1/sessions/{ref}/kill",
@@ -185,9 +181,8 @@ KILL = Operation(
     tool="control_session",
     tool_action="kill",
     chat="kill",
-    agents=True,
 )
-RESTORE = Operation(
+RESTORE = AgentOperation(
     "restore",
     "Start an ended session again, in a new process.",
     "POST /v1/sessions/{ref}/restore",
@@ -196,7 +191,6 @@ RESTORE = Operation(
     command="restore SESSION",
     tool="control_session",
     tool_action="restore",
-    agents=True,
 )
 RESTORE_ALL = Operation(
     "restore_all",
@@ -206,7 +200,7 @@ RESTORE_ALL = Operation(
     RestoreAllOptions,
     command="restore --all",
 )
-INTERRUPT = Operation(
+INTERRUPT = AgentOperation(
     "interrupt",
     "Interrupt the current turn of an agent.",
     "POST /v1/sessions/{ref}/interrupt",
@@ -215,16 +209,14 @@ INTERRUPT = Operation(
     tool="control_session",
     tool_action="interrupt",
     chat="interrupt",
-    agents=True,
 )
-FORK = Operation(
+FORK = AgentOperation(
     "fork",
     "Start a session from a copy of the conversation of another one.",
     "POST /v1/sessions/{ref}/fork",
     StartedView,
     ForkName,
     command="fork SESSION",
-    agents=True,
 )
 ADOPT = Operation(
     "adopt",
@@ -234,25 +226,23 @@ ADOPT = Operation(
     PaneToAdopt,
     command="adopt PANE",
 )
-REPARENT = Operation(
+REPARENT = AgentOperation(
     "reparent",
     "Move a session under another parent; null: the operator.",
     "POST /v1/sessions/{ref}/reparent",
     SessionView,
     NewParent,
     command="reparent SESSION PARENT",
-    agents=True,
 )
-RENAME = Operation(
+RENAME = AgentOperation(
     "rename",
     "Give a session another friendly name.",
     "POST /v1/sessions/{ref}/rename",
     SessionView,
     NewName,
     command="rename SESSION NAME",
-    agents=True,
 )
-ARCHIVE = Operation(
+ARCHIVE = AgentOperation(
     "archive",
     "Hide an ended session from lists.",
     "POST /v1/sessions/{ref}/archive",
@@ -261,16 +251,14 @@ ARCHIVE = Operation(
     tool="control_session",
     tool_action="archive",
     chat="archive",
-    agents=True,
 )
-UNARCHIVE = Operation(
+UNARCHIVE = AgentOperation(
     "unarchive",
     "Show an archived session in lists again.",
     "POST /v1/sessions/{ref}/unarchive",
     SessionView,
     command="unarchive SESSION",
     chat="unarchive",
-    agents=True,
 )
 MARK_SEEN = Operation(
     "seen",
@@ -282,15 +270,14 @@ MARK_SEEN = Operation(
     SeenMarks,
     command="seen SESSION",
 )
-REMOVE = Operation(
+REMOVE = AgentOperation(
     "remove",
     "Delete the record of an ended session.",
     "POST /v1/sessions/{ref}/remove",
     RemovedView,
     command="rm SESSION",
-    agents=True,
 )
-WAIT = Operation(
+WAIT = AgentOperation(
     "wait",
     "Wait until sessions have a status.",
     "POST /v1/wait",
@@ -300,16 +287,14 @@ WAIT = Operation(
     tool="wait_for_sessions",
     takes_key=False,
     fields={"sessions": {"minItems": 1, "maxItems": 200}},
-    agents=True,
 )
-ACKNOWLEDGE = Operation(
+ACKNOWLEDGE = AgentOperation(
     "heard",
     "Acknowledge the endings in an answer, so that the caller gets no notice of them.",
     "POST /v1/wait/heard",
     EmptyView,
     KnownEndings,
     takes_key=False,
-    agents=True,
 )
 RESUME = DoorNames(command="resume", tool="control_session", tool_action="resume")
 """Of the capability of pauses, for sessions that one is in the way of."""

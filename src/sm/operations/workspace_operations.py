@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field, fields
 from typing import Annotated, Any
 
-from sm.operations import Operation
+from sm.operations import AgentOperation, Operation
 from sm.operations.arguments import ABSENT, NEEDED, UNCHECKED, absent
 from sm.wire_types.fields import narrowed
 from sm.wire_types.workspaces import NAMES, ChangedWorkspaceView, ShownWorkspaceView, WorkspaceView
@@ -12,7 +12,7 @@ from sm.wire_types.workspaces import NAMES, ChangedWorkspaceView, ShownWorkspace
 @dataclass(frozen=True, slots=True)
 class WorkspacesScope:
     deleted: bool = False
-    """Present: include deleted workspaces."""
+    """If present, include deleted workspaces."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,9 +22,9 @@ class WorkspaceSettings:
     working_dir: Annotated[str, UNCHECKED] = field(default_factory=absent)
     """An absolute path. Sessions below it are in the workspace."""
     trust: Annotated[str | None, UNCHECKED] = field(default_factory=absent)
-    """`direct` or `sandboxed`; null: the level of the configuration."""
+    """`direct` or `sandboxed`, or null for the level of the configuration."""
     lifecycle: Annotated[str | None, UNCHECKED] = field(default_factory=absent)
-    """`auto`, `manual` or `supervised`, for sessions that start later; null: as configured."""
+    """`auto`, `manual` or `supervised`, for sessions that start later, or null for the configured one."""
     capabilities: Annotated[
         Any,
         narrowed(
@@ -54,7 +54,7 @@ class AgreedItems:
     """The ids of the items, as `GET /v1/workspaces/{slug}` shows them."""
 
 
-LIST_WORKSPACES = Operation(
+LIST_WORKSPACES = AgentOperation(
     "workspaces",
     "List the workspaces; for a session its own.",
     "GET /v1/workspaces",
@@ -62,16 +62,14 @@ LIST_WORKSPACES = Operation(
     WorkspacesScope,
     command="workspace list",
     audit="list",
-    agents=True,
 )
-SHOW_WORKSPACE = Operation(
+SHOW_WORKSPACE = AgentOperation(
     "workspace",
     "Show a workspace.",
     "GET /v1/workspaces/{slug}",
     ShownWorkspaceView,
     command="workspace show WORKSPACE",
     audit="show",
-    agents=True,
 )
 CREATE_WORKSPACE = Operation(
     "create_workspace",

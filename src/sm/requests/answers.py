@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from sm.core.labels import short_label
 from sm.core.models import Caller, RequestKey, Session, Signal
@@ -56,24 +56,16 @@ Answerer = Callable[[Transaction, Caller, Request, Answer], Awaitable[None]]
 """Gets the closed request with its answer."""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class Requests:
-    def __init__(
-        self,
-        store: Store,
-        authorizer: Authorizer,
-        notices: Notices,
-        reports: Reports,
-        dialogs: Dialogs,
-        setup: SetupDialogs,
-    ) -> None:
-        self._store = store
-        self._authorizer = authorizer
-        self._notices = notices
-        self._reports = reports
-        self._dialogs = dialogs
-        self._setup = setup
-        self.answerers: dict[RequestKind, Answerer] = {}
-        """Carry out the answer to a request of that kind, in its transaction."""
+    _store: Store
+    _authorizer: Authorizer
+    _notices: Notices
+    _reports: Reports
+    _dialogs: Dialogs
+    _setup: SetupDialogs
+    answerers: dict[RequestKind, Answerer] = field(init=False, default_factory=dict)
+    """Carry out the answer to a request of that kind, in its transaction."""
 
     async def ask(
         self,

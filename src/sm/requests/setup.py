@@ -13,6 +13,7 @@ import logging
 import os
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from sm.core.labels import name_to_type, short_label
 from sm.core.models import Caller, Session
@@ -52,24 +53,17 @@ _UP = (Status.RUNNING, Status.IDLE)
 """Statuses of an agent that has started: its dialog is gone."""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class SetupDialogs:
-    def __init__(
-        self,
-        store: Store,
-        notices: Notices,
-        providers: Mapping[str, Provider],
-        terminals: Terminals,
-        kills: Kills,
-    ) -> None:
-        self._store = store
-        self._notices = notices
-        self._providers = providers
-        self._terminals = terminals
-        self._kills = kills
-        self._carried_out: set[int] = set()
-        """The requests whose approval is being carried out."""
-        self._failures: dict[int, SmError] = {}
-        """The reasons why the last approval of a request failed."""
+    _store: Store
+    _notices: Notices
+    _providers: Mapping[str, Provider]
+    _terminals: Terminals
+    _kills: Kills
+    _carried_out: set[int] = field(init=False, default_factory=set)
+    """The requests whose approval is being carried out."""
+    _failures: dict[int, SmError] = field(init=False, default_factory=dict)
+    """The reasons why the last approval of a request failed."""
 
     # Reports of the monitor
 

@@ -146,12 +146,7 @@ class Waits:
         requests are held meanwhile: `acknowledge` closes those that the result tells.
         """
         if references is None:
-            children = self._authorizer.tree.children(caller.session_id) if caller.session_id else []
-            references = [s.id for s in children if is_live(s.status)]
-            if not references and caller.session_id:
-                children = [*await self._store.history.all(children_of(caller.session_id, None)), *children]
-            if not references:
-                raise _no_live_child(sorted(children, key=oldest_first))
+            references = await self._live_children(caller)
         wanted = self._named(caller, references)
         asked = {request_occasion(r): r.session_id for r in self._requests_to(caller, wanted)}
         mail = self._store.mail
@@ -189,6 +184,17 @@ class Waits:
         sessions = [self._store.sessions[s] for s in wanted if s in self._store.sessions]
         requests = self._requests_to(caller, wanted)
         return TeamWaitResult(why() or WaitEnd.TIMEOUT, sessions, requests, len(self._unread(caller)))
+
+    async def _live_children(self, caller: Caller) -> list[str]:
+        """Return the ids of the live children of the caller. Raises the error for a caller that has none."""
+        if caller.session_id is None:
+            raise _no_live_child([])
+        children = self._authorizer.tree.children(caller.session_id)
+        live = [s.id for s in children if is_live(s.status)]
+        if not live:
+            old = await self._store.history.all(children_of(caller.session_id, None))
+            raise _no_live_child(sorted((*old, *children), key=oldest_first))
+        return live
 
     async def acknowledge(self, caller: Caller, told: TeamWaitResult) -> None:
         """Close the caller's notices of endings and requests that the result of a wait tells."""

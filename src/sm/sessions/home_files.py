@@ -3,6 +3,7 @@
 import asyncio
 import errno
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 from sm.core.models import Launch, Session
 from sm.errors import AgentStartFailed, StorageFull
@@ -12,18 +13,13 @@ UserOf = Callable[[str | None], tuple[int, int] | None]
 """The uid and gid of the agents in the container of a workspace, or None if no container is known."""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class HomeFiles:
     """`files_of`: the files of a session's agent CLI, by their paths in the container."""
 
-    def __init__(
-        self,
-        home_of: HomeOf,
-        user_of: UserOf,
-        files_of: Callable[[Session, Launch], Mapping[str, str]],
-    ) -> None:
-        self._home_of = home_of
-        self._user_of = user_of
-        self._files_of = files_of
+    _home_of: HomeOf
+    _user_of: UserOf
+    _files_of: Callable[[Session, Launch], Mapping[str, str]]
 
     async def ready_for(self, session: Session, launch: Launch) -> None:
         """Write the files that are missing. Does nothing for a session on this host.

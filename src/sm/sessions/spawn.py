@@ -49,24 +49,16 @@ class SessionResult:
     """The permission mode in which a new process starts."""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class Spawner:
     """Inserts planned sessions, and waits for their start."""
 
-    def __init__(
-        self,
-        store: Store,
-        authorizer: Authorizer,
-        quota: Quota,
-        planner: SpawnPlanner,
-        sandbox: Sandbox,
-        starts: AgentStarts,
-    ) -> None:
-        self._store = store
-        self._authorizer = authorizer
-        self._quota = quota
-        self._planner = planner
-        self._sandbox = sandbox
-        self._starts = starts
+    _store: Store
+    _authorizer: Authorizer
+    _quota: Quota
+    _planner: SpawnPlanner
+    _sandbox: Sandbox
+    _starts: AgentStarts
 
     async def agent_types(
         self,

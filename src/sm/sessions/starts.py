@@ -5,22 +5,11 @@ from dataclasses import dataclass, field
 
 from sm.core.effects import EffectKind
 from sm.core.labels import name_to_type, short_label
-from sm.core.models import (
-    Caller,
-    Launch,
-    Process,
-    Session,
-    Signal,
-    is_waiting,
-)
+from sm.core.models import Caller, Launch, Process, Session, Signal, is_waiting
 from sm.core.observation import Source
 from sm.core.states import SignalKind
 from sm.core.statuses import Status
-from sm.errors import (
-    AgentStartFailed,
-    SmError,
-    WaitTimeout,
-)
+from sm.errors import AgentStartFailed, SmError, WaitTimeout
 from sm.operations.agent_operations import READ_OUTPUT, WHY
 from sm.operations.hints import Hint, Use
 from sm.operations.session_operations import SHOW_STATUS

@@ -230,6 +230,10 @@ class History:
         """Some sessions whose id begins with `prefix`, by id. An id has only characters below the last one."""
         return self._rows("id >= ? AND id < ?", prefix, prefix + "\x7f")
 
+    def has_any(self) -> bool:
+        """True if there is a session, also in memory."""
+        return bool(self._db.execute("SELECT 1 FROM sessions WHERE removed = 0 LIMIT 1").fetchall())
+
     def is_shared(self, friendly_name: str) -> bool:
         """True if several sessions have the name."""
         query = "SELECT 1 FROM sessions WHERE friendly_name = ? AND removed = 0 LIMIT 2"

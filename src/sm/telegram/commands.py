@@ -30,13 +30,7 @@ async def send(call: CommandCall, *, messages: Messages, store: Reads, authorize
 
 
 async def send_text(
-    call: CommandCall,
-    reference: str,
-    text: str,
-    *,
-    messages: Messages,
-    store: Reads,
-    authorizer: Authorizer,
+    call: CommandCall, reference: str, text: str, *, messages: Messages, store: Reads, authorizer: Authorizer
 ) -> BotReply:
     """Send a message to a session, as `sm send` does. The outcome of the message is the answer.
 

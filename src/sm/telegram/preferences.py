@@ -41,12 +41,7 @@ async def mute(call: CommandCall, *, telegram: Telegram, authorizer: Authorizer)
     session = None if reference is None else authorizer.find(call.caller, reference)
     time = times[0] if times else _DEFAULT
     seconds = None if time == _OFF else seconds_in(time)
-    await telegram.mute(
-        call.caller,
-        call.place.chat_id,
-        None if session is None else session.id,
-        seconds,
-    )
+    await telegram.mute(call.caller, call.place.chat_id, None if session is None else session.id, seconds)
     what = "all sessions" if session is None else label(session)
     said = (
         f"Reports about {what} ring again"

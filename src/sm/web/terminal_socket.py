@@ -180,7 +180,7 @@ class _Terminal:
             await asyncio.sleep(_LOOK_EVERY_S)
 
     def _held(self) -> str:
-        """Why the agent of a paused session reads no keys; empty: it may read them."""
+        """Why the agent of a paused session reads no keys, or empty if it may read them."""
         row = self._hub.situation.table.unarchived.get(self._session_id)
         pause = None if row is None else row.data["paused"]
         held = held_words(str(pause.get("held"))) if pause else ""

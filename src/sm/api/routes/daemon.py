@@ -3,6 +3,7 @@
 import os
 import time
 from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 
 from sm import __version__
@@ -12,6 +13,7 @@ from sm.api.views import Views, build_view
 from sm.core.attention import Attention, attention
 from sm.core.lifecycle import is_live
 from sm.core.messages import SM_ITSELF
+from sm.core.models import Session
 from sm.core.wording import operator_message_notice
 from sm.errors import SandboxUnavailable
 from sm.messaging.messages import RenderedMessage
@@ -56,10 +58,7 @@ routes = OperationTable()
 async def health(request: ApiRequest, *, sessions: Sessions, daemon: DaemonInfo) -> HealthView:
     seen = sessions.visible(request.caller, archived=True)
     return build_view(
-        HealthView,
-        _daemon(daemon),
-        socket=daemon.socket,
-        sessions=sum(is_live(s.status) for s in seen),
+        HealthView, _daemon(daemon), socket=daemon.socket, sessions=sum(is_live(s.status) for s in seen)
     )
 
 
@@ -82,41 +81,33 @@ async def status(
     authorizer: Authorizer,
 ) -> StatusOverview:
     caller, filter = request.caller, SessionFilter(workspace=query.workspace)
-    visible = sessions.visible(caller)
-    shown = sessions.apply_filter(caller, visible, filter)
+    shown = sessions.apply_filter(caller, sessions.visible(caller), filter)
     past = await sessions.past_counts(caller, filter)
     counts = Counter[str]()  # those that ended long ago come first: the order is that of the oldest sessions
     for (session_status, _), count in past.items():
         counts[session_status.value] += count
     counts.update(session.status.value for session in shown)
     operator = authorizer.principal(caller) is None
-    unseen_since = seen.since(caller)
-    groups = Counter(attention(session, (), unseen_since) for session in shown)
+    since = seen.since(caller)
+    groups = Counter(attention(session, (), since) for session in shown)
     ids = None if operator else await sessions.visible_ids(caller)
     waiting_requests = await requests.list_requests(caller, all=False, limit=0)
     inbox = messages.available(caller, idle=True)
     waiting = await messages.render(inbox[:_STATUS_LINES])
     lines = [line for message in waiting for line in _headline(request.views, message, store)]
-    tmux_silent = [s for s in sorted(monitor.tmux_silent) if ids is None or s in ids]
-    engine_silent = [s for s in sorted(monitor.engine_silent) if ids is None or s in ids]
     has_cgroups, reason = await leftovers.cgroups()
     added = {field.name: await field.value() for field in status_fields} if operator else {}
-
-    def is_in(leftover: Leftover) -> bool:
-        session = store.sessions.get(leftover.session_id)
-        return session is not None and bool(sessions.select(caller, [session], filter))
-
+    left = await leftovers.visible(caller)
+    if query.workspace is not None:
+        of = {s.id for s in sessions.select(caller, _sessions_of(left, store), filter)}
+        left = [leftover for leftover in left if leftover.session_id in of]
     return StatusOverview(
         daemon=_daemon(daemon),
         terminal_server=daemon.terminal_server() if operator else None,
         sessions=counts,
         not_seen={str(group): groups[group] for group in (Attention.FAILED, Attention.DONE)},
         orphans=sum(sessions.is_orphan(s) for s in shown),
-        orphan_processes=[
-            _orphan(request, leftover)
-            for leftover in await leftovers.visible(caller)
-            if query.workspace is None or is_in(leftover)
-        ],
+        orphan_processes=[_orphan(request, leftover) for leftover in left],
         cgroups=CgroupsView(available=has_cgroups, reason=reason),
         dead_letters=await store.dead_letters(ids),
         requests_open=len(waiting_requests),
@@ -128,12 +119,7 @@ async def status(
         trouble=[
             *daemon.trouble(),
             *((*daemon.config.state.lines(), *daemon.lost_sockets()) if operator else ()),
-            *(f"tmux does not respond for session {request.views.recipient(s)}" for s in tmux_silent),
-            *(
-                f"the agent of session {request.views.recipient(s)} has ended, and the container engine, "
-                "which knows how, does not respond"
-                for s in engine_silent
-            ),
+            *_silent(request.views, monitor, ids),
         ],
     )
 
@@ -186,6 +172,23 @@ async def stop_daemon(
 def _daemon(daemon: DaemonInfo) -> DaemonView:
     uptime_s = round(time.monotonic() - daemon.started_s, 3)
     return DaemonView(pid=os.getpid(), version=__version__, uptime_s=uptime_s)
+
+
+def _sessions_of(left: Sequence[Leftover], store: Reads) -> list[Session]:
+    return [s for leftover in left if (s := store.sessions.get(leftover.session_id)) is not None]
+
+
+def _silent(views: Views, monitor: Monitor, ids: Collection[str] | None) -> Iterator[str]:
+    """Yield a line for each of these sessions of which tmux or the engine tells nothing. `ids`: None means all."""
+    for session_id in sorted(monitor.tmux_silent):
+        if ids is None or session_id in ids:
+            yield f"tmux does not respond for session {views.recipient(session_id)}"
+    for session_id in sorted(monitor.engine_silent):
+        if ids is None or session_id in ids:
+            yield (
+                f"the agent of session {views.recipient(session_id)} has ended, and the container engine, "
+                "which knows how, does not respond"
+            )
 
 
 def _orphan(request: ApiRequest, leftover: Leftover) -> OrphanProcessView:

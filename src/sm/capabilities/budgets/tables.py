@@ -1,7 +1,7 @@
 """Budgets in the database, with a copy of all of them in memory."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import astuple
+from dataclasses import astuple, dataclass
 
 from sm.capabilities.budgets.model import (
     DAILY,
@@ -75,6 +75,7 @@ BUDGETS = RowTable(
 )
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class BudgetReads:
     """Reads budgets and what was spent, as committed or as of a transaction.
 
@@ -82,17 +83,10 @@ class BudgetReads:
     seconds of a session's work that is under way.
     """
 
-    def __init__(
-        self,
-        known: Callable[[], Mapping[str, Budget]],
-        find: Callable[[str], Session | None],
-        unfinished: Callable[[], Iterable[Session]],
-        elapsed_s: Callable[[Session], float],
-    ) -> None:
-        self._known = known
-        self._find = find
-        self._unfinished = unfinished
-        self._elapsed_s = elapsed_s
+    _known: Callable[[], Mapping[str, Budget]]
+    _find: Callable[[str], Session | None]
+    _unfinished: Callable[[], Iterable[Session]]
+    _elapsed_s: Callable[[Session], float]
 
     def find(self, subject: str) -> Budget | None:
         return self._known().get(subject)

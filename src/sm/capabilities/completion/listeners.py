@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
@@ -108,26 +109,19 @@ def _next_look_s() -> float:
     return _AGAIN_S - time.monotonic() % _AGAIN_S
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class Completions:
     """Handles the timers that follow a finished turn. Each handler is a `TimerHandler` of the daemon."""
 
-    def __init__(
-        self,
-        settings: AutoComplete,
-        store: Store,
-        notices: Notices,
-        reports: Reports,
-        use_of_terminal: UseOfTerminal,
-    ) -> None:
-        self._settings = settings
-        self._store = store
-        self._notices = notices
-        self._reports = reports
-        self._use_of_terminal = use_of_terminal
-        self._waiting: set[str] = set()
-        """The sessions that waited for something at the last look."""
-        self._held: dict[tuple[str, str], tuple[Timer, int]] = {}
-        """By timer: the timer, and the number of commits at the last look, of a session that only a commit frees."""
+    _settings: AutoComplete
+    _store: Store
+    _notices: Notices
+    _reports: Reports
+    _use_of_terminal: UseOfTerminal
+    _waiting: set[str] = field(init=False, default_factory=set)
+    """The sessions that waited for something at the last look."""
+    _held: dict[tuple[str, str], tuple[Timer, int]] = field(init=False, default_factory=dict)
+    """By timer: the timer, and the number of commits at the last look, of a session that only a commit frees."""
 
     async def complete(self, timer: Timer) -> float | None:
         """Complete the session, or propose its completion."""

@@ -12,22 +12,23 @@ from sm.kernel import OperationCall, UseCases
 from sm.mcp.results import LISTED_MAX, omitted
 from sm.mcp.schemas import arguments, choice, flag, result, text
 from sm.mcp.tool import Result, ToolCall, ToolTable
+from sm.operations import session_operations as known
 from sm.services import Authorizer, Interrupts, Monitor, Records, Restorer, Sessions, Spawner
 
 tools = ToolTable()
 
-_OPERATIONS = {o.tool_action: o for o in capability_operations() if o.tool == "control_session"}
-"""The operations of capabilities that this tool has, by its action."""
+_OF_CAPABILITIES = (o for o in capability_operations() if o.tool == known.KILL.tool)
+_OPERATIONS = {
+    o.tool_action: o for o in (known.INTERRUPT, *_OF_CAPABILITIES, known.KILL, known.RESTORE, known.ARCHIVE)
+}
+"""The operations that `control_session` has, by its action."""
 _FINISHED_MAX = 50
 """The newest finished sessions of a type whose cost and time count."""
 
 
 @tools.tool(
     arguments(
-        {
-            "session_id": text(200),
-            "action": choice(["interrupt", *_OPERATIONS, "kill", "restore", "archive"]),
-        },
+        {"session_id": text(200), "action": choice(list(_OPERATIONS))},
         tree=flag("Also all descendants. Not for interrupt and archive."),
     ),
     result(sessions="array", failed="array", duration_ms="number"),
@@ -47,19 +48,19 @@ async def control_session(
     Example: {"session_id": "1a2b3c4d", "action": "interrupt"}"""
     caller, key = call.caller, call.key
     reference, action = call.values["session_id"], call.values["action"]
-    tree = call.values.get("tree", False)
-    if tree and action in ("interrupt", "archive"):
+    tree, operation = call.values.get("tree", False), _OPERATIONS[action]
+    if tree and operation.arguments is None:
         raise UsageError(f"{action} takes one session", "give tree only for pause, resume, kill and restore")
-    match action:
-        case "interrupt":
+    match operation:
+        case known.INTERRUPT:
             done = await interrupts.interrupt(caller, reference, key)
             return _changed([done.session])
-        case "kill":
+        case known.KILL:
             killed = await sessions.kill(
                 caller, reference, key, force=False, tree=tree, is_connected=call.exchange.is_connected
             )
             return _changed(killed)
-        case "restore":
+        case known.RESTORE:
             target = authorizer.find(caller, reference)
             restored = await restorer.restore(
                 caller, target.id, key, tree=tree, go_on=False, is_connected=call.exchange.is_connected
@@ -68,10 +69,9 @@ async def control_session(
             losses = [{"session_id": s, "message": loss} for s, loss in restored.losses]
             words = {"failed": failed or None, "losses": losses or None, "left": list(restored.left) or None}
             return {**_changed(restored.sessions), **words}
-        case "archive":
+        case known.ARCHIVE:
             return _changed([await records.archive(caller, reference, key, archived=True)])
         case _:
-            operation = _OPERATIONS[action]
             assert operation.arguments is not None
             given = operation.arguments(tree=tree)
             result = await use_cases[operation](OperationCall(caller, reference, given, key))

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from sm.operations import Operation
+from sm.operations import AgentOperation, Operation
 from sm.wire_types.budget import BudgetReportView
 
 
@@ -16,22 +16,20 @@ class BudgetChange:
     """Amounts to add to the limits, such as `usd=2`."""
 
 
-SHOW = Operation(
+SHOW = AgentOperation(
     "budget",
     "Show the budget of a session, and the rest of those above it.",
     "GET /v1/sessions/{ref}/budget",
     BudgetReportView,
     command="budget SESSION",
-    agents=True,
 )
-CHANGE = Operation(
+CHANGE = AgentOperation(
     "change",
     "Set, raise, lower or end the budget of a session. A session may only lower its own.",
     "POST /v1/sessions/{ref}/budget",
     BudgetReportView,
     BudgetChange,
     command="budget SESSION --set LIMITS",
-    agents=True,
 )
 SHOW_DAY = Operation(
     "budget_of_day",

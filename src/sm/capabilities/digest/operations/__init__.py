@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from sm.operations import Operation
+from sm.operations import AgentOperation
 from sm.wire_types.digest import DigestView
 from sm.wire_types.fields import Time
 
@@ -17,7 +17,7 @@ class DigestPeriod:
     """Only members of this workspace (a slug, or `-` for no workspace)."""
 
 
-SHOW = Operation(
+SHOW = AgentOperation(
     "digest",
     "Show what happened since a time, worst first.",
     "GET /v1/digest",
@@ -25,6 +25,5 @@ SHOW = Operation(
     DigestPeriod,
     command="digest",
     fields={"workspace": {"minLength": 1}},
-    agents=True,
 )
 OPERATIONS = (SHOW,)

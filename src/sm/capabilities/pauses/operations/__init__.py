@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from sm.operations import Operation, SessionsResult
+from sm.operations import AgentOperation, SessionsResult
 
 TAG = "sessions"
 _TOOL = "control_session"
@@ -34,25 +34,23 @@ class ResumeRequest:
     """Resume the paused descendants too."""
 
 
-PAUSE = Operation(
+PAUSE = AgentOperation(
     "pause",
     "Pause a session: all its work is stopped, and its messages are held until it is resumed.",
     "POST /v1/sessions/{ref}/pause",
     SessionsResult,
     PauseRequest,
     command="pause SESSION",
-    agents=True,
     tool=_TOOL,
     tool_action="pause",
 )
-RESUME = Operation(
+RESUME = AgentOperation(
     "resume",
     "End the pause of a session. An agent whose turn was interrupted is told to go on.",
     "POST /v1/sessions/{ref}/resume",
     SessionsResult,
     ResumeRequest,
     command="resume SESSION",
-    agents=True,
     tool=_TOOL,
     tool_action="resume",
 )

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Annotated
 
-from sm.operations import Most, Operation
+from sm.operations import AgentOperation, Most
 from sm.wire_types.fields import Time
 from sm.wire_types.search import FoundView, SearchType
 
@@ -21,13 +21,12 @@ class SearchedWords:
     limit: Annotated[int, Most(1_000)] = 20
 
 
-FIND = Operation(
+FIND = AgentOperation(
     "search",
     "Find texts of the sessions that the caller may read, best first.",
     "GET /v1/search",
     list[FoundView],
     SearchedWords,
     command="search WORDS",
-    agents=True,
 )
 OPERATIONS = (FIND,)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Annotated
 
-from sm.operations import Most, Noun, Operation
+from sm.operations import AgentOperation, Most, Noun
 from sm.wire_types.fields import Time
 from sm.wire_types.usage_answers import Grouping, UsagePeriod, UsageReportView, UsageSeriesView
 
@@ -39,7 +39,7 @@ class SeriesScope:
 
 
 _TEXT = {"minLength": 1}
-REPORT = Operation(
+REPORT = AgentOperation(
     "usage_report",
     "Show what sessions have used, in groups, with their endings and percentiles.\n\n"
     "The sessions that the caller may read, archived and ended ones included, and removed ones as far as their usage is"
@@ -48,17 +48,15 @@ REPORT = Operation(
     UsageReportView,
     ReportScope,
     command="usage",
-    agents=True,
     fields={"workspace": _TEXT},
 )
-SERIES = Operation(
+SERIES = AgentOperation(
     "usage",
     "Show the tokens and the cost of sessions over time.\n\n"
     "The sums of all sessions that the caller sees, archived and ended ones included; or of `session`.",
     "GET /v1/usage",
     UsageSeriesView,
     SeriesScope,
-    agents=True,
     fields={"session": _TEXT, "workspace": _TEXT},
 )
 OPERATIONS = (SERIES, REPORT)
