@@ -124,6 +124,27 @@ def test_status_has_statuses_in_the_order_of_their_oldest_sessions(stage: Stage)
         stage.age(first, failed, last)
 
 
+def test_sessions_leave_memory_while_the_daemon_runs_and_are_found_as_before(stage: Stage) -> None:
+    top, other = (stage.spawn("Sh", "sleep 99999999")["session_id"] for _ in range(2))
+    ids = [stage.spawn("Sh", "exit 0", "--name", name, "--parent", top)["session_id"] for name in ("a", "b")]
+    for session_id in ids:
+        stage.ended(session_id)
+    before = stage.json("usage")["groups"]
+    stage.sm("seen", "--all")
+    stage.wait(26 * 3600.0)
+    assert {*ids_of(stage.get("/v1/sessions?limit=0"))} == {top, other}
+    assert stage.json("status", "a")["session_id"] == ids[0]
+    assert {*ids_of(stage.json("children", top))} == {*ids}
+    assert [g["sessions"] for g in stage.json("usage")["groups"]] == [g["sessions"] for g in before]
+    stage.sm("reparent", "a", other)
+    assert ids_of(stage.json("children", top)) == [ids[1]]
+    assert ids_of(stage.json("children", other)) == [ids[0]]
+    stage.sm("restore", "b")
+    until(lambda: stage.session(ids[1])["status"] == "completed", "the restored session has ended again")
+    stage.sm("rm", "--yes", "a")
+    assert ids_of(stage.json("children", other)) == []
+
+
 def test_list_follows_a_change_of_unseen_days(stage: Stage, old: list[str]) -> None:
     stage.kill_daemon()
     with closing(sqlite3.connect(stage.world.paths.database)) as db:

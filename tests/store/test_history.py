@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+import sqlite3
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any
@@ -290,6 +291,35 @@ async def test_roots_follow_who_sees_their_parents(store: Store) -> None:
     async with store.transaction() as tx:
         await tx.update(tx.session("live0001"), workspace="w")
     assert (await store.history.page(roots_for(guest), None, 9)).sessions == []
+
+
+async def test_new_session_leaves_what_was_read_of_the_history(store: Store) -> None:
+    """Unless old ones share its name from now on."""
+    await store.history.page(EVERY, None, 9)
+    reads, read = list[str](), store.history._read
+
+    async def counted(query: str, values: tuple[Any, ...]) -> list[sqlite3.Row]:
+        reads.append(query)
+        return await read(query, values)
+
+    store.history._read = counted
+    await insert(store, replace(session("new00001"), created_at=NOW, friendly_name="engineer-new"))
+    resets = store.history.resets
+    page = await store.history.page(EVERY, None, 9)
+    assert [s.shares_name for s in page.sessions] == [False] * len(OLD)
+    assert reads == []
+    await insert(store, replace(session("new00002"), created_at=NOW, friendly_name="engineer-task3"))
+    page = await store.history.page(EVERY, None, 9)
+    assert [s.id for s in page.sessions if s.shares_name] == [OLD[3]]
+    assert store.history.resets == resets
+
+
+async def test_session_without_an_id_is_not_looked_for(store: Store) -> None:
+    asked = list[str]()
+    store.history._db.set_trace_callback(asked.append)
+    assert store.sessions.get("") is None
+    store.history._db.set_trace_callback(None)
+    assert asked == []
 
 
 async def test_page_with_an_unknown_name_is_refused(store: Store) -> None:

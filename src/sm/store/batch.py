@@ -18,6 +18,7 @@ class Changes:
     open: Open
     workspaces: Mapping[str, Workspace]
     sessions: dict[str, Session] = field(default_factory=dict)
+    inserted: set[str] = field(default_factory=set)
     removed: set[str] = field(default_factory=set)
     left_names: set[str] = field(default_factory=set)
     events: list[Event] = field(default_factory=list)
@@ -33,6 +34,7 @@ class Changes:
         self.sessions |= tx.sessions
         if tx.workspaces:
             self.workspaces = {**self.workspaces, **tx.workspaces}
+        self.inserted |= tx.inserted
         self.removed |= tx.removed
         self.left_names |= tx.left_names
         self.open = tx.open

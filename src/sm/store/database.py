@@ -444,8 +444,12 @@ class Store(_KernelReads):
         """Apply committed changes to the mirror in memory; True if readers can see a difference."""
         changed = changes.workspaces is not self._workspaces or changes.open is not self.mail.open
         changed |= bool(changes.sessions or changes.events or changes.removed)
-        if changes.removed or any(self._changes_history(session) for session in changes.sessions.values()):
+        kept = (session for session in changes.sessions.values() if session.id not in changes.inserted)
+        if changes.removed or any(self._changes_history(session) for session in kept):
             self.history.changed()
+        elif changes.inserted:
+            names = {changes.sessions[session_id].friendly_name for session_id in changes.inserted}
+            self.history.follow_new(name for name in names if name is not None)
         for session in changes.sessions.values():
             self._put(session)
         self._workspaces = changes.workspaces

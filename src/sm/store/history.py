@@ -195,12 +195,18 @@ class History:
         self._answers.clear()
         self._version += 1
 
+    def follow_new(self, friendly_names: Iterable[str]) -> None:
+        """Follow new sessions with these names, which old ones may have too. What is being read is not remembered."""
+        if any(self.is_shared(name) for name in friendly_names):
+            self.grew()
+        self._version += 1
+
     # One session
 
     def find(self, session_id: str) -> Session | None:
         """The session with this id, as committed."""
         known = self._found.get(session_id)
-        if known is None and len(session_id) <= CHUNK:
+        if known is None and 0 < len(session_id) <= CHUNK:
             rows = self._rows("id = ?", session_id)
             if not rows:
                 return None

@@ -114,6 +114,8 @@ class Transaction(StoreWriter):
     replayed: str | None = None
     """The result that an earlier transaction remembered for the same request, or None to carry out the request."""
     _key = IdempotencyKey(None, None)
+    inserted: set[str]
+    """The new sessions."""
     removed: set[str]
     """The sessions that this transaction, or an earlier one of its commit, has removed."""
     left_names: set[str]
@@ -145,6 +147,7 @@ class Transaction(StoreWriter):
         self.workspaces: dict[str, Workspace] = {}
         self.events: list[Event] = []
         self.effects: list[Effect] = []
+        self.inserted = set[str]()
         self.removed = set(removed)
         self.left_names = set[str]()
         self.mail = MailWrites(self, numbers)
@@ -257,6 +260,7 @@ class Transaction(StoreWriter):
             SESSIONS.row(session) | {"spawn_prompt": prompt, "launch": launch_to_json(launch)},
         )
         self.sessions[session.id] = session
+        self.inserted.add(session.id)
 
     def put_shell_limits(self, limits: Mapping[str, int]) -> None:
         """Remember the umask and the soft limits of the shell of the last spawn; see `Store.shell_limits`."""
