@@ -244,6 +244,19 @@ async def test_pages_have_each_old_session_once_those_that_ended_last_first(stor
     assert (await store.history.page(EVERY, none.next, 5)).next is None
 
 
+async def test_trees_of_old_sessions_are_searched_once(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sm.store.history.CHUNK", 2)
+    await insert(
+        store, *(ended(f"below{n:03}", 9 - n, OLD[n % 2] if n < 2 else f"below{n - 2:03}") for n in range(5))
+    )
+    store.forget_old()
+    searched: list[str] = []
+    await store._reader.set_trace_callback(searched.append)
+    below_first = [s.id for s in await store.history.all(below([OLD[0]]))]
+    assert below_first == ["below004", "below002", "below000"]
+    assert len([text for text in searched if "RECURSIVE" in text]) == 1
+
+
 async def test_pages_of_a_search_count_what_it_finds(store: Store) -> None:
     odd = Chosen(keep=lambda s: s.id in (OLD[0], OLD[2], OLD[4]), key="odd")
     first = await store.history.page(odd, None, 1)

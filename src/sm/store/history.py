@@ -93,6 +93,8 @@ class Chosen:
     values: tuple[str | int | None, ...] = ()
     keep: Callable[[Session], bool] | None = field(default=None, compare=False)
     key: str = ""
+    is_tree: bool = False
+    """Each read searches whole trees, so their ids are read once, and then the sessions by these."""
 
     def also(self, where: str, *values: str | int | None) -> "Chosen":
         return replace(self, where=f"{self.where} AND {where}", values=(*self.values, *values))
@@ -131,7 +133,7 @@ def children_of(parent_id: str, principal: Principal) -> Chosen:
 
 
 def descendants_of(parent_id: str, principal: Principal) -> Chosen:
-    return seen_by(principal).also(_BELOW, texts([parent_id]))
+    return replace(seen_by(principal).also(_BELOW, texts([parent_id])), is_tree=True)
 
 
 def may_be_below(principal: Principal) -> Chosen:
@@ -141,7 +143,7 @@ def may_be_below(principal: Principal) -> Chosen:
 
 def below(parents: Iterable[str]) -> Chosen:
     """The descendants of these sessions, which need not be in the history."""
-    return Chosen(_BELOW, (texts(parents),))
+    return Chosen(_BELOW, (texts(parents),), is_tree=True)
 
 
 PastCounts = Mapping[tuple[Status, bool], int]
@@ -299,6 +301,12 @@ class History:
         `first`: how many are read first.
         """
         keep, part = chosen.keep, chosen
+        if chosen.is_tree:
+            ids = [row[0] for row in await self._select("id", chosen, "ORDER BY status_at DESC, id DESC")]
+            for begin in range(0, len(ids), CHUNK):
+                found = await self._chunk(Chosen(among("id"), (texts(ids[begin : begin + CHUNK]),)), CHUNK)
+                yield found if keep is None else [session for session in found if keep(session)]
+            return
         while True:
             size = min(first, CHUNK)
             found = await self._chunk(part, size)

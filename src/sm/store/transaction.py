@@ -141,8 +141,7 @@ class Transaction(StoreWriter):
         self._committed = sessions
         self._unfinished = unfinished
         self._workspaces = workspaces
-        self._work = work
-        self._runs = runs
+        self._work, self._runs = work, runs
         self.sessions: dict[str, Session] = {}
         self.workspaces: dict[str, Workspace] = {}
         self.events: list[Event] = []
