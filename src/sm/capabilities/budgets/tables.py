@@ -75,7 +75,7 @@ BUDGETS = RowTable(
 )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(eq=False)
 class BudgetReads:
     """Reads budgets and what was spent, as committed or as of a transaction.
 
