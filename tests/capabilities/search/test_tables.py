@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sm.capabilities.search.rules import EXCERPT_MAX, excerpt, searched_words
+from sm.capabilities.search.query_words import EXCERPT_MAX, excerpt, searched_words
 from sm.capabilities.search.tables import PART, fts_query
 from sm.core.usage import SaidText
 from sm.store import Store

@@ -9,9 +9,9 @@ from typing import cast
 
 import pytest
 
+from sm.capabilities.usage.kept_parts import TreeSums
 from sm.capabilities.usage.operations import ReportScope
 from sm.capabilities.usage.operations.reporting import Reporting
-from sm.capabilities.usage.tree_sums import TreeSums
 from sm.config import Config
 from sm.core.models import NO_WORKSPACE, OPERATOR, BridgeUser, Caller, Exit, Session
 from sm.core.states import BridgeLevel, CallerKind, EventType, TrustLevel

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from sm.capabilities.usage.rules import PERIOD_DIGITS, buckets
+from sm.capabilities.usage.usage_groups import PERIOD_DIGITS, buckets
 from sm.core.usage import UNREAD, Usage
 from sm.wire_types.usage_answers import ModelUsageView, TokensView, UsageBucketView, UsagePeriod
 

@@ -20,6 +20,9 @@ BudgetText = Annotated[str, AfterValidator(_amounts)]
 """Limits as in `sm spawn --budget`."""
 
 
+OnLimit = Literal["ask", "pause", "kill", "notice"]
+
+
 class BudgetSettings(Section):
     """Limits for the spending of sessions (docs/lifecycle.md)."""
 
@@ -36,7 +39,7 @@ class BudgetSettings(Section):
     hard_percent: int = Field(default=120, ge=100, le=10_000)
     """The spent part of a budget in usd or tokens, in per cent, at which its agents are stopped at once, without the
     rest of `grace_s`. With `on_limit: notice` there is no such bound."""
-    on_limit: Literal["ask", "pause", "kill", "notice"] = "ask"
+    on_limit: OnLimit = "ask"
     """The step when a budget is spent. ask: pause its sessions, and open a request for more. pause: only pause them.
     kill: end them. notice: only report that it is spent."""
 

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sm.capabilities.search.rules import searched_words
+from sm.capabilities.search.query_words import searched_words
 from sm.core.usage import SaidText
 from sm.store import Store, Transaction
 from sm.store.connection import Read

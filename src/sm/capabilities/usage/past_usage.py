@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable, Collection, Hashable, Mappi
 from dataclasses import dataclass
 
 from sm.capabilities.usage.report_records import RecordReader, used_session
-from sm.capabilities.usage.rules import DayOf, UsageGroups
+from sm.capabilities.usage.usage_groups import DayOf, UsageGroups
 from sm.core.labels import label
 from sm.core.models import BridgeUser, Session
 from sm.core.time_slots import rest_of_slot

@@ -1,8 +1,8 @@
 """Builds sums and reports of usage, and registers them at the kernel."""
 
 from sm.capabilities.usage import operations
+from sm.capabilities.usage.kept_parts import TreeSums
 from sm.capabilities.usage.operations.reporting import Reporting
-from sm.capabilities.usage.tree_sums import TreeSums
 from sm.kernel import Kernel
 
 

@@ -1,6 +1,6 @@
 """Charges budgets, and carries out what follows. Functions of a transaction; `capabilities.budgets.rules` decides."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,26 +15,21 @@ from sm.capabilities.budgets.rules import (
 )
 from sm.capabilities.budgets.settings import BudgetSettings
 from sm.capabilities.budgets.state.spending import added_spending, priced
+from sm.capabilities.budgets.state.stops import ask_for_report, release, stop_member
 from sm.capabilities.budgets.tables import PART, BudgetReads
 from sm.capabilities.budgets.text.sentences import (
-    ADDED,
-    budget_reason,
     ended_text,
     limit_text,
     raised_text,
-    report_text,
     request_arguments,
     soft_text,
 )
-from sm.core.effects import EffectKind
 from sm.core.labels import short_label
 from sm.core.lifecycle import is_live
 from sm.core.local_days import day_after, day_start, local_day
 from sm.core.messages import SM_ITSELF
 from sm.core.models import Session, ancestors
-from sm.core.pauses import PauseOrder
 from sm.core.states import EventType, MessageState, NoticeKind, RequestKind, RequestState
-from sm.core.statuses import Status
 from sm.core.timers import Timer
 from sm.core.timestamps import later
 from sm.core.usage import Usage
@@ -42,13 +37,10 @@ from sm.providers.base import Provider
 from sm.state.followers import UsageFollower
 from sm.state.message_steps import send
 from sm.state.notices import Notices, notice_recipient
-from sm.state.pause_orders import end_by_kill, order_pause, order_resume
 from sm.state.request_steps import NewRequest, finish_request, open_of, open_request
 from sm.store import Transaction
 from sm.store.transaction import SessionFollower
 from sm.wire_types.budget import BudgetState
-
-_AT_WORK = frozenset({Status.RUNNING, Status.WAITING_INPUT})
 
 
 class Budgets(SessionFollower, UsageFollower):
@@ -131,7 +123,7 @@ class Budgets(SessionFollower, UsageFollower):
             return
         grace_s = self._settings.grace_s
         after = self._move(tx, budget, BudgetState.GRACE, reports={})
-        at_work = self._ask_for_report(tx, after, tx.part(PART).members(budget.id))
+        at_work = ask_for_report(tx, after, tx.part(PART).members(budget.id), grace_s)
         if owner is not None:
             on_limit = self._settings.on_limit
             text = limit_text(after, spent, owner, on_limit, at_work=bool(at_work))
@@ -142,20 +134,6 @@ class Budgets(SessionFollower, UsageFollower):
             tx.timers.set(Timer(budget.id, BudgetTimer.STOP, due_at, grace_s))
         else:
             await self.stop(tx, tx.part(PART).find(budget.id) or after, by)
-
-    def _ask_for_report(
-        self, tx: Transaction, budget: Budget, members: Iterable[Session]
-    ) -> Mapping[str, int]:
-        """Ask those at work to report what they have, each once. Return the messages, by session."""
-        now = tx.part(PART).find(budget.id) or budget
-        text = report_text(budget, self._settings.grace_s)
-        at_work = [
-            s for s in members if s.status in _AT_WORK and not _is_stopped(s) and s.id not in now.reports
-        ]
-        asked = {s.id: send(tx, s.id, SM_ITSELF, text) for s in sorted(at_work, key=lambda s: s.id)}
-        if asked:
-            tx.part(PART).put(replace(now, reports={**now.reports, **asked}))
-        return asked
 
     async def stop(self, tx: Transaction, budget: Budget, by: Session | None = None) -> None:
         """Pause or kill the sessions of a spent budget, and ask for more of it."""
@@ -168,7 +146,7 @@ class Budgets(SessionFollower, UsageFollower):
         owner = self._owner(tx, budget, by)
         after = self._move(tx, budget, BudgetState.STOPPED)
         for member in sorted(tx.part(PART).members(budget.id), key=lambda s: (s.created_at, s.id)):
-            await self._stop_member(tx, budget, member)
+            await stop_member(tx, budget, member, self._settings.on_limit)
         if owner is not None and self._settings.on_limit == "ask":
             await self._ask(tx, after.id, owner)
 
@@ -186,9 +164,9 @@ class Budgets(SessionFollower, UsageFollower):
         for member in sorted(tx.part(PART).members(after.id), key=lambda s: (s.created_at, s.id)):
             for budget in tx.part(PART).binding(member):
                 if budget.state is BudgetState.STOPPED:
-                    await self._stop_member(tx, budget, member)
+                    await stop_member(tx, budget, member, self._settings.on_limit)
                 elif budget.state is BudgetState.GRACE:
-                    self._ask_for_report(tx, budget, [tx.session(member.id)])
+                    ask_for_report(tx, budget, [tx.session(member.id)], self._settings.grace_s)
 
     async def leave(self, tx: Transaction, session: Session) -> None:
         """Close the requests for more at a session that is about to be removed, or open them at another session."""
@@ -201,24 +179,6 @@ class Budgets(SessionFollower, UsageFollower):
             owner = self._owner(tx, budget, None)
             if owner is not None and budget.state is BudgetState.STOPPED:
                 await self._ask(tx, budget.id, owner)
-
-    async def _stop_member(self, tx: Transaction, budget: Budget, member: Session) -> None:
-        if self._settings.on_limit == "kill":
-            if member.exit is None and end_by_kill(tx, member.id) is None:
-                reason = budget_reason(budget, tx.find(budget.id))
-                payload = {"force": False, "by": SM_ITSELF, "reason": reason}
-                await tx.effect(EffectKind.KILL, member.id, payload, tx.now)
-        elif is_live(member.status) and not _is_stopped(tx.session(member.id)):
-            await self._pause(tx, budget, tx.session(member.id))
-
-    async def _pause(self, tx: Transaction, budget: Budget, session: Session) -> None:
-        before = session.paused
-        if before is not None:  # a soft pause of a person only stops now, and does not end with an approval
-            order = PauseOrder(before.by, before.reason, before.until, hold=before.hold)
-            await order_pause(tx, session, order)
-            return
-        reason = budget_reason(budget, tx.find(budget.id))
-        await order_pause(tx, session, PauseOrder(SM_ITSELF, reason, hold=budget.id))
 
     async def _ask(self, tx: Transaction, subject: str, owner: Session) -> None:
         budget = tx.part(PART).find(subject)  # the pauses have charged it
@@ -308,7 +268,7 @@ class Budgets(SessionFollower, UsageFollower):
             if owner is not None:
                 await self._record(tx, after, spent, owner, raised_text(after, spent, owner, by))
             if now.stops:
-                await self._release(tx, now, by)
+                await release(tx, now, by)
             await self.check(tx, after.id, owner)
         return tx.part(PART).find(after.id) or after
 
@@ -340,7 +300,7 @@ class Budgets(SessionFollower, UsageFollower):
                 await self._cancel_request(tx, budget, _changed_by(SM_ITSELF))
             tx.part(PART).put(fresh)
             if budget is not None and budget.stops:
-                await self._release(tx, budget, SM_ITSELF)
+                await release(tx, budget, SM_ITSELF)
             await self.check(tx, DAILY)
         elif budget.steps != limits:  # the configuration has changed
             await self.change(tx, budget, limits, SM_ITSELF)
@@ -367,7 +327,7 @@ class Budgets(SessionFollower, UsageFollower):
         if owner is not None:
             await self._record(tx, budget, spent, owner, ended_text(budget, spent, owner, by), is_over=True)
         if budget.stops:
-            await self._release(tx, budget, by)
+            await release(tx, budget, by)
 
     async def _cancel_request(self, tx: Transaction, budget: Budget, reason: str) -> bool:
         """Cancel the open request for more. Returns False if there is none."""
@@ -378,54 +338,9 @@ class Budgets(SessionFollower, UsageFollower):
         await finish_request(tx, session, request, tx.now, state=RequestState.CANCELLED, reason=reason)
         return True
 
-    async def _release(self, tx: Transaction, budget: Budget, by: str) -> None:
-        """Resume the sessions that the budget has paused, unless another one stops them too."""
-        tx.timers.remove(budget.id, BudgetTimer.STOP)
-        for session in sorted(tx.unfinished_sessions(), key=lambda s: (s.created_at, s.id)):
-            is_held = session.paused is not None and session.paused.hold == budget.id
-            if not is_held and session.id not in budget.reports:
-                continue
-            other = next((b for b in tx.part(PART).binding(session) if b.stops and b.id != budget.id), None)
-            if other is not None:
-                if session.paused is not None and is_held and other.state is BudgetState.STOPPED:
-                    reason = budget_reason(other, tx.find(other.id))
-                    await tx.update(session, paused=replace(session.paused, hold=other.id, reason=reason))
-                elif is_held:
-                    await self._resume(tx, session, by)
-                continue
-            was_cut_off = session.paused is not None and session.paused.cut_off
-            if is_held:
-                session = await self._resume(tx, session, by)
-            if self._withdraw_report(tx, budget, session) and not was_cut_off and session.paused is None:
-                send(tx, session.id, SM_ITSELF, ADDED)
-
-    async def _resume(self, tx: Transaction, session: Session, by: str) -> Session:
-        """End the pause of a session. It stays paused for another cause, such as its paused account."""
-        if await tx.keep_paused(session) is not None:
-            return tx.session(session.id)
-        return await order_resume(tx, session, by)
-
-    def _withdraw_report(self, tx: Transaction, budget: Budget, session: Session) -> bool:
-        """Withdraw the order to report if it was not delivered yet. Returns True if the agent has got it."""
-        number = budget.reports.get(session.id)
-        if number is None or not is_live(session.status):
-            return False
-        message = tx.mail.open.messages.get(number)
-        if message is not None and message.state is MessageState.QUEUED:
-            tx.mail.move_message(
-                message, MessageState.EXPIRED, tx.now, reason="withdrawn: the budget was raised"
-            )
-            return False
-        return True
-
 
 def _changed_by(by: str) -> str:
     return f"the budget was changed by {by}"
-
-
-def _is_stopped(session: Session) -> bool:
-    """True for a paused session, unless a soft pause lets it work on."""
-    return session.paused is not None and not session.paused.soft
 
 
 def _takes_messages(session: Session) -> bool:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from sm.capabilities.pairing.model import Pairing, PairRequest, PairState
 from sm.capabilities.pairing.operations import APPROVE, DENY, LIST
-from sm.capabilities.pairing.rules import (
+from sm.capabilities.pairing.repeated_requests import (
     EXPIRES_S,
     PairDecision,
     decide_request,

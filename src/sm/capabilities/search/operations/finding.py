@@ -3,7 +3,7 @@
 import asyncio
 
 from sm.capabilities.search.operations import SearchedWords
-from sm.capabilities.search.rules import excerpt, searched_words
+from sm.capabilities.search.query_words import excerpt, searched_words
 from sm.capabilities.search.tables import PART
 from sm.core.labels import label
 from sm.errors import UsageError

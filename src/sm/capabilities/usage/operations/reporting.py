@@ -3,12 +3,12 @@
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from sm.capabilities.usage.kept_parts import TreeSums
 from sm.capabilities.usage.operations import SeriesScope
 from sm.capabilities.usage.past_usage import PastUsage, ReportedSessions
 from sm.capabilities.usage.report_records import RecordReader, used_session
-from sm.capabilities.usage.rules import PERIOD_DIGITS, buckets, root_of
 from sm.capabilities.usage.tables import PART
-from sm.capabilities.usage.tree_sums import TreeSums
+from sm.capabilities.usage.usage_groups import PERIOD_DIGITS, buckets, root_of
 from sm.core.labels import label_of
 from sm.core.models import Session
 from sm.core.time_slots import local_day

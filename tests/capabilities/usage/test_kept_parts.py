@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from sm.capabilities.usage.tree_sums import TreeSums
+from sm.capabilities.usage.kept_parts import TreeSums
 from sm.config import Config
 from sm.core.estimates import estimate_totals
 from sm.core.models import OPERATOR, Exit, Session

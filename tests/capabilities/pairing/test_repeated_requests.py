@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sm.capabilities.pairing.model import PairRequest, PairState
-from sm.capabilities.pairing.rules import (
+from sm.capabilities.pairing.repeated_requests import (
     EXPIRES_S,
     OPEN_MAX,
     REPLY_EVERY_S,

@@ -5,7 +5,7 @@ from contextlib import closing
 
 import pytest
 
-from sm.capabilities.search.rules import EXCERPT_MAX, excerpt, searched_words
+from sm.capabilities.search.query_words import EXCERPT_MAX, excerpt, searched_words
 from sm.capabilities.search.tables import fts_query
 
 LONG = "intro " * 200
