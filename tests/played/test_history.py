@@ -2,14 +2,18 @@
 
 import json
 import sqlite3
+from collections.abc import Mapping
 from contextlib import closing
 from typing import Any
 
 import pytest
 
+from sm.board import board_row
 from sm.core.timestamps import iso
+from sm.feed import read_row
 from tests.fixtures import context_fixture
 from tests.sim.blocking import drive
+from tests.sim.live_board import board
 from tests.sim.stage import BOX, Stage, until
 
 stage = context_fixture("function", Stage, "", BOX)
@@ -174,3 +178,24 @@ def test_digest_has_the_warnings_and_the_usage_of_sessions_that_ended_before(
     (spent,) = digest["spending"]
     assert (spent["session_id"], spent["tokens_used"]) == (old[1], 7)
     assert digest["ended"] == []
+
+
+def test_live_view_reads_an_old_session_as_a_row(stage: Stage) -> None:
+    async def get(path: str, query: Mapping[str, str] | None) -> Any:
+        return await stage.world.operator.get(path, **(query or {}))
+
+    parent = stage.spawn("Sh", "sleep 99999")["session_id"]
+    child, failed = (stage.spawn("Sh", f"exit {code}", "--parent", parent)["session_id"] for code in (0, 3))
+    for session_id in (child, failed):
+        stage.ended(session_id)
+    stage.sm("kill", "--force", parent)
+    stage.sm("archive", child)
+    with board(stage) as shown:
+        before = shown.rows[parent]
+    stage.age(parent, child, failed)
+    row = drive(stage.loop, read_row(get, parent))
+    assert before.keys() <= row.keys() | {"attention", "last_words", "lost"}
+    assert row["tree"].items() >= before["tree"].items()
+    same = {name for name in before.keys() & row.keys() - {"tree"} if not name.endswith("_at")}
+    assert {name: row[name] for name in same} == {name: before[name] for name in same}
+    assert board_row(row).task() == board_row(before).task()
