@@ -448,6 +448,33 @@ def test_message_to_a_session_is_shown_with_its_true_state(stage: Stage, visitor
     stage.sm("kill", agent.id, "--force")
 
 
+def test_page_of_a_session_that_is_not_in_the_list_opens(stage: Stage, visitor: Visitor) -> None:
+    lead = stage.spawn("Sh", "exec sleep 1000", "--name", "oldest")["session_id"]
+    child = stage.spawn("Sh", "exit 0", "--name", "grown", "--parent", lead)["session_id"]
+    other = stage.spawn("Sh", "exit 0", "--name", "other")["session_id"]
+    stage.ended(child)
+    stage.sm("kill", lead, "--force")
+    for session_id in (lead, child, other):
+        stage.ended(session_id)
+        stage.sm("archive", session_id)
+    with visitor.tab(place=f"#/s/{lead}/peek") as tab:
+        tab.shows("sh-oldest", "The process has ended.")
+        tab.open(f"#/s/{lead}/children")
+        tab.until(lambda: tab.find(f'.panel a[href="#/s/{child}/peek"]').count() == 1, "the child")
+        assert tab.order() == []
+        tab.open(f"#/s/{other}/why")
+        delete = tab.find('.acts [data-act="rm"]')
+        tab.until(lambda: delete.get_attribute("aria-disabled") == "false", "it can be deleted")
+        delete.click()
+        tab.find('[data-act="do-rm"]').click()
+        tab.shows("no such session")
+        for unknown in ("00000000", "no%20id"):
+            tab.open(f"#/s/{unknown}/peek")
+            tab.shows("no such session")
+        tab.open("#/")
+        tab.hides("no such session")
+
+
 def test_terminal_is_shown_as_text_of_the_page(stage: Stage, visitor: Visitor) -> None:
     agent = stage.spawn("Sh", f"printf '\\033[1;31mred {ATTACK}\\033[0m'; exec sleep 1000")["session_id"]
     with visitor.tab(place=f"#/s/{agent}/peek") as tab:

@@ -2,14 +2,18 @@
 
 import json
 import sqlite3
+from collections.abc import Mapping
 from contextlib import closing
 from typing import Any
 
 import pytest
 
+from sm.board import board_row
 from sm.core.timestamps import iso
+from sm.feed import read_row
 from tests.fixtures import context_fixture
 from tests.sim.blocking import drive
+from tests.sim.live_board import board
 from tests.sim.stage import BOX, Stage, until
 
 stage = context_fixture("function", Stage, "", BOX)
@@ -204,3 +208,58 @@ def test_digest_has_the_warnings_and_the_usage_of_sessions_that_ended_before(
     (spent,) = digest["spending"]
     assert (spent["session_id"], spent["tokens_used"]) == (old[1], 7)
     assert digest["ended"] == []
+
+
+def test_live_view_reads_an_old_session_as_a_row(stage: Stage) -> None:
+    async def get(path: str, query: Mapping[str, str] | None) -> Any:
+        return await stage.world.operator.get(path, **(query or {}))
+
+    parent = stage.spawn("Sh", "sleep 99999")["session_id"]
+    child, failed = (stage.spawn("Sh", f"exit {code}", "--parent", parent)["session_id"] for code in (0, 3))
+    for session_id in (child, failed):
+        stage.ended(session_id)
+    stage.sm("kill", "--force", parent)
+    stage.sm("archive", child)
+    with board(stage) as shown:
+        before = shown.rows[parent]
+    stage.age(parent, child, failed)
+    row = drive(stage.loop, read_row(get, parent))
+    assert before.keys() <= row.keys() | {"attention", "last_words", "lost"}
+    assert row["tree"].items() >= before["tree"].items()
+    same = {name for name in before.keys() & row.keys() - {"tree"} if not name.endswith("_at")}
+    assert {name: row[name] for name in same} == {name: before[name] for name in same}
+    assert board_row(row).task() == board_row(before).task()
+
+
+def test_old_sessions_are_completed_by_names_and_ids(stage: Stage, old: list[str]) -> None:
+    stage.sm("archive", old[1])
+    bare, hidden = (stage.spawn("Sh", "exit 0")["session_id"] for _ in range(2))
+    for session_id in (bare, hidden):
+        stage.ended(session_id)
+    stage.age(bare, hidden, *old)
+
+    def offered(command: str, word: str) -> set[str]:
+        completion = {
+            "_SM_COMPLETE": "bash_complete",
+            "COMP_WORDS": f"sm {command} {word}",
+            "COMP_CWORD": "2",
+        }
+        lines = stage.run(env=completion).stdout.splitlines()
+        return {line.removeprefix("plain,") for line in lines if line}
+
+    for command in ("status", "output", "rm", "restore"):
+        assert offered(command, "task2") == {"task2", *(f"task{n}" for n in range(20, COUNT))}, command
+        assert offered(command, "sh-task3") == {"sh-task3"}
+        assert offered(command, old[4]) == {old[4]}
+        assert offered(command, f"sh-{bare[:6]}") == {f"sh-{bare}"}
+        assert offered(command, "unknown") == set()
+    assert offered("archive", "task1") == {f"task{n}" for n in range(10, 20)}
+    assert offered("unarchive", "task") == {"task1"}
+
+
+def test_list_by_prefix_has_only_sessions_that_the_caller_sees(stage: Stage, old: list[str]) -> None:
+    assert ids_of(stage.get("/v1/sessions?prefix=task1")) == [old[1], *old[10:20]]
+    stage.sm("workspace", "create", "shop", "--working-dir", str(stage.work))
+    agent = stage.spawn("Sh", "sleep 99999", "--workspace", "shop", "--name", "task1x")["session_id"]
+    ((status, seen),) = stage.request_as(agent, ("GET", "/v1/sessions", {"prefix": "task1"}))
+    assert (status, ids_of(seen)) == ("ok", [agent])

@@ -2,11 +2,12 @@
 
 import contextlib
 import time
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import orjson
+from aiohttp import web
 
 from sm.client.live_stream import Json
 from sm.feed import FeedNews, Mail
@@ -14,6 +15,7 @@ from sm.web.daemon_link import DaemonLink
 from sm.web.hub import Hub
 from sm.web.logins import WebLogin, WebScope
 from sm.web.tab import Tab
+from sm.wire import PROTOCOL, PROTOCOL_HEADER
 from tests.board.samples import row_data, update
 from tests.web_server import merge
 
@@ -29,6 +31,36 @@ async def board_hub(tmp_path: Path) -> AsyncIterator[Hub]:
         yield Hub(link)
     finally:
         await link.close()
+
+
+@contextlib.asynccontextmanager
+async def answering_daemon(tmp_path: Path, answers: Mapping[str, Any]) -> AsyncIterator[list[str]]:
+    """A daemon of `board_hub` with these answers, by path: 404 for others. Yields the paths that were asked for."""
+    asked = list[str]()
+
+    async def answer(request: web.Request) -> web.Response:
+        asked.append(request.path)
+        found = answers.get(request.path)
+        error = {"error": {"code": "not_found", "message": "no such session", "hint": None}}
+        body, status = (error, 404) if found is None else (found, 200)
+        return web.json_response(body, status=status, headers={PROTOCOL_HEADER: str(PROTOCOL)})
+
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", answer)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    await web.UnixSite(runner, str(tmp_path / "sm.sock")).start()
+    try:
+        yield asked
+    finally:
+        await runner.cleanup()
+
+
+def unlisted(session_id: str) -> dict[str, Any]:
+    """The answers of a daemon about a session that ended long ago, by path."""
+    row = row_data(session_id, status="completed", exit_code=0, pid=None, completion_message="it works")
+    path, used = f"/v1/sessions/{session_id}", {**row, "current_activity": None, "todo": None}
+    return {path: {**row, "children_by_status": {"error": 1, "completed": 2}}, f"{path}/progress": used}
 
 
 def tell(hub: Hub, *news: FeedNews) -> None:
@@ -58,4 +90,14 @@ class Page:
         return self.state
 
 
-__all__ = ["Page", "board_hub", "board_of", "login", "row_data", "tell", "update"]
+__all__ = [
+    "Page",
+    "answering_daemon",
+    "board_hub",
+    "board_of",
+    "login",
+    "row_data",
+    "tell",
+    "unlisted",
+    "update",
+]

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from aiohttp import web
 
 from sm.board import ACTIONS
 from sm.client.http import DaemonAway
@@ -17,10 +16,9 @@ from sm.web.client_frames import ActFrame
 from sm.web.daemon_link import DaemonLink
 from sm.web.hub import Hub
 from sm.web.logins import WebScope, scope_of
-from sm.wire import PROTOCOL, PROTOCOL_HEADER
 from tests.board.samples import message
 from tests.cli.samples import request
-from tests.web.board_hub import Page, board_hub, board_of, row_data, tell, update
+from tests.web.board_hub import Page, answering_daemon, board_hub, board_of, row_data, tell, unlisted, update
 
 
 @pytest.fixture
@@ -99,7 +97,9 @@ async def test_decision_needs_a_request_that_is_open(hub: Hub, link: DaemonLink)
 async def test_action_that_the_board_refuses_does_not_reach_the_daemon(hub: Hub, link: DaemonLink) -> None:
     page = seen(hub)
     assert (await refusal(hub, link, page, "archive", session="a")).message.endswith("engineer-a is live")
-    assert isinstance(await refusal(hub, link, page, "kill", session="none"), NotFound)
+    assert isinstance(await refusal(hub, link, page, "kill", session="none"), DaemonAway), (
+        "it may be an old one"
+    )
     assert isinstance(await refusal(hub, link, page, "archive", session="z"), DaemonAway)
 
 
@@ -183,26 +183,29 @@ async def test_unread_message_to_the_operator_is_marked_as_read(hub: Hub, link: 
     assert error.message.endswith("select a message to you")
 
 
-async def test_action_is_taken_back_before_its_effect_is_shown(hub: Hub, tmp_path: Path) -> None:
-    called: list[str] = []
-
-    async def answer(request: web.Request) -> web.Response:
-        called.append(request.path)
-        return web.json_response({}, headers={PROTOCOL_HEADER: str(PROTOCOL)})
-
-    app = web.Application()
-    app.router.add_post("/{path:.*}", answer)
-    runner, link = web.AppRunner(app), DaemonLink(str(tmp_path / "daemon.sock"))
-    await runner.setup()
-    await web.UnixSite(runner, str(tmp_path / "daemon.sock")).start()
-    acts = Acts(hub, link, seen(hub).tab)
-    try:
+async def test_action_is_taken_back_before_its_effect_is_shown(
+    hub: Hub, link: DaemonLink, tmp_path: Path
+) -> None:
+    answers = {f"/v1/sessions/z/{action}": dict[str, Any]() for action in ("archive", "unarchive")}
+    async with answering_daemon(tmp_path, answers) as asked:
+        acts = Acts(hub, link, seen(hub).tab)
         for action in (
             "archive",
             "unarchive",
         ):  # no news in between: the row still says that it is not archived
             await acts.carry_out(ActFrame(t="act", n=1, action=action, session="z"))
-    finally:
-        await link.close()
-        await runner.cleanup()
-    assert called == ["/v1/sessions/z/archive", "/v1/sessions/z/unarchive"]
+    assert asked == [*answers]
+
+
+async def test_session_that_is_not_in_the_list_is_read_for_an_action(
+    hub: Hub, link: DaemonLink, tmp_path: Path
+) -> None:
+    answers = {**unlisted("old"), "/v1/sessions/old/rm": {}}
+    page = seen(hub)
+    async with answering_daemon(tmp_path, answers) as asked:
+        error = await refusal(hub, link, page, "kill", session="old")
+        assert error.message == "not possible: the process of engineer-old has ended"
+        assert isinstance(await refusal(hub, link, page, "kill", session="none"), NotFound)
+        asked.clear()
+        await Acts(hub, link, page.tab).carry_out(ActFrame(t="act", n=1, action="rm", session="old"))
+    assert asked == [*answers]

@@ -16,7 +16,7 @@ from sm.web.client_frames import ViewFrame
 from sm.web.hub import Hub
 from tests.board.samples import AT_S, message
 from tests.cli.samples import request
-from tests.web.board_hub import Page, board_hub, board_of, row_data, tell, update
+from tests.web.board_hub import Page, answering_daemon, board_hub, board_of, row_data, tell, unlisted, update
 
 
 @pytest.fixture
@@ -225,6 +225,32 @@ async def test_request_that_somebody_answered_is_told_once(hub: Hub) -> None:
     assert page.tab.newly_settled() == ["r57"]
     assert page.tab.newly_settled() == []
     assert Page(hub).tab.newly_settled() == []
+
+
+async def test_selected_session_that_is_not_in_the_list_is_read(hub: Hub, tmp_path: Path) -> None:
+    page = Page(hub)
+    page.tab.select("old")
+    assert not page.tab.lacks_selected(), "the list is not read yet"
+    board_of(hub, [row_data("a")])
+    async with answering_daemon(tmp_path, unlisted("old")):
+        assert page.tab.lacks_selected()
+        await page.tab.read_selected()
+        assert not page.tab.lacks_selected()
+        shown = page.read()
+        assert shown["rows"].keys() == {"a"}
+        row = shown["detail"]["row"]
+        assert (row["id"], row["word"], row["task"]) == ("old", "completed", "1 failed, 2 done; it works")
+        assert shown["detail"]["actions"]["rm"]["refusal"] is None
+        page.tab.select("none")
+        await page.tab.read_selected()
+        detail = page.read()["detail"]
+        assert (detail["session"], detail["row"], detail["problem"]) == ("none", None, "no such session")
+    page.tab.read_again()
+    await page.tab.read_selected()
+    assert page.tab.lacks_selected(), "the daemon is away"
+    page.tab.select("a")
+    assert not page.tab.lacks_selected()
+    assert "row" not in page.read()["detail"]
 
 
 async def test_hostile_words_are_shown_as_signs(hub: Hub) -> None:

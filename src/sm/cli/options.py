@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 COMPLETION_S = 1.0
-_OFFERED_MAX = 200
-"""Sessions, with all that live. One page of a list has no more."""
 _DESCRIPTION_MAX = 80
 _SAFE = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._")
 
@@ -62,17 +60,18 @@ def _fetch(path: str, query: Mapping[str, object] | None = None) -> Any:
 
 
 def _sessions(
-    applies: Callable[[JsonObject], bool] = lambda session: True, *, archived: bool = False
+    incomplete: str, applies: Callable[[JsonObject], bool] = lambda session: True, *, archived: bool = False
 ) -> Iterator[Candidate]:
-    """The sessions for which `applies` holds, described by their status. `archived`: include archived sessions."""
+    """The sessions that a name or an id may complete and for which `applies` holds, described by their status.
+
+    `archived`: include archived sessions.
+    """
     from sm.cli.display.output import now
     from sm.core.columns import cut
     from sm.core.session_lines import last_words, status_of
 
     at = now()
-    sessions = [
-        s for s in _fetch("/v1/sessions", {"archived": archived, "limit": _OFFERED_MAX}) if applies(s)
-    ]
+    sessions = [s for s in _fetch("/v1/sessions", {"archived": archived, "prefix": incomplete}) if applies(s)]
     short = Counter(map(_short_name, sessions))
     for session in sessions:
         words = [session["friendly_name"] or session["name"], session["session_id"]]
@@ -98,35 +97,35 @@ def _has_process(session: JsonObject) -> bool:
 
 @_completion
 def session_names(context: click.Context, incomplete: str) -> Iterable[Candidate]:
-    return _sessions()
+    return _sessions(incomplete)
 
 
 @_completion
 def paused_sessions(context: click.Context, incomplete: str) -> Iterable[Candidate]:
-    return _sessions(lambda session: session.get("paused") is not None)
+    return _sessions(incomplete, lambda session: session.get("paused") is not None)
 
 
 @_completion
 def running_sessions(context: click.Context, incomplete: str) -> Iterable[Candidate]:
     """Sessions that are live or whose process may run."""
-    return _sessions(_has_process)
+    return _sessions(incomplete, _has_process)
 
 
 @_completion
 def ended_sessions(context: click.Context, incomplete: str) -> Iterable[Candidate]:
     """Sessions whose process has ended, archived ones too."""
-    return _sessions(lambda session: not _has_process(session), archived=True)
+    return _sessions(incomplete, lambda session: not _has_process(session), archived=True)
 
 
 @_completion
 def visible_ended_sessions(context: click.Context, incomplete: str) -> Iterable[Candidate]:
     """Ended sessions that can be archived."""
-    return _sessions(lambda session: session["status"] in ENDED)
+    return _sessions(incomplete, lambda session: session["status"] in ENDED)
 
 
 @_completion
 def archived_sessions(context: click.Context, incomplete: str) -> Iterable[Candidate]:
-    return _sessions(lambda session: bool(session["archived"]), archived=True)
+    return _sessions(incomplete, lambda session: bool(session["archived"]), archived=True)
 
 
 @_completion
@@ -144,7 +143,7 @@ def open_requests(context: click.Context, incomplete: str) -> Iterable[Candidate
 def requests_and_sessions(context: click.Context, incomplete: str) -> Iterable[Candidate]:
     """Open requests and sessions; closed requests too when the word is not empty."""
     yield from map(_request, _fetch("/v1/requests", {"all": bool(incomplete)}))
-    yield from _sessions()
+    yield from _sessions(incomplete)
 
 
 def _request(request: JsonObject) -> Candidate:

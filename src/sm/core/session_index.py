@@ -149,7 +149,7 @@ class SessionIndex:
         kept = [self._sessions[session_id] for session_id in self._by_word.get(word, ())]
         if self._sessions.past is None:
             return kept
-        others = [s for s in self._sessions.past.named(word) if word in _words(s)]
+        others = [s for s in self._sessions.past.named(word) if word in words_of(s)]
         return sorted([*kept, *self._past(others)], key=oldest_first)
 
     def with_prefix(self, prefix: str) -> Iterator[Session]:
@@ -210,12 +210,12 @@ class SessionIndex:
         insort(self._ids, session.id)
         self._add_words(session)
         if is_late:
-            for word in _words(session):
+            for word in words_of(session):
                 named = self._by_word[word]
                 self._by_word[word] = {known: None for known in self._sessions if known in named}
 
     def _add_words(self, session: Session) -> None:
-        for word in _words(session):
+        for word in words_of(session):
             self._by_word.setdefault(word, {})[session.id] = None
 
     def _store(self, session: Session) -> bool:
@@ -257,7 +257,7 @@ class SessionIndex:
             self._store(_with_shared_name(self._sessions[session_id], shared=shared))
 
     def _forget_words(self, session: Session) -> None:
-        for word in _words(session):
+        for word in words_of(session):
             ids = self._by_word[word]
             del ids[session.id]
             if not ids:
@@ -275,5 +275,6 @@ def _with_shared_name(session: Session, *, shared: bool) -> Session:
     return session if session.shares_name is shared else replace(session, shares_name=shared)
 
 
-def _words(session: Session) -> set[str]:
+def words_of(session: Session) -> set[str]:
+    """The names of the session."""
     return {word for word in (session.name, session.friendly_name, short_name(session)) if word}

@@ -2,15 +2,17 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
-from sm.client.http import DaemonAway
+from sm.client.http import DaemonAway, session_path
 from sm.client.live_stream import Json
+from sm.core.attention import FAILURES
 from sm.core.backoff import Backoff
-from sm.errors import SmError
+from sm.core.statuses import Status
+from sm.errors import NotFound, SmError
 
 log = logging.getLogger(__name__)
 
@@ -46,6 +48,8 @@ class Outage:
 
 
 FeedNews = Json | Mail | MailFailure | Outage
+Get = Callable[[str, Mapping[str, str] | None], Awaitable[Any]]
+"""As `FeedSource.get`."""
 
 
 class FeedSource(Protocol):
@@ -58,6 +62,29 @@ class FeedSource(Protocol):
     def events(self, path: str, query: Mapping[str, str]) -> AsyncGenerator[Any]:
         """Yield the decoded data of server-sent events. Raises DaemonAway when the stream breaks."""
         ...
+
+
+async def read_row(get: Get, session_id: str) -> Json:
+    """Read a session that has no row in `/v1/live`, such as one that ended long ago, as such a row. Raises SmError."""
+    path = session_path(session_id)
+    session = await get(path, None)
+    if session["session_id"] != session_id:
+        raise NotFound(f"no such session: {session_id}")
+    used = await get(f"{path}/progress", {"tree": "1", "checkpoints": "1"})
+    counts, todo = session["children_by_status"], used["todo"]
+    measured = {name: used[name] for name in ("tokens", "cost_usd", "context_percent", "last_tool", "tree")}
+    row = {
+        **session,
+        **measured,
+        "children_failed": sum(counts.get(status, 0) for status in FAILURES),
+        "children_done": counts.get(Status.COMPLETED, 0),
+        "activity": used["current_activity"],
+        "todo_done": todo and sum(entry["status"] == "completed" for entry in todo),
+        "todo_total": todo and len(todo),
+        "open_requests": [],
+        "messages_held": 0,
+    }
+    return cast(Json, row)
 
 
 class Feed:

@@ -16,6 +16,8 @@ from sm.wire_types.session_answers import OverviewRestView, OverviewView, Sessio
 class SessionsScope(PagedSessions):
     sums: bool = False
     """If present, include what each session and its descendants have used."""
+    prefix: str = ""
+    """Only sessions whose id or one of whose names begins with this."""
 
 
 @dataclass(frozen=True, slots=True)

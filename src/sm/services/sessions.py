@@ -11,7 +11,7 @@ from functools import partial
 from sm.core.attention import EndedChildren
 from sm.core.lifecycle import is_ended, is_live
 from sm.core.models import OPERATOR, Caller, RequestKey, Session, SpawnRequest, ancestors
-from sm.core.session_index import oldest_first
+from sm.core.session_index import oldest_first, words_of
 from sm.core.statuses import Status
 from sm.errors import TerminalError
 from sm.messaging.timers import MailTimers
@@ -25,7 +25,17 @@ from sm.sessions.starts import START_WAIT_S, AgentStarts
 from sm.sessions.tree import matches
 from sm.sessions.workspaces import Workspaces
 from sm.store import Store
-from sm.store.history import Chosen, PastCounts, among, children_of, descendants_of, roots_for, seen_by, texts
+from sm.store.history import (
+    Chosen,
+    PastCounts,
+    among,
+    beginning_with,
+    children_of,
+    descendants_of,
+    roots_for,
+    seen_by,
+    texts,
+)
 from sm.terminals.base import Lifecycle
 
 FIRST = ListPage()
@@ -81,9 +91,17 @@ class Sessions:
         seen = [s for s in sessions if visible(principal, s) and (filter.archived or not s.archived)]
         return self.apply_filter(caller, seen, filter)
 
-    async def list_sessions(self, caller: Caller, filter: SessionFilter, page: ListPage = FIRST) -> Listed:
+    async def list_sessions(
+        self, caller: Caller, filter: SessionFilter, page: ListPage = FIRST, prefix: str = ""
+    ) -> Listed:
+        """`prefix`: only sessions whose id or one of whose names begins with it, the newest ones of the history."""
         kept = self.select(caller, self._store.sessions.values(), filter)
-        return await self._page(kept, self.past(caller, filter), filter, page)
+        past = self.past(caller, filter)
+        if prefix:
+            kept = [s for s in kept if any(word.startswith(prefix) for word in (s.id, *words_of(s)))]
+            past = beginning_with(prefix, past)
+            page = page if page.limit is not None else replace(page, limit=len(kept) + PAGE)
+        return await self._page(kept, past, filter, page)
 
     async def siblings(self, caller: Caller, filter: SessionFilter, page: ListPage = FIRST) -> Listed:
         """The other children of the caller's parent; for a caller that is no session, the sessions without a parent."""

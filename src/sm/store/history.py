@@ -44,8 +44,9 @@ _OTHERS = (
     "SELECT 1 FROM sessions AS o WHERE o.friendly_name = s.friendly_name AND o.id <> s.id AND o.removed = 0"
 )
 _COLUMNS = f"{SESSIONS.columns}, EXISTS ({_OTHERS}) AS shares_name"
-_HAS_SHORT_NAME = "friendly_name IS NOT NULL AND substr(friendly_name, length(agent_type) + 2) = ?"
-_HAS_SHORT_NAME += " AND substr(friendly_name, 1, length(agent_type) + 1) = lower(agent_type) || '-'"
+_SHORT_NAME = "substr(friendly_name, length(agent_type) + 2)"
+_NAMES_TYPE = "substr(friendly_name, 1, length(agent_type) + 1) = lower(agent_type) || '-'"
+_HAS_SHORT_NAME = f"friendly_name IS NOT NULL AND {_SHORT_NAME} = ? AND {_NAMES_TYPE}"
 """As `short_name`."""
 SELECT = f"SELECT {_COLUMNS} FROM sessions AS s"  # noqa: S608 - constant names
 """The columns of sessions, with `shares_name`. The table's name is `s`."""
@@ -139,6 +140,21 @@ def descendants_of(parent_id: str, principal: Principal) -> Chosen:
 def may_be_below(principal: Principal) -> Chosen:
     """The sessions of which the caller may read everything: its descendants; for a person, those it sees."""
     return descendants_of(principal.id, principal) if isinstance(principal, Session) else seen_by(principal)
+
+
+def beginning_with(prefix: str, chosen: Chosen) -> Chosen:
+    """The sessions among `chosen` whose id or one of whose names begins with `prefix`: the newest 200 of each kind."""
+    kinds = ("id", "friendly_name", _SHORT_NAME, "name")
+    conditions = {
+        _SHORT_NAME: f" AND friendly_name IS NOT NULL AND {_NAMES_TYPE}",
+        "name": " AND friendly_name IS NULL",
+    }
+    found, values = list[str](), list[str | int | None]()
+    for kind in kinds:
+        where = f"{kind} >= ? AND {kind} < ?{conditions.get(kind, '')} AND removed = 0 AND {chosen.where}"
+        found.append(f"id IN (SELECT id FROM sessions WHERE {where} ORDER BY status_at DESC LIMIT {CHUNK})")  # noqa: S608 - constant texts
+        values += (prefix, prefix + "\x7f", *chosen.values)
+    return replace(chosen, where=f"({' OR '.join(found)})", values=tuple(values))
 
 
 def below(parents: Iterable[str]) -> Chosen:

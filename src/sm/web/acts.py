@@ -51,7 +51,7 @@ class Acts:
         if not self._tab.login.scope.includes(needed):
             raise NotPermitted(f"this login may not {action.name}: it needs the scope {needed}", _LINK_HINT)
         words = _words(frame, action)
-        target = self._target(frame, action)
+        target = await self._target(frame, action)
         call = action.call(target, words)
         if action.name == "spawn":
             call = replace(call, body={**call.body, "environment": environment()})
@@ -61,6 +61,7 @@ class Acts:
             answer = await self._post(call, call.body)
         finally:
             self._hub.reload()
+            self._tab.read_again()
         if action.undo is not None and target.session_id is not None:
             self._undone[action.undo, target.session_id] = target
             while len(self._undone) > _UNDO_MAX:
@@ -101,7 +102,7 @@ class Acts:
         is_open = request["state"] == "open" and request["answer"] is None
         return None if is_open else f"{key}: {verdict(request)}"
 
-    def _target(self, frame: ActFrame, action: BoardAction) -> Target:
+    async def _target(self, frame: ActFrame, action: BoardAction) -> Target:
         """The present target. Raises SmError if it is not the one that the person saw."""
         situation, clock_s = self._hub.situation, time.monotonic()
         if situation.table.lost_for_s(clock_s) is not None:
@@ -120,7 +121,7 @@ class Acts:
         if undone is not None:  # the row may be hidden, or not up to date yet: the daemon decides
             return undone
         if row is None and need is None and frame.session is not None:
-            raise NotFound(f"no such session: {frame.session}")
+            row = await self._hub.read_row(frame.session)
         target = Target(row, need)
         _check(action, target)
         return target

@@ -98,7 +98,7 @@ class _Connection:
         try:
             self._tab.wake()
             async with asyncio.TaskGroup() as tasks:
-                sending = tasks.create_task(self._send_frames())
+                sending = tasks.create_task(self._send_frames(tasks))
                 watching = tasks.create_task(self._logins.watch(self._login))
                 await self._take_frames(tasks)
                 sending.cancel()
@@ -126,9 +126,11 @@ class _Connection:
             }
         )
 
-    async def _send_frames(self) -> None:
+    async def _send_frames(self, tasks: asyncio.TaskGroup) -> None:
         while True:
             urgent = await self._tab.wait()
+            if self._tab.lacks_selected():
+                tasks.create_task(self._tab.read_selected())
             for frame in self._tab.frames(time.monotonic()):
                 await self._socket.send(frame)
             for _, view in tuple(self._views.values()):

@@ -5,8 +5,8 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 from typing import Protocol
 
-from sm.board import NeedKind, RowChange
-from sm.feed import Feed, FeedNews, FeedSource, Situation
+from sm.board import BoardRow, NeedKind, RowChange, board_row
+from sm.feed import Feed, FeedNews, FeedSource, Situation, read_row
 from sm.web.frames import Fields, chip_fields, need_fields, row_fields
 from sm.web.offers import board_offers
 
@@ -32,6 +32,7 @@ class HubTab(Protocol):
 
 class Hub:
     def __init__(self, source: FeedSource) -> None:
+        self._get = source.get
         self._feed = Feed(source, lambda news: self.take([news], time.monotonic()))
         self._tabs: set[HubTab] = set()
         self.situation = Situation(self._feed.ask)
@@ -77,6 +78,10 @@ class Hub:
     def reload(self) -> None:
         """Read requests and messages again now."""
         self._feed.ask()
+
+    async def read_row(self, session_id: str) -> BoardRow:
+        """Read a session that is not in the list. Raises SmError."""
+        return board_row(await read_row(self._get, session_id))
 
     @property
     def workspaces(self) -> tuple[str, ...]:

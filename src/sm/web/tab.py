@@ -11,8 +11,10 @@ import orjson
 
 from sm.board import Board, BoardRow, ButtonGuard, RowChange
 from sm.board.details import count_line
+from sm.client.http import DaemonAway
+from sm.errors import SmError
 from sm.web.client_frames import ViewFrame
-from sm.web.frames import Fields, detail_fields, layout
+from sm.web.frames import Fields, detail_fields, layout, row_fields
 from sm.web.hub import Hub
 from sm.web.logins import WebLogin
 
@@ -47,6 +49,9 @@ class Tab:
         self._sent: dict[str, Any] = {}
         """All other keys as they were sent."""
         self._selected: str | None = None
+        self._unlisted: BoardRow | str | None = None
+        """The selected session if it is not in the list, or why it cannot be read. None until it is read."""
+        self._is_reading = False
         self._detail: Fields | None = None
         self._detail_s = 0.0
         self._settled = hub.settled[-1][0] if hub.settled else 0
@@ -96,7 +101,34 @@ class Tab:
         self.wake(urgent=True)
 
     def select(self, session_id: str | None) -> None:
-        self._selected, self._detail, self._detail_s = session_id, None, 0.0
+        self._selected, self._unlisted, self._detail, self._detail_s = session_id, None, None, 0.0
+        self.wake(urgent=True)
+
+    def read_again(self) -> None:
+        """Read the selected session again if it is not in the list. Call it after an action."""
+        self._unlisted = None
+        self.wake(urgent=True)
+
+    def lacks_selected(self) -> bool:
+        """True if `read_selected` has to be called."""
+        if self._selected is None or self._selected in self.rows or self._is_reading:
+            return False
+        return self._unlisted is None and self._hub.situation.table.revision is not None
+
+    async def read_selected(self) -> None:
+        """Read the selected session, which is not in the list. While the daemon is away it stays unknown."""
+        self._is_reading, wanted = True, self._selected or ""
+        found: BoardRow | str | None = None
+        try:
+            found = await self._hub.read_row(wanted)
+        except DaemonAway:
+            return
+        except SmError as error:
+            found = error.message
+        finally:
+            self._is_reading = False
+        if wanted == self._selected:
+            self._unlisted, self._detail_s = found, 0.0
         self.wake(urgent=True)
 
     async def wait(self) -> bool:
@@ -221,11 +253,19 @@ class Tab:
         return board
 
     def _changed_detail(self, clock_s: float) -> Fields | None:
-        row = self.rows.get(self._selected or "")
+        listed = self.rows.get(self._selected or "")
+        if listed is not None:
+            self._unlisted = None
+        row = listed or self._unlisted
         if row is None or clock_s - self._detail_s < _DETAIL_EVERY_S:
             return None
         self._detail_s = clock_s
-        detail = detail_fields(row, self._hub.situation.found, self._hub.situation.table.now_s(clock_s))
+        if isinstance(row, str):
+            detail: Fields = {"row": None, "problem": row, "actions": {}, "predictions": {}}
+        else:
+            detail = detail_fields(row, self._hub.situation.found, self._hub.situation.table.now_s(clock_s))
+            if listed is None:
+                detail = {**detail, "row": {**row_fields(row), "id": row.id}}
         if detail == self._detail:
             return None
         self._detail = detail

@@ -95,7 +95,7 @@ _ADDITIONS = ("branch", "budget", "restart", "worktree")
 async def all_sessions(
     request: ApiRequest, query: SessionsScope, *, sessions: Sessions
 ) -> list[SessionWithSums]:
-    listed = await sessions.list_sessions(request.caller, query.filter(), query.page())
+    listed = await sessions.list_sessions(request.caller, query.filter(), query.page(), query.prefix)
     page = request.page(listed)
     if query.sums:
         return await request.views.sessions_with_sums(page)

@@ -215,7 +215,10 @@ function readHash() {
   if (ui.route.session !== null) {
     state.selected = ui.route.session;
     syncSelection();
-  } else screen.close();
+  } else {
+    screen.close();
+    if (!state.rows.has(state.selected) && !state.ghosts.has(state.selected)) state.selected = lines()[0]?.[0] ?? null;
+  }
   drawNow();
   if (before.page !== ui.route.page || before.session !== ui.route.session) {
     const place = ui.route.page === "board" ? document.getElementById("treegrid") : document.querySelector("#session-title, #page-title");

@@ -6,7 +6,7 @@ import { get } from "./api.js";
 import { screen } from "./screen.js";
 import { below, nowS, rowOf, state } from "./state.js";
 import { contextBar, statusClass } from "./tree.js";
-import { go, sessionPath, TABS, tell, ui } from "./ui.js";
+import { go, isId, sessionPath, TABS, tell, ui } from "./ui.js";
 import { clock, shown, shownLines, span, visible } from "./words.js";
 
 const TITLES = { peek: "Terminal", actions: "Work", messages: "Messages", events: "Events", why: "Why", requests: "Requests", children: "Children" };
@@ -31,6 +31,7 @@ const SOURCES = {
   },
   why: (ref) => get(`/v1/sessions/${ref}/why`),
   requests: (ref, id) => get("/v1/requests", { session: id, all: "", limit: 50 }),
+  children: (ref) => get(`/v1/sessions/${ref}/children`, { recursive: "", archived: "", limit: 200 }),
   output: (ref) => get(`/v1/sessions/${ref}/output`, { lines: 500, seen: 1 }),
 };
 
@@ -69,8 +70,9 @@ export function sessionPage() {
   const row = rowOf(session);
   if (row === undefined) {
     screen.close();
+    const problem = isId(session) ? state.details.get(session)?.problem : `no such session: ${session}`;
     return html`<section class="session" aria-label="Session"><p class="empty">
-      ${state.receivedAt ? `Session ${shown(session, 60)} is not in the list. It may be archived.` : "Loading the session."}</p>
+      ${problem ? shown(problem, 200) : "Loading the session."}</p>
       <p><a class="act" href="#/">Back to the list</a></p></section>`;
   }
   const ended = !row.process; // a completed agent may still run
@@ -140,7 +142,7 @@ function panel(tab, row, ended) {
     return ready((data) => html`<p class="hint">${data.archived ? "The terminal is closed. These are its last lines." : "The process has ended."}</p>
       <div class="screen" tabindex="0" role="region" aria-label="Last output" ${atEnd}>${data.lines.map((line) => html`<div>${visible(line) || "\u00a0"}</div>`)}</div>`);
   }
-  if (tab === "children") return children(row);
+  if (tab === "children" && state.rows.has(row.id)) return children(row);
   load(tab, row);
   return ready((data) => PANELS[tab](data));
 }
@@ -173,6 +175,8 @@ const PANELS = {
       <tbody>${why.evidence.map((entry) => html`<tr class=${entry.believed ? "" : "over"}><th scope="row">${shown(entry.source)}</th><td>${shown(entry.says)}</td>
         <td>${shown(entry.reason ?? "-")}</td><td>${clock(entry.since, true)}</td><td>${entry.believed ? "yes" : `no: ${shown(entry.why_not ?? "-")}`}</td></tr>`)}</tbody></table>
     <ul>${why.facts.map((fact) => html`<li>${shown(fact)}</li>`)}</ul>`,
+  children: (list) => list.length === 0 ? html`<p class="empty">No sessions below it.</p>`
+    : html`<ul class="feed">${flat(list).map(([child, depth]) => childItem(child.session_id, depth, shown(child.label), `${child.status}: ${shown(child.completion_message ?? child.status_reason, 300)}`))}</ul>`,
   requests: (list) => list.length === 0 ? html`<p class="empty">This session has asked for nothing.</p>`
     : html`<ol class="feed">${list.map((request) => html`<li><time datetime=${request.created_at}>${clock(request.created_at)}</time> <b>${request.request_id}</b>
         <span class="kind">${request.kind}</span> ${long(requestText(request))} <span class="state">${requestState(request)}</span></li>`)}</ol>`,
@@ -181,6 +185,12 @@ const PANELS = {
 export const eventList = (events) => events.length === 0 ? html`<p class="empty">No events.</p>`
   : html`<ol class="feed">${[...events].reverse().map((event) => html`<li data-type=${event.type}><time datetime=${event.timestamp}>${clock(event.timestamp, true)}</time>
       <span class="kind">${event.type}</span> <span class="words">${shown(event.message, 2000)}</span></li>`)}</ol>`;
+
+/** The sessions of a tree, each with its depth. */
+const flat = (list, depth = 0) => list.flatMap((child) => [[child, depth], ...flat(child.children, depth + 1)]);
+
+const childItem = (id, depth, label, words) =>
+  html`<li .style=${`padding-inline-start:${Math.min(6, depth) * 1.25}rem`}><a href=${sessionPath(id)}>${label}</a> ${words}</li>`;
 
 function requestText(request) {
   const questions = request.questions.map(({ question }) => question).join(" / ");
@@ -208,9 +218,9 @@ function messageItem(message) {
 
 function children(row) {
   const found = below(row.id);
-  if (found.length === 0) return html`<p class="empty">No sessions below it.</p>`;
-  return html`<ul class="feed">${found.map(([child, depth]) => html`<li .style=${`padding-inline-start:${Math.min(6, depth) * 1.25}rem`}><a href=${sessionPath(child.id)}>
-      <span class="sign s-${statusClass(child)}" aria-hidden="true">${child.sign}</span> ${child.label}</a> ${child.word} ${span(nowS() - child.since)}: ${child.task}</li>`)}</ul>`;
+  if (found.length === 0) return html`<p class="empty">No sessions below it in the list.</p>`;
+  return html`<ul class="feed">${found.map(([child, depth]) => childItem(child.id, depth, html`<span class="sign s-${statusClass(child)}" aria-hidden="true">${child.sign}</span> ${child.label}`,
+      `${child.word} ${span(nowS() - child.since)}: ${child.task}`))}</ul>`;
 }
 
 /** The live sessions below a session, for the question of a kill. */

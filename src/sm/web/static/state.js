@@ -122,7 +122,8 @@ const FIELDS = {
   loading: "loading",
 };
 
-export const rowOf = (id) => state.rows.get(id) ?? state.ghosts.get(id);
+/** The row of a session, also of one that is not in the list and whose page is open. */
+export const rowOf = (id) => state.rows.get(id) ?? state.ghosts.get(id) ?? state.details.get(id)?.row ?? undefined;
 
 /** The lines of the chosen workspace. Until the server has placed its rows: those that have a line, then the others. */
 export function lines() {

@@ -2,7 +2,7 @@
 
 import { guard as unchanged, html, nothing, repeat } from "./vendor/lit/lit.js";
 import { keepView, lines, nowS, rowOf, state } from "./state.js";
-import { go, sessionPath, ui } from "./ui.js";
+import { go, isId, sessionPath, ui } from "./ui.js";
 import { span } from "./words.js";
 
 const REST_MS = 2000;
@@ -59,10 +59,10 @@ export const forgetSelection = () => {
   told = null;
 };
 
-/** Tell the server which session is selected, as soon as its row is known. */
+/** Tell the server which session is selected, as soon as its row is known or its page is open. */
 export function syncSelection() {
   const id = state.selected;
-  if (id === told || id === null || !state.rows.has(id)) return;
+  if (id === told || id === null || !(state.rows.has(id) || (id === ui.route.session && isId(id)))) return;
   if (ui.connection?.send({ t: "select", session: id })) told = id;
 }
 

@@ -26,6 +26,9 @@ export function readRoute(hash) {
   return { page: "board", session: null, tab: "" };
 }
 
+/** The server takes no other ids. */
+export const isId = (text) => /^[A-Za-z0-9-]{1,64}$/.test(text);
+
 export const go = (path) => {
   location.hash = path;
 };
