@@ -1,9 +1,10 @@
 """Decides about budgets: when sm reports one, when it stops its sessions, and how it may change. Pure."""
 
 import math
-from collections.abc import Iterable
-from dataclasses import replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import Literal
 
 from sm.capabilities.budgets.amounts import amount_text
 from sm.capabilities.budgets.model import Amounts, Budget, Spent
@@ -22,6 +23,32 @@ class BudgetStep(StrEnum):
     """Stop its sessions."""
     HARD = "hard"
     """Stop its sessions now: too much was spent while they were to report what they have."""
+
+
+OnLimit = Literal["ask", "pause", "kill", "notice"]
+
+
+@dataclass(frozen=True, slots=True)
+class AtLimit:
+    """Names what happens to the sessions of a budget that is spent."""
+
+    pauses: bool = False
+    kills: bool = False
+    asks: bool = False
+    """A request for more is opened."""
+
+    @property
+    def stops(self) -> bool:
+        return self.pauses or self.kills
+
+
+AT_LIMIT: Mapping[OnLimit, AtLimit] = {
+    "ask": AtLimit(pauses=True, asks=True),
+    "pause": AtLimit(pauses=True),
+    "kill": AtLimit(kills=True),
+    "notice": AtLimit(),
+}
+"""By `budgets.on_limit`. `state/stops.py` carries it out."""
 
 
 def share(limits: Amounts, spent: Spent) -> float:

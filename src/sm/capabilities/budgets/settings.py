@@ -1,10 +1,11 @@
 """The settings of budgets: their section of config.yaml, and their key of agent types."""
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
 from sm.capabilities.budgets.model import InvalidAmounts, parse_amounts
+from sm.capabilities.budgets.rules import OnLimit
 from sm.section import Section
 
 
@@ -18,9 +19,6 @@ def _amounts(value: str) -> str:
 
 BudgetText = Annotated[str, AfterValidator(_amounts)]
 """Limits as in `sm spawn --budget`."""
-
-
-OnLimit = Literal["ask", "pause", "kill", "notice"]
 
 
 class BudgetSettings(Section):

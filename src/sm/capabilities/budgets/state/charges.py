@@ -6,6 +6,8 @@ from typing import Any
 
 from sm.capabilities.budgets.model import DAILY, Amounts, Budget, BudgetTimer, Spent
 from sm.capabilities.budgets.rules import (
+    AT_LIMIT,
+    AtLimit,
     BudgetStep,
     as_much_again,
     is_far_spent,
@@ -57,6 +59,10 @@ class Budgets(SessionFollower, UsageFollower):
         self._settings = settings
         self._notices = notices
         self._providers = providers
+
+    @property
+    def _at_limit(self) -> AtLimit:
+        return AT_LIMIT[self._settings.on_limit]
 
     # Charges
 
@@ -114,7 +120,7 @@ class Budgets(SessionFollower, UsageFollower):
     async def _reach(self, tx: Transaction, budget: Budget, spent: Spent, by: Session | None) -> None:
         """Tell everybody concerned, and ask the agents at work to report what they have."""
         owner = self._owner(tx, budget, by)
-        if self._settings.on_limit == "notice":
+        if not self._at_limit.stops:
             after = self._move(tx, budget, BudgetState.TOLD)
             if owner is not None:
                 await self._tell(tx, after, spent, owner, limit_text(after, spent, owner, None))
@@ -146,8 +152,8 @@ class Budgets(SessionFollower, UsageFollower):
         owner = self._owner(tx, budget, by)
         after = self._move(tx, budget, BudgetState.STOPPED)
         for member in sorted(tx.part(PART).members(budget.id), key=lambda s: (s.created_at, s.id)):
-            await stop_member(tx, budget, member, self._settings.on_limit)
-        if owner is not None and self._settings.on_limit == "ask":
+            await stop_member(tx, budget, member, self._at_limit)
+        if owner is not None and self._at_limit.asks:
             await self._ask(tx, after.id, owner)
 
     async def follow_move(self, tx: Transaction, before: Session, after: Session) -> None:
@@ -164,7 +170,7 @@ class Budgets(SessionFollower, UsageFollower):
         for member in sorted(tx.part(PART).members(after.id), key=lambda s: (s.created_at, s.id)):
             for budget in tx.part(PART).binding(member):
                 if budget.state is BudgetState.STOPPED:
-                    await stop_member(tx, budget, member, self._settings.on_limit)
+                    await stop_member(tx, budget, member, self._at_limit)
                 elif budget.state is BudgetState.GRACE:
                     ask_for_report(tx, budget, [tx.session(member.id)], self._settings.grace_s)
 
@@ -274,7 +280,7 @@ class Budgets(SessionFollower, UsageFollower):
 
     async def bind_told(self, tx: Transaction) -> None:
         """Let budgets bind that were only reported as spent, if `on_limit` has changed since."""
-        if self._settings.on_limit == "notice":
+        if not self._at_limit.stops:
             return
         for budget in list(tx.part(PART).rows.values()):
             if budget.state is BudgetState.TOLD:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from sm.capabilities.budgets.model import Budget, BudgetTimer
-from sm.capabilities.budgets.settings import OnLimit
+from sm.capabilities.budgets.rules import AtLimit
 from sm.capabilities.budgets.tables import PART
 from sm.capabilities.budgets.text.sentences import (
     ADDED,
@@ -39,9 +39,9 @@ def ask_for_report(
     return asked
 
 
-async def stop_member(tx: Transaction, budget: Budget, member: Session, on_limit: OnLimit) -> None:
+async def stop_member(tx: Transaction, budget: Budget, member: Session, at_limit: AtLimit) -> None:
     """Kill or pause a session that a spent budget binds."""
-    if on_limit == "kill":
+    if at_limit.kills:
         if member.exit is None and end_by_kill(tx, member.id) is None:
             reason = budget_reason(budget, tx.find(budget.id))
             payload = {"force": False, "by": SM_ITSELF, "reason": reason}
