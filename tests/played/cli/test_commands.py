@@ -474,6 +474,8 @@ def test_events_prints_lines_as_in_seed_003(run: Sm, peer: Peer) -> None:
         ("prune --older-than soon", "invalid age: 'soon'"),
         ("ls --quiet --json", "--quiet and --json cannot be used together"),
         ("ls --quiet --watch", "--quiet and --watch cannot be used together"),
+        ("ls --all --limit all --watch", "--limit and --watch cannot be used together"),
+        ("ls --limit all", "sm: --limit needs --all\nhint: sm ls --all --limit all\n"),
     ],
 )
 def test_command_refuses_invalid_options_without_a_request(

@@ -1,11 +1,13 @@
 """List all sessions as a tree.
 
-Archived sessions are hidden. An agent sees only sessions of its workspace.
+Archived sessions are hidden. Sessions that ended more than a day ago are listed only up to 20 rows; --limit all lists
+all of them. An agent sees only sessions of its workspace.
 
 \b
 Examples:
   sm all
   sm all --status running
+  sm all --limit all
 """
 
 from sm.cli.display.sessions import tree_rows

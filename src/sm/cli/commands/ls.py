@@ -22,6 +22,7 @@ in "orphan_processes" of their session.
 \b
 Examples:
   sm ls --watch
+  sm ls --all --limit all
   sm kill $(sm ls -q --workspace shop)
 """
 
@@ -51,7 +52,7 @@ _CLOCKS = frozenset({"last_activity_at"})
 
 
 @click.command(help=__doc__)
-@click.option("--all", "-a", "ended", is_flag=True, help="Include ended sessions.")
+@click.option("--all", "-a", "ended", is_flag=True, help="Include ended sessions; of old ones see --limit.")
 @click.option("--watch", "-w", is_flag=True, help="Update every 2 seconds, until Ctrl-C.")
 @click.option("--quiet", "-q", is_flag=True, help="Print only IDs, one on each line.")
 @workspace_option
@@ -71,6 +72,10 @@ def command(
 ) -> None:
     if quiet and (watch or call.as_json):
         raise UsageError(f"--quiet and {'--watch' if watch else '--json'} cannot be used together")
+    if limit is not None and watch:
+        raise UsageError("--limit and --watch cannot be used together")
+    if limit is not None and not (ended or archived):
+        raise UsageError("--limit needs --all", "sm ls --all --limit all")
     query = {"ended": ended, "workspace": workspace, "search": search, "archived": archived}
     empty = "no sessions" if ended else "no live sessions; to see ended ones: sm ls -a"
 
