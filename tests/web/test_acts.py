@@ -200,7 +200,7 @@ async def test_action_is_taken_back_before_its_effect_is_shown(
 async def test_session_that_is_not_in_the_list_is_read_for_an_action(
     hub: Hub, link: DaemonLink, tmp_path: Path
 ) -> None:
-    answers = {**unlisted("old"), "/v1/sessions/old/rm": {}}
+    answers = {**unlisted("old"), "/v1/sessions/old/remove": {}}
     page = seen(hub)
     async with answering_daemon(tmp_path, answers) as asked:
         error = await refusal(hub, link, page, "kill", session="old")
