@@ -158,7 +158,7 @@ export function tree() {
 
 function empty() {
   if (!state.receivedAt) return "Loading the sessions.";
-  if (state.view.filter) return "No session matches the filter.";
+  if (state.view.filter) return "No session matches the filter. To search those that ended long ago: sm ls --all --search WORDS";
   return "No sessions here. To start one: sm spawn TYPE TASK";
 }
 
