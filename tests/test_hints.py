@@ -16,7 +16,7 @@ from sm.core.capability_parts import capability_operations
 from sm.errors import NotFound, UsageError
 from sm.mcp.results import with_tools
 from sm.mcp.tools import TOOLS
-from sm.mcp.tools.control import control_session
+from sm.mcp.tools.control_tools import control_session
 from sm.operations import DoorNames, Operation
 from sm.operations.hints import Argument, Hint, Use, parts_of
 from sm.operations.list_operations import SEE_SESSIONS

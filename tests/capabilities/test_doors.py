@@ -13,7 +13,7 @@ from sm.board.operation_actions import operation_action
 from sm.core.models import OPERATOR
 from sm.kernel import OperationCall, UseCases
 from sm.mcp.tool import ToolCall
-from sm.mcp.tools.operations import operation_tool
+from sm.mcp.tools.operation_tools import operation_tool
 from sm.operations import Most, Operation
 from sm.telegram.command_call import CommandCall
 from sm.telegram.operation_commands import operation_command

@@ -2,20 +2,28 @@
 
 from sm.mcp.tool import Tool
 from sm.mcp.tools import (
-    control,
+    control_tools,
     message_tools,
-    operations,
-    output,
-    reports,
+    operation_tools,
+    output_tools,
+    report_tools,
     request_tools,
     session_tools,
-    waits,
+    wait_tools,
 )
 
-_MODULES = (session_tools, message_tools, output, waits, reports, request_tools, control)
+_MODULES = (
+    session_tools,
+    message_tools,
+    output_tools,
+    wait_tools,
+    report_tools,
+    request_tools,
+    control_tools,
+)
 TOOLS: dict[str, Tool] = {
     tool.name: tool
-    for tool in (*(tool for module in _MODULES for tool in module.tools), *operations.operation_tools())
+    for tool in (*(tool for module in _MODULES for tool in module.tools), *operation_tools.operation_tools())
 }
 
 __all__ = ["TOOLS"]

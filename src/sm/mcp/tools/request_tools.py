@@ -7,7 +7,7 @@ from sm.errors import UsageError
 from sm.mcp.results import LISTED_MAX, is_untrusted, omitted
 from sm.mcp.schemas import arguments, flag, many, result, text
 from sm.mcp.tool import Result, ToolCall, ToolTable
-from sm.mcp.tools.reports import answer_of
+from sm.mcp.tools.report_tools import answer_of
 from sm.requests.answers import RequestReply
 from sm.services import Authorizer, Reads, Requests
 
