@@ -22,6 +22,7 @@ class ApiServer:
     def __init__(self, parts: DoorParts, record: Record, mcp: MessageServer, left: set[str]) -> None:
         """`left` gets the ids of sessions that leave memory."""
         self._parts = parts
+        self._make_views, self._make_request = parts.bound(Views), parts.bound(ApiRequest)
         self._mcp = mcp
         self._record = record
         self._texts: SessionTexts = {}
@@ -48,7 +49,7 @@ class ApiServer:
 
     def _handler(self, route: Route) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
         texts, sums_texts, given = self._texts, self._sums_texts, self._parts.given(route.parts)
-        make_views, make_request = self._parts.bound(Views), self._parts.bound(ApiRequest)
+        make_views, make_request = self._make_views, self._make_request
 
         async def handle(request: web.Request) -> web.StreamResponse:
             views = make_views(request[CONTEXT].caller, texts, sums_texts)
