@@ -89,10 +89,9 @@ class Views:
         """As `session`, with cached texts of sessions that the caller sees completely."""
         shown, caller = self.lists.without_hidden_names, self.caller
         sees_all = caller.kind is CallerKind.OPERATOR
+        changing = set[str]().union(*(field.ids() for field in self.fields))
         views = [
-            self._text(s)
-            if (sees_all or shown(caller, s) is s) and not self._has_fields(s)
-            else self.session(s)
+            self._text(s) if (sees_all or shown(caller, s) is s) and s.id not in changing else self.session(s)
             for s in sessions
         ]
         # orjson serializes a fragment as its object.
@@ -148,13 +147,9 @@ class Views:
             self.texts[session.id] = (session, *known, text)
         return text
 
-    def _has_fields(self, session: Session) -> bool:
-        """True for a session whose JSON cannot be cached, because fields of capabilities change without it."""
-        return any(field.is_set(session.id) for field in self.fields)
-
     def _fields(self, session: Session) -> Mapping[str, Any]:
         """The fields of capabilities that have a value and that the caller may see."""
-        fields = [field for field in self.fields if field.is_set(session.id)]
+        fields = [field for field in self.fields if session.id in field.ids()]
         if not all(field.is_public for field in fields) and not self.authorizer.may_read(
             self.caller, session
         ):

@@ -1,5 +1,6 @@
 """The fields that capabilities add to what every door shows of a session, and to the overview."""
 
+from collections.abc import Collection
 from typing import Any
 
 from sm.core.models import Session
@@ -12,9 +13,9 @@ class SessionField:
     is_public: bool = False
     """Every caller who sees the session sees the field, not only those who may read the session."""
 
-    def is_set(self, session_id: str) -> bool:
-        """True if the session has a value. It may change without the session, so its JSON is not cached."""
-        return False
+    def ids(self) -> Collection[str]:
+        """The ids of the sessions that have a value. It may change without the session: its JSON is not cached."""
+        return ()
 
     def value(self, session_id: str) -> Any:
         """The value in the API, or None if the session has none."""

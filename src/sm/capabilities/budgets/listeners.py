@@ -1,7 +1,7 @@
 """Follows spawns, and gives what every door shows of a session's budget."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -121,8 +121,8 @@ class BudgetField(SessionField):
     def __init__(self, budgeting: Budgeting) -> None:
         self._budgeting = budgeting
 
-    def is_set(self, session_id: str) -> bool:
-        return self._budgeting.has(session_id)
+    def ids(self) -> Collection[str]:
+        return self._budgeting.subjects()
 
     def value(self, session_id: str) -> Any:
         status = self._budgeting.status(session_id)

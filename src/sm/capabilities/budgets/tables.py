@@ -1,6 +1,6 @@
 """Budgets in the database, with a copy of all of them in memory."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import astuple, dataclass
 
 from sm.capabilities.budgets.model import (
@@ -90,6 +90,10 @@ class BudgetReads:
 
     def find(self, subject: str) -> Budget | None:
         return self._known().get(subject)
+
+    def subjects(self) -> Collection[str]:
+        """The ids of what has a budget: of sessions, and `DAILY`."""
+        return self._known().keys()
 
     def binding(self, session: Session) -> list[Budget]:
         """The budgets that bind the session, nearest first."""

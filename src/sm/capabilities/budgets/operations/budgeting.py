@@ -1,6 +1,6 @@
 """Shows and changes budgets, and answers requests for more."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from sm.capabilities.budgets.amounts import amount_text
@@ -54,9 +54,9 @@ class Budgeting:
 
     # Reads
 
-    def has(self, subject: str) -> bool:
-        """True if the subject has a budget, as committed."""
-        return self._store.part(PART).find(subject) is not None
+    def subjects(self) -> Collection[str]:
+        """What has a budget, as committed."""
+        return self._store.part(PART).subjects()
 
     def status(self, subject: str) -> BudgetStatus | None:
         """The budget of a subject as committed, or None if it has none."""

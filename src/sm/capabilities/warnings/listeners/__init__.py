@@ -1,5 +1,6 @@
 """Shows the open warnings of sessions, and runs the timers of exchanges."""
 
+from collections.abc import Collection
 from typing import Any
 
 from sm.capabilities.warnings.model import WarningTimer
@@ -20,8 +21,8 @@ class WarningsField(SessionField):
     def __init__(self, reads: WarningReads) -> None:
         self._reads = reads
 
-    def is_set(self, session_id: str) -> bool:
-        return session_id in self._reads.known()
+    def ids(self) -> Collection[str]:
+        return self._reads.known()
 
     def value(self, session_id: str) -> Any:
         return [
