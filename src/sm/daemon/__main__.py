@@ -5,11 +5,9 @@ import sys
 
 
 def _run() -> int:
-    gc.disable()  # The imports leave no garbage: collecting would cost a tenth of the start.
+    gc.disable()  # until the daemon serves: collecting would cost a tenth of the start
     from sm.daemon.main import main
 
-    gc.freeze()
-    gc.enable()
     return main()
 
 

@@ -145,6 +145,7 @@ async def run(
             await parts.doors.agent_sockets.serve()
             # What is loaded now stays. Without it, a full collection holds the event loop for a third of the time.
             gc.freeze()
+            gc.enable()
             log.info("started %s, pid %d", __version__, os.getpid())
             ready.send({"ready": True})
             running = {
