@@ -55,7 +55,7 @@ class Budgeting:
     # Reads
 
     def subjects(self) -> Collection[str]:
-        """What has a budget, as committed."""
+        """The subjects that have a budget, as committed."""
         return self._store.part(PART).subjects()
 
     def status(self, subject: str) -> BudgetStatus | None:
