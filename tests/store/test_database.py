@@ -3,6 +3,7 @@
 import asyncio
 import gzip
 import os
+import resource
 import shutil
 import signal
 import sqlite3
@@ -64,6 +65,21 @@ async def test_log_is_emptied_above_64_mb_unless_a_reader_blocks_that(path: str)
             assert os.path.getsize(path + "-wal") > 64 * _MB
         await write(store, 64)
         assert os.path.getsize(path + "-wal") < 64 * _MB
+
+
+async def test_store_writes_on_when_the_emptied_log_cannot_be_opened(path: str) -> None:
+    async with await Store.open(path) as store:
+        store.log._bytes_max = 0
+        before = resource.getrlimit(resource.RLIMIT_NOFILE)
+        with open(path, "rb") as file:
+            first_free = file.fileno()
+        resource.setrlimit(resource.RLIMIT_NOFILE, (first_free, before[1]))
+        try:
+            await insert(store, session("aaaa1111"))
+            await insert(store, session("aaaa2222"))
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, before)
+        assert [*store.sessions] == ["aaaa1111", "aaaa2222"]
 
 
 async def test_copied_database_of_tests_is_as_a_migrated_one(tmp_path: Path) -> None:

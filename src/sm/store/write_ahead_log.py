@@ -89,5 +89,8 @@ class WriteAheadLog:
             ((is_blocked, *_),) = await self._writer.execute_fetchall("PRAGMA wal_checkpoint(TRUNCATE)")
         except aiosqlite.OperationalError:
             return False
-        await asyncio.to_thread(make_room, self._log_path)
+        with suppress(
+            OSError
+        ):  # such as too many open files: the log is emptied, and commits only take longer
+            await asyncio.to_thread(make_room, self._log_path)
         return not is_blocked
