@@ -87,7 +87,7 @@ class LiveUpdates:
         self._sent: dict[str, bytes] = {}
         """The last text of each row, for a caller that sees only some sessions."""
         self._past: tuple[int, Mapping[str, Totals]] = (0, {})
-        """As `LivePast.sums`, with the number of its changes then."""
+        """The sums of `LivePast.sums`, after the number of its changes at that time."""
 
     def start(self, revision: str | None) -> int | None:
         """The revision to go on from, or None to begin with a snapshot."""

@@ -219,7 +219,7 @@ class SessionIndex:
             self._by_word.setdefault(word, {})[session.id] = None
 
     def _store(self, session: Session) -> bool:
-        """As `KnownSessions.put`."""
+        """Keep the session in memory. Returns True if one that is not the newest was added."""
         is_late = self._sessions.put(session)
         if is_unfinished(session):
             self._unfinished[session.id] = session

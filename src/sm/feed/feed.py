@@ -49,7 +49,7 @@ class Outage:
 
 FeedNews = Json | Mail | MailFailure | Outage
 Get = Callable[[str, Mapping[str, str] | None], Awaitable[Any]]
-"""As `FeedSource.get`."""
+"""The call `FeedSource.get` of a source."""
 
 
 class FeedSource(Protocol):

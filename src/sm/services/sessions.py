@@ -136,7 +136,7 @@ class Sessions:
     async def below(
         self, caller: Caller, reference: str, filter: SessionFilter, page: ListPage = FIRST
     ) -> tuple[Listed, list[Session]]:
-        """As `children`, with all descendants; and further ancestors of these sessions, in their tree.
+        """List all descendants of the session that `children` takes, and further ancestors of these in their tree.
 
         Archived children are left out with all that is below them, unless the filter has them.
         """

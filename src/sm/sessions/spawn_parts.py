@@ -68,7 +68,7 @@ class SpawnPart:
 
 
 def place_of(parts: Iterable[SpawnPart], request: SpawnRequest, working_dir: str) -> str:
-    """As `SpawnPart.place`, of all capabilities."""
+    """The working directory after each capability has placed the session, one after the other."""
     for part in parts:
         working_dir = part.place(request, working_dir)
     return working_dir

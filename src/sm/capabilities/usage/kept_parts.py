@@ -117,7 +117,7 @@ class TreeSums(SessionSums):
         return found
 
     def _samples(self) -> dict[str, list[Sample]]:
-        """As `samples`, of each agent type."""
+        """The samples of each agent type."""
         found: dict[str, list[tuple[str, Sample]]] = {}
         for session in self.sessions():
             if session.status is Status.COMPLETED and session.completed_at is not None:
