@@ -66,6 +66,11 @@ class TopPane:
         until(lambda: "sleeper-login" in self.screen(), "the list")
         return self.pid()
 
+    def quit(self, pid: int) -> None:
+        """Press `q`, and return when `sm top` has ended: until then, its terminal is neither one nor the other."""
+        self.press("q")
+        until(lambda: not Path(f"/proc/{pid}").exists(), "the end of sm top")
+
     def pid(self) -> int:
         """The process id of `sm top`."""
         shell = self._pane.pane_pid
@@ -105,8 +110,7 @@ def test_top_gives_the_terminal_back_while_it_is_stopped_and_takes_it_again(
     pane.type("fg")
     until(lambda: "while you were away" in pane.screen(), "the list, up to date")
     assert pane.modes() == "1 1 1"
-    pane.press("q")
-    until(lambda: pane.modes() == "0 0 0", "the normal screen")
+    pane.quit(pid)
     assert pane.is_restored()
 
 
@@ -130,9 +134,7 @@ def test_next_top_restores_the_terminal_that_a_killed_one_left(instance: Instanc
     until(lambda: "Killed" in pane.screen(), "the shell")
     pane.type("clear")
     until(lambda: "sleeper-login" not in pane.screen(), "a clear screen")
-    pane.start()
-    pane.press("q")
-    until(lambda: pane.modes() == "0 0 0", "the normal screen")
+    pane.quit(pane.start())
     assert pane.is_restored()
     assert instance.session(agent)["status"] == "running"
 
