@@ -30,7 +30,7 @@ async def catch_up(
     """
     await remove_strays(paths, store, parts.base.sandbox)
     # Reports first: a session wrote them before recovery finds its process gone.
-    await replay(paths, store.sessions, parts.sessions.reports, parts.messages.messages, parts.watch.observer)
+    await replay(paths, store, parts.sessions.reports, parts.messages.messages, parts.watch.observer)
     for begin in parts.kernel.at_start:
         await begin()
     await parts.base.sandboxing.adopt()

@@ -36,7 +36,7 @@ async def upkeep(
     while True:
         await asyncio.sleep(_REPLAY_EVERY_S)
         try:
-            await replay(paths, store.sessions, reports, messages, observer)
+            await replay(paths, store, reports, messages, observer)
             if time.monotonic() < next_log_s:
                 continue
             next_log_s = time.monotonic() + _UPKEEP_EVERY_S
