@@ -22,10 +22,10 @@ from sm.requests import Requests
 from sm.sessions.authorizer import Authorizer
 from sm.sessions.chat_users import ChatUsers
 from sm.sessions.keepers import Keepers
-from sm.sessions.plan import SpawnPlanner
 from sm.sessions.reports import Reports
 from sm.sessions.session_fields import SessionFields, StatusFields
 from sm.sessions.session_sums import SessionSums
+from sm.sessions.spawn_parts import SpawnPart
 from sm.sessions.workspaces import Workspaces
 from sm.sessions.writable_paths import WritablePaths
 from sm.state.endings import Endings
@@ -82,7 +82,7 @@ class Kernel:
     endings: Endings
     faults: Faults
     providers: Mapping[str, Provider]
-    planner: SpawnPlanner
+    spawn_parts: list[SpawnPart]
     usage: UsageMeter
     observer: Observer
     turn_rules: list[TurnRule]

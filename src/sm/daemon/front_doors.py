@@ -146,7 +146,7 @@ def _parts(
     writable, providers = base.sandboxing.writable, base.providers
     return DoorParts(
         authorizer,
-        spawner,
+        sessions.plans.types,
         writable,
         Sessions(
             store,
@@ -169,8 +169,8 @@ def _parts(
         sessions.seen,
         base.program_checks,
         sessions.restorer,
-        Forks(store, authorizer, sessions.planner, spawner, sessions.starts),
-        Adoptions(store, authorizer, spawner, sessions.starts, sessions.planner, terminals, providers),
+        Forks(store, authorizer, sessions.plans.resume, sessions.plans.files, spawner, sessions.starts),
+        Adoptions(store, authorizer, spawner, sessions.starts, sessions.plans.spawn, terminals, providers),
         Interrupts(store, authorizer, providers),
         sessions.workspaces,
         _sandboxing(base, sessions),

@@ -80,7 +80,7 @@ def _kernel(base: Foundation, sessions: SessionParts, watch: MonitorParts, messa
         endings=base.endings,
         faults=base.faults,
         providers=base.providers,
-        planner=sessions.planner,
+        spawn_parts=sessions.plans.spawn_parts,
         usage=watch.usage,
         observer=watch.observer,
         turn_rules=watch.turn_rules,

@@ -35,7 +35,7 @@ from sm.sessions.sandboxing import Sandboxing
 from sm.sessions.seen import SeenSessions
 from sm.sessions.session_fields import SessionFields, StatusFields
 from sm.sessions.session_sums import SessionSums
-from sm.sessions.spawn import Spawner
+from sm.sessions.spawn_types import SpawnTypes
 from sm.sessions.workspaces import Workspaces
 from sm.sessions.writable_paths import WritablePaths
 from sm.store import Store
@@ -72,7 +72,7 @@ __all__ = [
     "SessionFilter",
     "SessionSums",
     "Sessions",
-    "Spawner",
+    "SpawnTypes",
     "StatusFields",
     "TeamWaitResult",
     "Telegram",

@@ -19,8 +19,8 @@ from sm.operations.session_operations import SHOW_STATUS, SPAWN
 from sm.policy.access import Action
 from sm.providers.base import Provider
 from sm.sessions.authorizer import Authorizer
-from sm.sessions.plan import SpawnPlanner
 from sm.sessions.spawn import SessionResult, Spawner, as_payload
+from sm.sessions.spawn_plan import SpawnPlanner
 from sm.sessions.starts import START_WAIT_S, AgentStarts
 from sm.store import Store, Transaction
 from sm.terminals.base import ForeignPane, Lifecycle

@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 from sm.core.models import Caller, RequestKey, ancestors
 from sm.policy.access import Action
 from sm.sessions.authorizer import Authorizer
-from sm.sessions.plan import SpawnPlanner
+from sm.sessions.conversation_files import ConversationFiles
+from sm.sessions.resume_plan import ResumePlanner
 from sm.sessions.spawn import SessionResult, Spawner
 from sm.sessions.starts import START_WAIT_S, AgentStarts
 from sm.state.part_holds import check_may_start
@@ -17,7 +18,8 @@ from sm.store import Store
 class Forks:
     _store: Store
     _authorizer: Authorizer
-    _planner: SpawnPlanner
+    _planner: ResumePlanner
+    _files: ConversationFiles
     _spawner: Spawner
     _starts: AgentStarts
 
@@ -41,8 +43,8 @@ class Forks:
                 check_may_start(tx, tx.session(original.id))
         living = (a for a in ancestors(original, self._store.sessions.get) if a.exit is None)
         parent = next(living, None)
-        planned = await self._planner.plan_fork(caller, original, parent, name)
-        await self._planner.give_back(original, planned.recovery)
+        planned = await self._planner.fork(caller, original, parent, name)
+        await self._files.give_back(original, planned.recovery)
         begun = await self._spawner.begin(caller, planned, key, START_WAIT_S, is_connected)
         if begun.session.process is None:  # its account is parked, or it has ended
             return begun

@@ -20,8 +20,8 @@ from sm.errors import (
     StorageFull,
     TerminalError,
 )
-from sm.sessions.plan import SpawnPlanner
 from sm.sessions.restore import refuse_foreign_process
+from sm.sessions.resume_plan import ResumePlanner
 from sm.state.endings import Endings
 from sm.state.message_steps import send
 from sm.state.part_holds import hold_of, postponed
@@ -39,7 +39,7 @@ class Restarter:
 
     _store: Store
     _endings: Endings
-    _planner: SpawnPlanner
+    _planner: ResumePlanner
     _terminals: Lifecycle
 
     async def restart(self, timer: Timer) -> float | None:

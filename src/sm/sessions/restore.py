@@ -35,7 +35,8 @@ from sm.policy.trust import normalize_trust_level
 from sm.providers.base import Provider
 from sm.sandboxes.base import Sandbox
 from sm.sessions.authorizer import Authorizer
-from sm.sessions.plan import SpawnPlanner
+from sm.sessions.conversation_files import ConversationFiles
+from sm.sessions.resume_plan import ResumePlanner
 from sm.sessions.spawn import as_payload
 from sm.sessions.starts import AgentStarts
 from sm.state.endings import Endings
@@ -93,7 +94,8 @@ class Restorer:
     _quota: Quota
     _providers: Mapping[str, Provider]
     _starts: AgentStarts
-    _planner: SpawnPlanner
+    _planner: ResumePlanner
+    _files: ConversationFiles
     _sandbox: Sandbox
     _terminals: Lifecycle
     _locks: WeakValueDictionary[str, asyncio.Lock] = field(default_factory=WeakValueDictionary)
@@ -268,7 +270,7 @@ class Restorer:
         await self._wait_for_kill(session)
         pane = panes.get(session_id)
         refuse_foreign_process(session, pane)
-        plan = await self._planner.plan_restore(session)
+        plan = await self._planner.restore(session)
         summary = await self._summary_command(session)
         launch, token, recovery = plan.launch, plan.token, plan.recovery
         # The second of two concurrent restores must not overwrite the token of the first.
@@ -278,7 +280,7 @@ class Restorer:
                 if tx.replayed is not None:
                     return _Begun(tx.replayed.endswith(_GOES_ON))
                 self._check_restorable(tx, caller, session_id)
-            await self._planner.give_back(session, recovery)
+            await self._files.give_back(session, recovery)
             # Writing the token file before the commit is safe: the process with the old token is gone.
             await self._sandbox.prepare(session, launch, token)
             async with self._store.transaction(caller, key) as tx:
@@ -357,8 +359,8 @@ class Restorer:
     async def restored_launch(self, session_id: str) -> Launch:
         """The launch of a restored session, for the outbox. Raises the errors of `restore`."""
         session = self._store.sessions[session_id]
-        plan = await self._planner.plan_restore(session, is_decided=True)
-        await self._planner.give_back(session, plan.recovery)
+        plan = await self._planner.restore(session, is_decided=True)
+        await self._files.give_back(session, plan.recovery)
         if plan.program_version != session.program_version:
             async with self._store.transaction() as tx:
                 await tx.update(tx.session(session_id), program_version=plan.program_version)

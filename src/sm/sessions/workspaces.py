@@ -21,7 +21,7 @@ from sm.policy.access import Action, visible, visible_workspace
 from sm.policy.modes import parse_mode
 from sm.policy.trust import normalize_trust_level
 from sm.sessions.authorizer import Authorizer
-from sm.sessions.spawn import Spawner
+from sm.sessions.spawn_types import SpawnTypes
 from sm.sessions.workdir import no_such_workspace
 from sm.store import Store, Transaction
 from sm.store.history import seen_by
@@ -37,10 +37,10 @@ _SKILL = re.compile(r"[A-Za-z0-9_.:-]{1,64}")
 
 
 class Workspaces:
-    def __init__(self, store: Store, authorizer: Authorizer, spawner: Spawner, items: ProjectItems) -> None:
+    def __init__(self, store: Store, authorizer: Authorizer, types: SpawnTypes, items: ProjectItems) -> None:
         self._store = store
         self._authorizer = authorizer
-        self._spawner = spawner
+        self._types = types
         self._items = items
 
     def list_workspaces(self, caller: Caller, *, deleted: bool = False) -> list[Workspace]:
@@ -197,7 +197,7 @@ class Workspaces:
         The lookup uses the daemon's environment.
         """
         try:
-            types = await self._spawner.agent_types(caller, workspace.slug, None, os.environ)
+            types = await self._types.catalog(caller, workspace.slug, None, os.environ)
         except ExternalError as error:
             return (f"agent types were not checked: {error.message}",)
         return types.unknown_name_warnings(workspace.capabilities.agents or ())

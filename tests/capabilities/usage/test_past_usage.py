@@ -23,7 +23,7 @@ from sm.kernel import OperationCall
 from sm.monitor.usage import UsageMeter
 from sm.providers import make_providers
 from sm.sessions.authorizer import Authorizer
-from sm.sessions.spawn import Spawner
+from sm.sessions.spawn_types import SpawnTypes
 from sm.sessions.workspaces import Workspaces
 from sm.store import Store, Transaction, history
 from sm.wire_types.usage_answers import Grouping, UsageReportView
@@ -98,7 +98,7 @@ def reporting(store: Store) -> Reporting:
     config = Config()
     authorizer, providers = Authorizer(store, lambda *_: None), make_providers(config)
     sums = TreeSums(config, store, UsageMeter(store, config, lambda: NOW), authorizer, providers)
-    workspaces = Workspaces(store, authorizer, cast(Spawner, None), cast(ProjectItems, None))
+    workspaces = Workspaces(store, authorizer, cast(SpawnTypes, None), cast(ProjectItems, None))
     return Reporting(store, authorizer, providers, workspaces, sums)
 
 

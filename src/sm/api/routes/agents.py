@@ -23,7 +23,16 @@ from sm.operations.hints import Hint, Use
 from sm.operations.report_operations import ActivityNote, Milestone, NewestCheckpoints, WorkResult
 from sm.operations.session_operations import RESTORE
 from sm.policy.access import Action
-from sm.services import Authorizer, LiveScreens, Monitor, ProgramChecks, Reads, Reports, SessionSums, Spawner
+from sm.services import (
+    Authorizer,
+    LiveScreens,
+    Monitor,
+    ProgramChecks,
+    Reads,
+    Reports,
+    SessionSums,
+    SpawnTypes,
+)
 from sm.wire_types.agent_answers import (
     ActionView,
     AgentTypesView,
@@ -47,14 +56,14 @@ routes = OperationTable()
 
 @routes.carries_out(agent_operations.LIST_AGENT_TYPES)
 async def agent_types(
-    request: ApiRequest, query: TypesScope, *, usage: SessionSums, spawner: Spawner
+    request: ApiRequest, query: TypesScope, *, usage: SessionSums, types: SpawnTypes
 ) -> AgentTypesView:
     variables = query.variables()
-    catalog = await spawner.agent_types(request.caller, query.workspace, query.cwd, variables)
+    catalog = await types.catalog(request.caller, query.workspace, query.cwd, variables)
     # A session gets the types that it may spawn; the operator also the unusable ones, with their problems.
     is_session = request.caller.session_id is not None
     estimates = await usage.estimates({t.name: t.agent.model for t in catalog.types})
-    modes = await spawner.type_modes(request.caller, catalog, variables)
+    modes = await types.modes(request.caller, catalog, variables)
     shown = [t for t in catalog.types if (t.usable if is_session else not t.withheld)]
     return AgentTypesView(
         workspace=catalog.workspace.slug if catalog.workspace else None,
