@@ -12,6 +12,7 @@ from sm.board import board_row
 from sm.core.timestamps import iso
 from sm.feed import read_row
 from tests.fixtures import context_fixture
+from tests.live_board import LiveBoard
 from tests.sim.blocking import drive
 from tests.sim.live_board import board
 from tests.sim.stage import BOX, Stage, until
@@ -229,6 +230,39 @@ def test_live_view_reads_an_old_session_as_a_row(stage: Stage) -> None:
     same = {name for name in before.keys() & row.keys() - {"tree"} if not name.endswith("_at")}
     assert {name: row[name] for name in same} == {name: before[name] for name in same}
     assert board_row(row).task() == board_row(before).task()
+
+
+def enter_memory(stage: Stage, session_id: str) -> None:
+    stage.sm("archive", session_id)
+    stage.sm("unarchive", session_id)
+
+
+def leave_memory(stage: Stage, session_id: str, shown: LiveBoard) -> None:
+    shown.shows(session_id, lambda row: not row["archived"])
+    assert stage.world.store.forget_old() == [session_id]
+    until(lambda: session_id not in shown.rows, "the row of an old session is gone")
+
+
+def test_live_view_drops_a_session_each_time_that_it_leaves_memory(stage: Stage, old: list[str]) -> None:
+    with board(stage) as shown:
+        for session_id in (old[0], old[1], old[0]):
+            enter_memory(stage, session_id)
+            leave_memory(stage, session_id, shown)
+
+
+def test_live_view_that_comes_back_has_a_session_that_left_memory_and_returned(
+    stage: Stage, old: list[str]
+) -> None:
+    with board(stage) as shown:
+        enter_memory(stage, old[0])
+        shown.shows(old[0], lambda row: not row["archived"])
+        since = shown.revision
+        leave_memory(stage, old[0], shown)
+        enter_memory(stage, old[0])
+        shown.shows(old[0], lambda row: not row["archived"])
+        with board(stage, since=since) as back:
+            assert not back.updates[0]["snapshot"]
+            assert old[0] in back.rows
 
 
 def test_old_sessions_are_completed_by_names_and_ids(stage: Stage, old: list[str]) -> None:

@@ -243,6 +243,7 @@ class Live:
                 self._pace.note(session_id, now_s)
                 self.number = number
             self._rows[session_id] = row  # also if it is equal: sources are compared by identity
+            self._removed.pop(session_id, None)  # it may leave memory and enter it again
         for session_id in left:
             self.past.put(before[session_id].session, before[session_id].part)
         for session_id in (*gone, *left):
