@@ -29,10 +29,12 @@ class Restored:
     replaced: str | None
 
 
-async def open_database(paths: InstancePaths, *, new: bool, unseen_days: float = 7.0) -> Store:
+async def open_database(
+    paths: InstancePaths, *, new: bool, unseen_days: float = 7.0, lately_s: float = Store.lately_s
+) -> Store:
     """Open the instance's database. `new`: begin an empty one in place of a lost or damaged one.
 
-    `unseen_days`: for how long views show sessions as not seen.
+    `unseen_days`: for how long views show sessions as not seen. `lately_s`: as in `Store`.
 
     Raises as `Store.open`; DatabaseRefused for a database that was lost; IllegalState for `new` and an intact database.
     """
@@ -40,7 +42,8 @@ async def open_database(paths: InstancePaths, *, new: bool, unseen_days: float =
         await _clear(paths.database)
     else:
         await asyncio.to_thread(_refuse_lost, paths)
-    return await Store.open(paths.database, steady=time.monotonic, unseen_s=unseen_days * 86_400.0)
+    unseen_s = unseen_days * 86_400.0
+    return await Store.open(paths.database, steady=time.monotonic, lately_s=lately_s, unseen_s=unseen_s)
 
 
 def _refuse_lost(paths: InstancePaths) -> None:

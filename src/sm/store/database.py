@@ -66,7 +66,7 @@ from sm.store.writes import ALONE, SHARED
 
 log = logging.getLogger(__name__)
 
-_ENDED_LATELY_S = 86_400.0
+_LATELY_S = 86_400.0
 _UNSEEN_S = 7 * 86_400.0
 _KEPT = f"{SELECT} WHERE removed = 0 AND ({UNFINISHED} OR status_at >= ? OR (status_at >= ? AND {UNSEEN}))"
 _KEPT += " ORDER BY created_at, id"
@@ -140,8 +140,10 @@ class Store(_KernelReads):
     last_seq = 0
     changes = 0
     """The number of changes, such as commits, after which readers in memory could see a difference."""
+    lately_s = _LATELY_S
+    """For how long every session stays in memory after its end."""
     unseen_s = _UNSEEN_S
-    """For how long sessions that the operator has not seen stay in memory after their end."""
+    """For how long sessions that the operator has not seen stay there."""
     met: frozenset[Sighting] = frozenset()
     """The parts of a sandbox that this instance has ever met, as on disk."""
     _is_full = False
@@ -191,13 +193,14 @@ class Store(_KernelReads):
         now: Callable[[], str] = _utc_now,
         steady: Callable[[], float] | None = None,
         schemas: Sequence[Schema] | None = None,
+        lately_s: float = _LATELY_S,
         unseen_s: float = _UNSEEN_S,
     ) -> "Store":
         """Open, check and migrate the database. `now` gives the time of transactions; `steady`: as in WorkClock.
 
-        `schemas`: the tables of capabilities, or None for all. `unseen_s`: for how long sessions that the operator has
-        not seen stay in memory. Raises StorageFull, and DatabaseRefused for a database that is damaged or of another
-        version (neither is changed).
+        `schemas`: the tables of capabilities, or None for all. `lately_s`, `unseen_s`: for how long sessions stay in
+        memory. Raises StorageFull, and DatabaseRefused for a database that is damaged or of another version (neither is
+        changed).
         """
         schemas = known_schemas() if schemas is None else schemas
         await inspect(path, schemas)
@@ -219,7 +222,7 @@ class Store(_KernelReads):
             raise
         parts = [part for part in known_parts() if part.schema is None or part.schema in schemas]
         store = cls(path, writer, reader, now, steady, parts)
-        store.unseen_s = unseen_s
+        store.lately_s, store.unseen_s = lately_s, unseen_s
         await store._load()
         await asyncio.to_thread(make_room, path + "-wal")
         return store
@@ -273,7 +276,7 @@ class Store(_KernelReads):
     def _limits(self) -> tuple[str, str]:
         """The parameters of `_KEPT`."""
         now = self.now()
-        return later(now, -_ENDED_LATELY_S), later(now, -self.unseen_s)
+        return later(now, -self.lately_s), later(now, -self.unseen_s)
 
     async def keep_unseen(self, unseen_s: float) -> None:
         """Set `unseen_s`, and read the sessions that belong into memory because of that.
