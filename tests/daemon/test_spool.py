@@ -67,7 +67,7 @@ async def replayed(paths: InstancePaths, *sessions: Session) -> list[str]:
                 tx.put_workspace(Workspace(str(slug), "/work", AT))
             for session_ in sessions:
                 await tx.insert(session_, LAUNCH, None)
-        store.forget_old()
+        store.memory.forget_old()
         await replay(paths, store, cast(Reports, reports), cast(Messages, None), cast(Observer, None))
     return reports.done
 

@@ -239,7 +239,7 @@ def enter_memory(stage: Stage, session_id: str) -> None:
 
 def leave_memory(stage: Stage, session_id: str, shown: LiveBoard) -> None:
     shown.shows(session_id, lambda row: not row["archived"])
-    assert stage.world.store.forget_old() == [session_id]
+    assert stage.world.store.memory.forget_old() == [session_id]
     until(lambda: session_id not in shown.rows, "the row of an old session is gone")
 
 

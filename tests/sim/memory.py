@@ -5,22 +5,23 @@ import random
 from dataclasses import dataclass
 
 from sm.store import Store
+from sm.store.session_memory import SessionMemory
 
 _DAY_S = 86_400.0
 
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """The limits of the rule (`Store.forget_old`), and how often it is applied beside the upkeep of the daemon."""
+    """The limits of `SessionMemory`, and how often sessions leave it beside the upkeep of the daemon."""
 
-    lately_s: float = Store.lately_s
-    unseen_s: float = Store.unseen_s
+    lately_s: float = SessionMemory.lately_s
+    unseen_s: float = SessionMemory.unseen_s
     every_s: float = _DAY_S
 
     async def limit(self, store: Store) -> None:
         while True:
             await asyncio.sleep(self.every_s)
-            store.forget_old()
+            store.memory.forget_old()
 
 
 def memory_of(seed: int) -> Memory:

@@ -18,6 +18,7 @@ from sm.store.backup import best_backup, count_sessions, is_blank, restore, set_
 from sm.store.connection import backups, inspect, lost
 from sm.store.migrations import UnknownVersion
 from sm.store.part import known_schemas
+from sm.store.session_memory import SessionMemory
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,11 +31,11 @@ class Restored:
 
 
 async def open_database(
-    paths: InstancePaths, *, new: bool, unseen_days: float = 7.0, lately_s: float = Store.lately_s
+    paths: InstancePaths, *, new: bool, unseen_days: float = 7.0, lately_s: float = SessionMemory.lately_s
 ) -> Store:
     """Open the instance's database. `new`: begin an empty one in place of a lost or damaged one.
 
-    `unseen_days`: for how long views show sessions as not seen. `lately_s`: as in `Store`.
+    `unseen_days`: for how long views show sessions as not seen. `lately_s`: as in `SessionMemory`.
 
     Raises as `Store.open`; DatabaseRefused for a database that was lost; IllegalState for `new` and an intact database.
     """

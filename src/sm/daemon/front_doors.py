@@ -101,7 +101,7 @@ class FrontDoors:
             resources=config.mcp.resources,
             tools=config.mcp.tools,
         )
-        self.server = ApiServer(parts, record, mcp, base.store.follow_leaving())
+        self.server = ApiServer(parts, record, mcp, base.store.memory.follow_leaving())
         self.agent_sockets = AgentSockets(
             base.paths, base.store, agent_bounds, base.containment, self.server.agent_app
         )

@@ -43,7 +43,7 @@ async def upkeep(
             await store.log.merge_search_index()
             await store.log.checkpoint()
             if time.monotonic() >= next_forget_s:
-                store.forget_old()
+                store.memory.forget_old()
                 next_forget_s = time.monotonic() + _FORGET_EVERY_S
             if time.monotonic() >= next_prune_s:
                 await store.prune(iso(time.time() - _UNREACHABLE_FOR_S))

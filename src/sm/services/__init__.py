@@ -95,7 +95,7 @@ class Reads:
         self.status_events = store.status_events
         self.checkpoints = store.checkpoints
         self.dead_letters = store.dead_letters
-        self.follow_leaving = store.follow_leaving
+        self.follow_leaving = store.memory.follow_leaving
 
     @property
     def sessions(self) -> KnownSessions:

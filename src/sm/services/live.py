@@ -63,7 +63,7 @@ class Live:
         self._rows: dict[str, LiveRow] = {}
         self._totals = TreeTotals()
         self.past = LivePast()
-        self._removals = store.follow_removals()
+        self._removals = store.memory.follow_removals()
         self._changes = LiveChanges(store, monitor, self._rows)
         self._pace = RowPace()
         self._due: dict[str, None] = {}

@@ -80,7 +80,7 @@ class PastUsage:
         self._lock = asyncio.Lock()
         self._remembered: OrderedDict[Hashable, tuple[ReportedSessions, UsageGroups]] = OrderedDict()
         self._resets = store.history.resets
-        self._left = store.follow_leaving()
+        self._left = store.memory.follow_leaving()
         """Sessions that left memory, and that are in no remembered sum."""
 
     def forget(self) -> None:
