@@ -14,7 +14,7 @@ from sm.core.states import TrustLevel
 from sm.core.statuses import Status
 from sm.daemon.spool import replay
 from sm.errors import RateLimited
-from sm.messaging import Messages
+from sm.messaging import Inbox
 from sm.monitor import Observer
 from sm.paths import InstancePaths
 from sm.sessions.reports import Reports
@@ -68,7 +68,7 @@ async def replayed(paths: InstancePaths, *sessions: Session) -> list[str]:
             for session_ in sessions:
                 await tx.insert(session_, LAUNCH, None)
         store.memory.forget_old()
-        await replay(paths, store, cast(Reports, reports), cast(Messages, None), cast(Observer, None))
+        await replay(paths, store, cast(Reports, reports), cast(Inbox, None), cast(Observer, None))
     return reports.done
 
 

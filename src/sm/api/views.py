@@ -18,7 +18,7 @@ from sm.core.requests import Request
 from sm.core.states import CallerKind
 from sm.core.timestamps import iso
 from sm.core.tree_totals import Totals
-from sm.messaging.messages import RenderedMessage
+from sm.messaging.inbox import RenderedMessage
 from sm.services import Authorizer, Monitor, ProgramChecks, Reads, SessionFields, Sessions, SessionSums
 from sm.sessions.restore import RestoreResult
 from sm.sessions.spawn import SessionResult

@@ -27,7 +27,7 @@ from sm.core.statuses import Status
 from sm.core.timestamps import iso
 from sm.errors import RateLimited, SmError, StorageFull, UsageError
 from sm.linux.files import Content, directory_below, read_file
-from sm.messaging import Messages
+from sm.messaging import Inbox
 from sm.monitor import Observer
 from sm.paths import InstancePaths, SandboxPaths
 from sm.sessions.reports import Reports
@@ -91,7 +91,7 @@ class Report(BaseModel):
 
 
 async def replay(
-    paths: InstancePaths, store: Store, reports: Reports, messages: Messages, observer: Observer
+    paths: InstancePaths, store: Store, reports: Reports, inbox: Inbox, observer: Observer
 ) -> None:
     """Carry out and remove every spooled report, and log those that are refused or fail.
 
@@ -115,7 +115,7 @@ async def replay(
             )
         else:
             try:
-                await _carry_out(report, reports, messages, observer)
+                await _carry_out(report, reports, inbox, observer)
             except StorageFull as error:
                 # Nothing was written: this report and the rest stay for the next replay.
                 log.warning("postponed the spooled reports: %s", error.message)
@@ -140,7 +140,7 @@ def _is_after_kill(report: Report, session: Session) -> bool:
     return report.written_at > datetime.fromisoformat(session.completed_at).timestamp()
 
 
-async def _carry_out(report: Report, reports: Reports, messages: Messages, observer: Observer) -> None:
+async def _carry_out(report: Report, reports: Reports, inbox: Inbox, observer: Observer) -> None:
     caller = Caller(CallerKind.SESSION, report.session_id)
     body, at = report.body, report.emitted_at
     match report.action:
@@ -158,7 +158,7 @@ async def _carry_out(report: Report, reports: Reports, messages: Messages, obser
             status = str(body.get("status") or "completed")
             await reports.complete(caller, None if message is None else str(message), status, key, at)
         case "confirm":
-            await messages.confirm(caller, _numbers(body.get("message_ids")))
+            await inbox.confirm(caller, _numbers(body.get("message_ids")))
         case "hook":
             payload = body.get("payload")
             if not isinstance(payload, dict):

@@ -10,6 +10,7 @@ from typing import Protocol
 
 from sm.core.config_state import ConfigState
 from sm.core.session_index import KnownSessions
+from sm.messaging.inbox import Inbox
 from sm.messaging.messages import Messages
 from sm.monitor.first_turns import FirstTurns
 from sm.monitor.live_screens import LiveScreens
@@ -49,6 +50,7 @@ __all__ = [
     "Dialogs",
     "FirstTurns",
     "Forks",
+    "Inbox",
     "Interrupts",
     "Leftover",
     "Leftovers",

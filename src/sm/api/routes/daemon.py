@@ -16,7 +16,7 @@ from sm.core.messages import SM_ITSELF
 from sm.core.models import Session
 from sm.core.wording import operator_message_notice
 from sm.errors import SandboxUnavailable
-from sm.messaging.messages import RenderedMessage
+from sm.messaging.inbox import RenderedMessage
 from sm.operations import daemon_operations as operations
 from sm.operations.arguments import InWorkspace
 from sm.operations.daemon_operations import OrphanEnd, StopOptions
@@ -24,9 +24,9 @@ from sm.policy.access import Action
 from sm.services import (
     Authorizer,
     DaemonInfo,
+    Inbox,
     Leftover,
     Leftovers,
-    Messages,
     Monitor,
     ProgramChecks,
     Reads,
@@ -72,7 +72,7 @@ async def status(
     programs: ProgramChecks,
     leftovers: Leftovers,
     requests: Requests,
-    messages: Messages,
+    inbox: Inbox,
     monitor: Monitor,
     store: Reads,
     daemon: DaemonInfo,
@@ -92,8 +92,8 @@ async def status(
     groups = Counter(attention(session, (), since) for session in shown)
     ids = None if operator else await sessions.visible_ids(caller)
     waiting_requests = await requests.list_requests(caller, all=False, limit=0)
-    inbox = messages.available(caller, idle=True)
-    waiting = await messages.render(inbox[:_STATUS_LINES])
+    letters = inbox.available(caller, idle=True)
+    waiting = await inbox.render(letters[:_STATUS_LINES])
     lines = [line for message in waiting for line in _headline(request.views, message, store)]
     has_cgroups, reason = await leftovers.cgroups()
     added = {field.name: await field.value() for field in status_fields} if operator else {}
@@ -112,7 +112,7 @@ async def status(
         dead_letters=await store.dead_letters(ids),
         requests_open=len(waiting_requests),
         warnings=sum(field.signs(s.id) for field in fields for s in shown),
-        inbox=len(inbox),
+        inbox=len(letters),
         inbox_lines=lines[:_STATUS_LINES],
         parked=added.get("parked", []),
         programs=programs.lines() if operator else [],
