@@ -18,6 +18,8 @@ PATIENCE_S = 20.0
 _PAUSE_S = 0.05
 _BEGINNING = 40
 """Characters of a message that tell it from the others."""
+LONG_COMMAND = "echo a; sleep 60"
+"""A command that still runs when it is looked at. claude 2.1.332 refuses a lone sleep."""
 _AT_REST = ("idle", "completed")
 FALSE_CLAIM = "sm was wrong: "
 """The beginning of the evidence of a FalseClaim."""
