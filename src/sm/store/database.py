@@ -12,6 +12,7 @@ import time
 import uuid
 from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
+from itertools import chain
 from types import TracebackType
 from typing import Any, ParamSpec, Self, TypeVar, cast
 
@@ -210,6 +211,7 @@ class Store(_KernelReads):
             # A timer checkpoints the log, so that no commit has to wait for a checkpoint.
             await writer.execute_fetchall("PRAGMA wal_autocheckpoint = 0")
             await migrate(writer, path, schemas)
+            await writer.executescript(";".join(chain.from_iterable(schema.triggers for schema in schemas)))
             reader = await connect(path)
         except aiosqlite.Error as error:
             await writer.close()
