@@ -242,7 +242,7 @@ async def check_versions(
 async def migrate(db: aiosqlite.Connection, path: str, schemas: Sequence[Schema] = ()) -> None:
     """Bring the database and the tables of each schema to their newest versions: in one transaction, after a backup.
 
-    Also record the schemas that are not in the list.
+    Also record the schemas that are not in the list as absent.
     """
     version, recorded = await check_versions(db, path, schemas)
     known = {schema.name: schema for schema in schemas}
