@@ -178,6 +178,18 @@ async def test_old_session_is_found_by_name_without_a_scan(store: Store, path: s
     assert [step for step in steps if step.startswith("SCAN")] == []
 
 
+async def test_removed_sessions_that_ended_since_a_time_are_counted_without_a_scan(store: Store) -> None:
+    for session_id in OLD[:3]:
+        async with store.transaction() as tx:
+            await tx.remove(tx.session(session_id))
+    asked = list[str]()
+    await store._reader.set_trace_callback(asked.append)
+    counts = [await store.removed_endings(later(NOW, -days * DAY)) for days in (99, 9, 8, 7, 6)]
+    assert counts == [3, 3, 2, 1, 0]
+    steps = [row[3] for query in [*asked] for row in await store.read(f"EXPLAIN QUERY PLAN {query}", ())]
+    assert {step.partition(" USING ")[2] for step in steps} == {"INDEX sessions_removed (completed_at>?)"}
+
+
 async def test_changed_old_session_is_in_memory_again_in_its_place(store: Store) -> None:
     async with store.transaction() as tx:
         changed = await tx.update(tx.session(OLD[2]), note="changed")

@@ -5,6 +5,7 @@ import os
 import sqlite3
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 from urllib.parse import quote
 
@@ -90,6 +91,7 @@ async def connect_migrated(
         # A timer checkpoints the log, so that no commit has to wait for a checkpoint.
         await writer.execute_fetchall("PRAGMA wal_autocheckpoint = 0")
         await migrate(writer, path, schemas)
+        await writer.executescript(";".join(chain.from_iterable(schema.triggers for schema in schemas)))
         return writer, await connect(path)
     except aiosqlite.Error as error:
         await writer.close()
