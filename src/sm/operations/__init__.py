@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import Any
 
+from sm.operations.audiences import Audience
+
 
 @dataclass(frozen=True, slots=True)
 class Most:
@@ -96,8 +98,14 @@ class Operation(DoorNames):
     """False if a repetition does no more than the first call, so that a POST needs no Idempotency-Key."""
     reads_body: bool = True
     """False if the body of a POST is not read."""
-    agents: bool = False
-    """The sockets of sandboxed agents have its route too, not only the operator's."""
+    audience: Audience = field(kw_only=True)
+    """The callers that may call it: for its target, if that is a session, a workspace or a thing of a session."""
+    rules: Sequence[Audience] = ()
+    """The audiences that also decide: about what the answer has, about some arguments, or about a session or a thing
+    that an argument names."""
+    on_host: bool = False
+    """Only the operator's socket has its route. Else the sockets of sandboxed agents have it too, if sessions are in
+    the audience."""
     button: str = ""
     """The action of its buttons in chats, which stored buttons have, or empty if it has no button."""
     done: Callable[[Any], str] | None = None
@@ -120,6 +128,11 @@ class Operation(DoorNames):
         return self.route.split()[1]
 
     @property
+    def agents(self) -> bool:
+        """True if the sockets of sandboxed agents have its route."""
+        return self.audience.has_sessions and not self.on_host
+
+    @property
     def has_target(self) -> bool:
         return "{" in self.path
 
@@ -127,10 +140,3 @@ class Operation(DoorNames):
         """The path of its route for one target, which must be safe in a URL."""
         before, _, rest = self.path.partition("{")
         return before + target + rest.partition("}")[2] if rest else before
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class AgentOperation(Operation):
-    """An operation whose route the sockets of sandboxed agents have too."""
-
-    agents: bool = True

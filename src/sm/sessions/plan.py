@@ -33,9 +33,9 @@ from sm.equipment.grants import Granter, Grants
 from sm.errors import IllegalState, NotPermitted, SetupRequired, UsageError
 from sm.linux.file_threads import FileThreads
 from sm.operations.hints import Argument, Hint, Use
-from sm.operations.session_operations import SPAWN
+from sm.operations.session_operations import ADD_ARGUMENTS, SPAWN
 from sm.paths import InstancePaths
-from sm.policy.access import Action, is_unrestricted, may_at_all, paired_user
+from sm.policy.access import is_unrestricted, may_at_all, paired_user
 from sm.policy.modes import ModeChoice, choose_mode, parse_mode
 from sm.providers.base import TYPED_LINES_MAX, AgentPlan, PlanContext, Provider
 from sm.sandboxes.base import Sandbox
@@ -743,7 +743,7 @@ class SpawnPlanner:
     def _require_addition(self, caller: Caller, option: str) -> None:
         """Raise NotPermitted unless the caller may add options and variables to an agent."""
         opened = self._config.child_agents.allow_args and caller.kind is CallerKind.SESSION
-        if not opened and not may_at_all(caller, Action.ADD_ARGUMENTS):
+        if not opened and not may_at_all(caller, ADD_ARGUMENTS):
             raise NotPermitted(
                 f"only the operator may use {option}",
                 f"to allow {option} for sessions, set child_agents.allow_args: true in config.yaml",
@@ -758,7 +758,7 @@ def _check_command(caller: Caller, request: SpawnRequest) -> None:
     """
     if not request.as_command:
         return
-    if not may_at_all(caller, Action.ADD_ARGUMENTS):
+    if not may_at_all(caller, ADD_ARGUMENTS):
         raise NotPermitted(
             "only the operator may use --as-command",
             "omit --as-command: the agent gets the prompt as a text",

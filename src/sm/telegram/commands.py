@@ -12,7 +12,7 @@ from sm.core.telegram_model import session_object
 from sm.core.text import folded
 from sm.core.wording import outcome
 from sm.errors import IllegalState, UnknownAgentType, UsageError
-from sm.policy.access import Action
+from sm.operations.session_operations import ARCHIVE, INTERRUPT, KILL
 from sm.requests.answers import RequestReply
 from sm.services import Authorizer, Interrupts, Messages, Reads, Records, Requests, Sessions
 from sm.telegram import preferences, views
@@ -71,13 +71,13 @@ async def spawn(call: CommandCall, *, sessions: Sessions, authorizer: Authorizer
 
 
 async def interrupt(call: CommandCall, *, interrupts: Interrupts) -> BotReply:
-    session = call.session(Action.INTERRUPT)
+    session = call.session(INTERRUPT.audience)
     await interrupts.interrupt(call.caller, session.id, call.key)
     return BotReply(f"Interrupted {short_label(session)}", about=session_object(session.id))
 
 
 async def kill(call: CommandCall) -> BotReply:
-    session = call.session(Action.KILL)
+    session = call.session(KILL.audience)
     text = f"Kill {label(session)} ({session.id}, {session.status})? The button works for a minute."
     button = NewButton(f"Kill {label(session)}", f"kill {session.id}")
     return BotReply(text, buttons=[[button]], buttons_s=_CONFIRM_S)
@@ -120,7 +120,7 @@ async def unarchive(call: CommandCall, *, records: Records) -> BotReply:
 
 
 async def _archive(call: CommandCall, records: Records, *, archived: bool) -> BotReply:
-    session = call.session(Action.ARCHIVE)
+    session = call.session(ARCHIVE.audience)
     done = await records.archive(call.caller, session.id, call.key, archived=archived)
     verb = "Archived" if archived else "Unarchived"
     return BotReply(f"{verb} {label(done)}", about=session_object(done.id))
