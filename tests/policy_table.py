@@ -7,7 +7,7 @@ by their routes.
 import importlib
 import pkgutil
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -60,17 +60,23 @@ def permission_table() -> str:
     return _text(rows)
 
 
+def kernel_declarations() -> Iterator[Any]:
+    """Yield the contents of the modules of the kernel that declare operations."""
+    for module in pkgutil.iter_modules(operations.__path__, f"{operations.__name__}."):
+        yield from vars(importlib.import_module(module.name)).values()
+
+
 def declarations() -> Iterator[Any]:
-    """Yield the contents of the modules of the kernel and of capabilities that declare operations."""
-    kernel = pkgutil.iter_modules(operations.__path__, f"{operations.__name__}.")
-    for module in (*(importlib.import_module(m.name) for m in kernel), *capability_parts("operations")):
+    """As `kernel_declarations`, with those of capabilities."""
+    yield from kernel_declarations()
+    for module in capability_parts("operations"):
         yield from vars(module).values()
 
 
-def audiences() -> dict[str, Audience]:
+def audiences(values: Iterable[Any] | None = None) -> dict[str, Audience]:
     """The audiences of operations and of their rules, by name. `EVERY_CALLER` needs no permission."""
     found: dict[str, Audience] = {}
-    for value in declarations():
+    for value in declarations() if values is None else values:
         own = (value.audience, *value.rules) if isinstance(value, operations.Operation) else (value,)
         for audience in own:
             if isinstance(audience, Audience) and audience is not EVERY_CALLER:

@@ -82,7 +82,8 @@ class Painting:
 
 def test_schema_of_a_tool_has_the_target_and_the_arguments_with_their_limits() -> None:
     tool = operation_tool(PAINT)
-    assert (tool.name, tool.description, tool.reads) == ("paint_session", "Paint a session.", False)
+    words = 'Paint a session. Example: {"session_id": "1a2b3c4d", "why": "why"}'
+    assert (tool.name, tool.description, tool.reads) == ("paint_session", words, False)
     assert tool.input["required"] == ["session_id", "why"]
     properties = tool.input["properties"]
     assert properties["why"]["description"] == "The reason, for people."
