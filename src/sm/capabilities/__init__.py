@@ -10,6 +10,7 @@ CAPABILITIES: tuple[str, ...] = (
     "pauses",
     "restarts",
     "search",
+    "stars",
     "usage",
     "warnings",
     "worktrees",

@@ -1,0 +1,1 @@
+"""Stars: marks of sessions that last until a time."""
