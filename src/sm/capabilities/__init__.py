@@ -10,7 +10,6 @@ CAPABILITIES: tuple[str, ...] = (
     "pauses",
     "restarts",
     "search",
-    "stars",
     "usage",
     "warnings",
     "worktrees",

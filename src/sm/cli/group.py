@@ -30,7 +30,6 @@ COMMANDS = (
     (AGENTS, "fork", "Start an agent from a copy of another agent's conversation."),
     (AGENTS, "adopt", "Manage an agent you started yourself in a tmux pane."),
     (AGENTS, "reparent", "Move a session under another parent."),
-    (AGENTS, "star", "Mark a session with a star for some hours."),
     (AGENTS, "rename", "Give a session another name."),
     (AGENTS, "diff", "Show what an agent changed since it began."),
     (AGENTS, "merge", "Merge the branch of an agent's worktree into your branch."),

@@ -77,16 +77,6 @@ class RestartsView:
 
 
 @dataclass(frozen=True)
-class StarView:
-    """A mark of a session that ends."""
-
-    reason: str
-    """A few words, or empty."""
-    by: str
-    until: Time
-
-
-@dataclass(frozen=True)
 class BareSessionView:
     """One agent, alive or ended, without its warnings."""
 
@@ -151,8 +141,6 @@ class BareSessionView:
     """Null if a crash ends the session."""
     budget: BudgetView | None = field(metadata=OF_CAPABILITY)
     """Its own budget, for callers who may read the session, or null without one."""
-    star: StarView | None = field(metadata=OF_CAPABILITY)
-    """Null without one, or for callers who may not read the session."""
     worktree: WorktreeView | None
     children: "Sequence[SessionView]"
     """Filled only with `recursive`."""

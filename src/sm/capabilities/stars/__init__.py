@@ -1,1 +1,0 @@
-"""Stars: marks of sessions that last until a time."""
