@@ -141,8 +141,6 @@ class BareSessionView:
     """Null if a crash ends the session."""
     budget: BudgetView | None = field(metadata=OF_CAPABILITY)
     """Its own budget, for callers who may read the session, or null without one."""
-    account: str | None = field(metadata=OF_CAPABILITY)
-    """The account that its turns are charged to, for callers who may read the session."""
     worktree: WorktreeView | None
     children: "Sequence[SessionView]"
     """Filled only with `recursive`."""
