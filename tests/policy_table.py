@@ -109,6 +109,7 @@ def door_table() -> str:
         "`sm`",
         "MCP tool",
         "in chats",
+        "key in live views",
     ]
     rows = [heads, ["---"] * len(heads)]
     for route in (route for routes in ROUTES.values() for route in routes):
@@ -116,7 +117,8 @@ def door_table() -> str:
         relayed = YES if route.method == "GET" and _shape(route.path) in pages else NO
         tool = f"{names.tool} {names.tool_action}".strip()
         doors = [
-            f"`{name}`" if name else "" for name in (names.command, tool, names.chat and f"/{names.chat}")
+            f"`{name}`" if name else ""
+            for name in (names.command, tool, names.chat and f"/{names.chat}", names.key)
         ]
         rows.append(
             [

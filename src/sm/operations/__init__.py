@@ -65,6 +65,15 @@ class DoorNames:
     chat: str = ""
     """Its command in chats, without the slash, or empty if it has none. The text after the target is the only argument
     of that of a capability."""
+    chat_form: str = ""
+    """The arguments of that command, for its usage. For a capability empty means the target and one text."""
+    chat_help: str = ""
+    """The words of that command in the help of the bot, or empty for the summary."""
+    key: str = ""
+    """Its key in live views, where it is an action, or empty if it is none. That of a capability is an action on the
+    selected session."""
+    title: str = ""
+    """The title of the action in live views."""
 
     @property
     def verb(self) -> str:
@@ -110,10 +119,6 @@ class Operation(DoorNames):
     """The action of its buttons in chats, which stored buttons have, or empty if it has no button."""
     done: Callable[[Any], str] | None = None
     """Words the result for a person in a chat, or None for `Done.`"""
-    key: str = ""
-    """Its key in live views, where it is an action on the selected session, or empty if it is none."""
-    title: str = ""
-    """The title of the action in live views."""
     audit: str = ""
     """The action of a refusal in the audit log, or empty for the name."""
     fields: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)

@@ -89,6 +89,10 @@ READ_OUTPUT = Operation(
     command="output SESSION",
     tool="read_session_output",
     chat="output",
+    chat_form="ID [LINES]",
+    chat_help="show the last lines of the terminal",
+    key="v",
+    title="View the terminal",
 )
 FOLLOW_SCREEN = Operation(
     "follow_screen",
@@ -112,6 +116,8 @@ ATTACH = Operation(
     audience=Audience("attach", "attach to", OPERATOR | {CallerRole.ANCESTOR}),
     on_host=True,
     command="attach SESSION",
+    key="o",
+    title="Attach to the terminal",
 )
 SHOW_PROGRESS = Operation(
     "progress",
@@ -124,6 +130,8 @@ SHOW_PROGRESS = Operation(
     command="progress SESSION",
     tool="get_progress",
     chat="progress",
+    chat_form="ID",
+    chat_help="show tokens, cost and the newest checkpoint",
 )
 WHY = Operation(
     "why",
@@ -134,6 +142,8 @@ WHY = Operation(
     rules=(READ_ALSO_ITSELF,),
     command="why SESSION",
     tool="get_progress",
+    key="w",
+    title="Explain the status",
 )
 LIST_ACTIONS = Operation(
     "actions",
@@ -152,6 +162,8 @@ SUMMARIZE = Operation(
     audience=READ,
     command="what SESSION",
     chat="what",
+    chat_form="ID",
+    chat_help="summarize a session in a few sentences",
     takes_key=False,
     reads_body=False,
 )

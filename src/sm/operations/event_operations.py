@@ -66,6 +66,8 @@ SHOW_EVENTS = Operation(
     rules=(SEE,),
     command="events",
     chat="events",
+    chat_form="[ID] [COUNT]",
+    chat_help="show the newest events",
 )
 FOLLOW_EVENTS = Operation(
     "follow_events",

@@ -72,6 +72,8 @@ LIST_SESSIONS = Operation(
     command="all",
     tool="list_workspace_sessions",
     chat="list all",
+    chat_form="[WORKSPACE] [all]",
+    chat_help="list sessions; all: also ended ones",
     audit="all",
 )
 OVERVIEW = Operation(
@@ -132,6 +134,8 @@ LIST_CHILDREN = Operation(
     audience=SEE,
     command="children SESSION",
     chat="subagents",
+    chat_form="ID",
+    chat_help="list the sessions below a session",
 )
 LIST_AUDIENCE = Operation(
     "audience",

@@ -107,6 +107,10 @@ SEND = Operation(
     command="send SESSION TEXT",
     tool="send_message",
     chat="send",
+    chat_form="ID TEXT",
+    chat_help="send a message to a session",
+    key="s",
+    title="Send a message",
     fields={"text": {"maxLength": 50_000}},
 )
 LOG = Operation(
@@ -156,6 +160,8 @@ CONFIRM_INBOX = Operation(
     list[MessageView],
     Arrivals,
     audience=EVERY_CALLER,
+    key="M",
+    title="Mark as read",
     audit="confirm",
     takes_key=False,
     fields={"message_ids": {"maxItems": 50}},

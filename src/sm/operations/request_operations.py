@@ -58,6 +58,7 @@ LIST_REQUESTS = Operation(
     command="requests",
     tool="list_requests",
     chat="requests",
+    chat_help="list the open requests",
 )
 ASK = Operation(
     "ask",
@@ -89,9 +90,29 @@ ANSWER = Operation(
     command="answer REQUEST TEXT",
     tool="answer_request",
     chat="answer",
+    chat_form="rN TEXT",
+    chat_help="answer a question",
+    key="t",
+    title="Answer with a text",
 )
-APPROVE = DoorNames(command="approve", tool="answer_request", chat="approve")
-DENY = DoorNames(command="deny", tool="answer_request", chat="deny")
+APPROVE = DoorNames(
+    command="approve",
+    tool="answer_request",
+    chat="approve",
+    chat_form="rN",
+    chat_help="approve a request",
+    key="a",
+    title="Approve",
+)
+DENY = DoorNames(
+    command="deny",
+    tool="answer_request",
+    chat="deny",
+    chat_form="rN [WHY]",
+    chat_help="deny a request",
+    key="d",
+    title="Deny, with words",
+)
 TAKE_ANSWER = Operation(
     "taken",
     "Confirm that the asking session has its answer.",

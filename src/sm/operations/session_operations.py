@@ -177,6 +177,10 @@ SPAWN = Operation(
     command="spawn",
     tool="create_session",
     chat="new",
+    chat_form="TYPE TEXT",
+    chat_help="start an agent; in a workspace: /new@WORKSPACE",
+    key="n",
+    title="Start an agent",
 )
 SHOW_STATUS = Operation(
     "session",
@@ -189,6 +193,8 @@ SHOW_STATUS = Operation(
     command="status SESSION",
     tool="get_progress",
     chat="status",
+    chat_form="[ID]",
+    chat_help="show a session, or the counts of all",
 )
 KILL = Operation(
     "kill",
@@ -202,6 +208,10 @@ KILL = Operation(
     tool="control_session",
     tool_action="kill",
     chat="kill",
+    chat_form="ID",
+    chat_help="end a session, after a button",
+    key="K",
+    title="Kill",
 )
 RESTORE = Operation(
     "restore",
@@ -213,6 +223,8 @@ RESTORE = Operation(
     command="restore SESSION",
     tool="control_session",
     tool_action="restore",
+    key="r",
+    title="Restore",
 )
 RESTORE_ALL = Operation(
     "restore_all",
@@ -233,6 +245,10 @@ INTERRUPT = Operation(
     tool="control_session",
     tool_action="interrupt",
     chat="interrupt",
+    chat_form="ID",
+    chat_help="interrupt a session",
+    key="i",
+    title="Interrupt (Escape)",
 )
 FORK = Operation(
     "fork",
@@ -242,6 +258,8 @@ FORK = Operation(
     ForkName,
     audience=Audience("fork", "fork", ABOVE),
     command="fork SESSION",
+    key="f",
+    title="Fork",
 )
 ADOPT = Operation(
     "adopt",
@@ -262,6 +280,8 @@ REPARENT = Operation(
     audience=Audience("reparent", "reparent", ABOVE),
     rules=(SPAWN_BELOW,),
     command="reparent SESSION PARENT",
+    key="p",
+    title="Move under another parent",
 )
 RENAME = Operation(
     "rename",
@@ -271,6 +291,8 @@ RENAME = Operation(
     NewName,
     audience=Audience("rename", "rename", ABOVE),
     command="rename SESSION NAME",
+    key="R",
+    title="Rename",
 )
 ARCHIVE = Operation(
     "archive",
@@ -282,6 +304,10 @@ ARCHIVE = Operation(
     tool="control_session",
     tool_action="archive",
     chat="archive",
+    chat_form="ID",
+    chat_help="hide an ended session",
+    key="x",
+    title="Archive",
 )
 UNARCHIVE = Operation(
     "unarchive",
@@ -291,6 +317,10 @@ UNARCHIVE = Operation(
     audience=_ARCHIVE,
     command="unarchive SESSION",
     chat="unarchive",
+    chat_form="ID",
+    chat_help="show a hidden session again",
+    key="X",
+    title="Unarchive",
 )
 MARK_SEEN = Operation(
     "seen",
@@ -303,6 +333,8 @@ MARK_SEEN = Operation(
     # It says what a person has looked at.
     audience=Audience("mark_seen", "mark as seen", PERSONS),
     command="seen SESSION",
+    key="m",
+    title="Mark as seen",
 )
 REMOVE = Operation(
     "remove",
@@ -311,6 +343,8 @@ REMOVE = Operation(
     RemovedView,
     audience=Audience("remove", "remove", ABOVE),
     command="rm SESSION",
+    key="D",
+    title="Delete",
 )
 WAIT = Operation(
     "wait",

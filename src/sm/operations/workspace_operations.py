@@ -85,6 +85,8 @@ CREATE_WORKSPACE = Operation(
     NewWorkspace,
     audience=_WORKSPACES,
     command="workspace create WORKSPACE --working-dir PATH",
+    key="+",
+    title="Create a workspace",
     audit="create",
     fields={"slug": {"pattern": "^[a-z0-9][a-z0-9-]*[a-z0-9]$", "minLength": 2, "maxLength": 64}},
 )
