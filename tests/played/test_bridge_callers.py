@@ -27,7 +27,7 @@ from sm.errors import (
     SmError,
 )
 from sm.kernel import OperationCall, UseCases
-from sm.policy.access import Action
+from sm.operations.daemon_operations import STOP
 from sm.requests.answers import RequestReply
 from sm.services import (
     Adoptions,
@@ -347,7 +347,7 @@ async def test_owner_sees_and_does_what_the_operator_may_but_needs_a_terminal_fo
         ):
             assert isinstance(await refusal(call), NotPermitted)
         with pytest.raises(NotPermitted):
-            w.services.authorizer.require(OWNER, Action.STOP_DAEMON)
+            w.services.authorizer.require(OWNER, STOP.audience)
         assert ("telegram:1", "stop_daemon", None, "refused") in w.audit()
         await w.kill(OWNER, operators.id)
 

@@ -239,3 +239,12 @@ def test_rows_after_a_lost_server_are_lost_until_they_are_restored(stage: Stage)
         shown.shows(session_id, lambda row: row["lost"])
         stage.sm("restore", "--all")
         shown.shows(session_id, lambda row: not row["lost"])
+
+
+def test_live_row_changes_with_a_field_of_a_capability_alone(instance: Instance) -> None:
+    session_id = instance.spawn("Sleeper", "x")["session_id"]
+    with board(instance) as shown:
+        instance.sm("budget", session_id, "--set", "usd=5")
+        shown.shows(session_id, lambda row: row["budget"] is not None)
+        instance.sm("budget", session_id, "--set", "usd=7")
+        shown.shows(session_id, lambda row: row["budget"]["limits"]["usd"] == 7)

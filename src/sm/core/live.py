@@ -32,6 +32,8 @@ class LiveRow:
     """The last words of a session that failed and that the operator has not seen."""
     children_failed: int
     children_done: int
+    of_capabilities: tuple[object, ...]
+    """Compared: the rows of capabilities that its fields show."""
     tree: Totals = field(default_factory=Totals)
     """The sums of the session and all its descendants, hidden ones included."""
 

@@ -18,11 +18,12 @@ from sm.core.timestamps import later
 from sm.core.wording import quote_session, sender_label
 from sm.errors import AnswersQuestion, IllegalState, LimitReached, UsageError
 from sm.messaging.holds import hold_reason
+from sm.operations.audiences import REPORT
 from sm.operations.hints import Hint, Use
-from sm.operations.message_operations import SEND
+from sm.operations.message_operations import SEND, SEND_COMMAND, SEND_COMPACT, SHOW_MESSAGE
 from sm.operations.request_operations import SEE_REQUESTS
-from sm.operations.session_operations import INTERRUPT, RESTORE, SHOW_STATUS
-from sm.policy.access import Action, is_unrestricted, may
+from sm.operations.session_operations import ARCHIVE, INTERRUPT, RESTORE, SHOW_STATUS
+from sm.policy.access import is_unrestricted, may
 from sm.providers.base import InputMethod, Provider
 from sm.requests.answers import decide, resolve_options
 from sm.requests.dialogs import Dialogs
@@ -100,7 +101,7 @@ class Messages:
         """
         if session_word(reference) == CallerKind.OPERATOR and caller.session_id is not None:
             return SentText(await self._send_to_operator(caller, text, mode, ttl_s, key, use))
-        target = self._authorizer.find(caller, reference, Action.SEND)
+        target = self._authorizer.find(caller, reference, SEND.audience)
         command = None
         if use is not TextUse.ANSWER:
             command = self._command(caller, reference, target, text, mode)
@@ -108,7 +109,7 @@ class Messages:
             text, mode, use = command, MessageMode.COMMAND, TextUse.MESSAGE
         provider = self._providers[target.provider]
         if mode is MessageMode.URGENT and provider.input_of(target.agent_type) is not InputMethod.INBOX:
-            self._authorizer.find(caller, reference, Action.INTERRUPT)
+            self._authorizer.find(caller, reference, INTERRUPT.audience)
         words = _message_text(text)
         if command is None:
             for question in open_of(self._store.mail.open.requests, target.id, [RequestKind.QUESTION]):
@@ -121,7 +122,7 @@ class Messages:
                 earlier = await _earlier_result(tx, tx.replayed.removesuffix(_UNARCHIVED))
                 sent = SentText(earlier, tx.replayed.endswith(_UNARCHIVED))
         if sent.unarchived:
-            self._authorizer.find(caller, target.id, Action.ARCHIVE)  # for the audit log
+            self._authorizer.find(caller, target.id, ARCHIVE.audience)  # for the audit log
         if isinstance(sent.done, Request):
             return SentText(await self._dialogs.wait_until_taken(sent.done, caller))
         return sent
@@ -139,7 +140,7 @@ class Messages:
                 Hint(Use(INTERRUPT, name_to_type(target))),
             )
         by_parent = command.by_parent and caller.session_id == target.parent_id
-        self._authorizer.find(caller, reference, Action.COMPACT if by_parent else Action.COMMAND)
+        self._authorizer.find(caller, reference, SEND_COMPACT if by_parent else SEND_COMMAND)
         return command.text
 
     async def _answer(
@@ -193,7 +194,7 @@ class Messages:
         use: TextUse | None,
     ) -> Message:
         """Put a message of a session into the operator's inbox, where it stays until the operator takes it."""
-        sender = self._authorizer.find(caller, "me", Action.REPORT)
+        sender = self._authorizer.find(caller, "me", REPORT)
         if use is TextUse.ANSWER:
             raise IllegalState(
                 "the operator has no question that a text can answer", Hint(Use(SEND, "operator", "TEXT"))
@@ -245,7 +246,7 @@ class Messages:
                 " it cannot receive messages",
                 Hint(Use(RESTORE, name_to_type(session))),
             )
-        if not self._authorizer.filter_allowed(caller, Action.ARCHIVE, [session], self._store.sessions.get):
+        if not self._authorizer.filter_allowed(caller, ARCHIVE.audience, [session], self._store.sessions.get):
             raise IllegalState(
                 f"session {short_label(session)} is archived: it cannot receive messages from you",
                 "its parent and the operator can unarchive it",
@@ -309,7 +310,7 @@ class Messages:
         near: Iterable[Session] = self._store.sessions.values()
         if isinstance(principal, Session):
             near = tree.descendants(principal.id) if recursive else tree.children(principal.id)
-        sessions = [s for s in near if may(tree.relation(principal, s), Action.SEND)]
+        sessions = [s for s in near if may(tree.relation(principal, s), SEND.audience)]
         return [s for s in sessions if is_live(s.status) and s.exit is None and not s.archived]
 
     async def read(self, caller: Caller, message_id: int) -> Message:
@@ -319,7 +320,7 @@ class Messages:
         ends = [sessions.get(end or "") for end in (message.sender, message.session_id)]
         relations = [self._authorizer.tree.relation(principal, end) for end in ends if end is not None]
         own = is_unrestricted(caller) or message.sender == caller.name
-        if own or any(r.is_self or may(r, Action.READ) for r in relations):
+        if own or any(may(r, SHOW_MESSAGE.audience) for r in relations):
             return message
         raise no_message(message_id)
 

@@ -282,6 +282,7 @@ class Live:
             last_words=words if is_new else None,
             children_failed=self._ended.failed(session.id),
             children_done=self._ended.done(session.id),
+            of_capabilities=self._changes.of_capabilities(session.id),
         )
 
     def _children(self, parents: set[str]) -> list[str]:

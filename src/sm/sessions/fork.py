@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from sm.core.models import Caller, RequestKey, ancestors
-from sm.policy.access import Action
+from sm.operations.session_operations import FORK
 from sm.sessions.authorizer import Authorizer
 from sm.sessions.conversation_files import ConversationFiles
 from sm.sessions.resume_plan import ResumePlanner
@@ -37,7 +37,7 @@ class Forks:
         conversations, IllegalState for one that has not begun any or whose conversation cannot be read,
         AgentStartFailed when the agent has ended at its start, and the errors of a spawn.
         """
-        original = self._authorizer.find(caller, reference, Action.FORK)
+        original = self._authorizer.find(caller, reference, FORK.audience)
         async with self._store.transaction(caller, key) as tx:
             if tx.replayed is None:
                 check_may_start(tx, tx.session(original.id))

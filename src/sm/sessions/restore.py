@@ -26,11 +26,11 @@ from sm.errors import (
     WaitTimeout,
 )
 from sm.linux import processes
+from sm.operations import session_operations as operations
 from sm.operations.hints import Hint, Use
 from sm.operations.list_operations import SEE_SESSIONS
 from sm.operations.message_operations import SEND
 from sm.operations.session_operations import KILL, RESUME, SPAWN
-from sm.policy.access import Action
 from sm.policy.trust import normalize_trust_level
 from sm.providers.base import Provider
 from sm.sandboxes.base import Sandbox
@@ -125,7 +125,7 @@ class Restorer:
         ended at its start, FallbackOver when there is a sandbox for a session that fell back, and the errors of a
         spawn.
         """
-        session = self._authorizer.find(caller, reference, Action.RESTORE)
+        session = self._authorizer.find(caller, reference, operations.RESTORE.audience)
         if trust is not None:
             await self._give_up_sandbox(caller, session, trust)
         if not tree:
@@ -139,7 +139,9 @@ class Restorer:
         async def ended(tx: Transaction) -> list[Session]:
             below = await tx.descendants(session.id)
             descendants = [s for s in below if _is_over(s) and not s.archived]
-            descendants = self._authorizer.filter_allowed(caller, Action.RESTORE, descendants, tx.find)
+            descendants = self._authorizer.filter_allowed(
+                caller, operations.RESTORE.audience, descendants, tx.find
+            )
             now = tx.session(session.id)
             if not _is_over(now) and not descendants:
                 _refuse(now)
@@ -183,7 +185,7 @@ class Restorer:
         Archived sessions stay ended, and so does a session whose terminal was closed, probably on purpose. `go_on`: as
         in `restore`.
         """
-        self._authorizer.require(caller, Action.RESTORE_ALL)
+        self._authorizer.require(caller, operations.RESTORE_ALL.audience)
 
         async def lost(tx: Transaction) -> list[Session]:
             sessions = [s for s in await lost_together(tx) if is_restored_by_all(s)]
@@ -297,7 +299,7 @@ class Restorer:
                 summarizes = summary if is_begun else None
                 _send_first(tx, caller, session_id, plan.first_message, summarizes, goes_on=goes_on)
                 tx.remember(session_id + (_GOES_ON if goes_on else ""))
-                named = self._authorizer.filter_allowed(caller, Action.RESTORE, left, tx.find)
+                named = self._authorizer.filter_allowed(caller, operations.RESTORE.audience, left, tx.find)
                 return _Begun(goes_on, recovery.loss, tuple(other.id for other in named))
 
     async def _summary_command(self, session: Session) -> str | None:

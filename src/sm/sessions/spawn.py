@@ -25,7 +25,8 @@ from sm.errors import (
     SmError,
 )
 from sm.operations.hints import Argument, Hint
-from sm.policy.access import Action, paired_user
+from sm.operations.session_operations import SPAWN_BELOW
+from sm.policy.access import paired_user
 from sm.sandboxes.base import Sandbox
 from sm.sessions.authorizer import Authorizer
 from sm.sessions.spawn_parts import SpawnPart
@@ -92,7 +93,7 @@ class Spawner:
     async def _planned(self, caller: Caller, request: SpawnRequest) -> SpawnPlan:
         parent = self._authorizer.caller_session(caller)
         if request.parent is not None:
-            parent = self._authorizer.find(caller, request.parent, Action.SPAWN)
+            parent = self._authorizer.find(caller, request.parent, SPAWN_BELOW)
             if is_ended(parent.status) and parent.exit is not None:
                 raise IllegalState(f"session {short_label(parent)} has ended: it cannot have children")
         return await self._planner.plan(caller, request, parent)

@@ -12,8 +12,8 @@ from sm.core.text import folded, validate_text
 from sm.equipment.agent_types import AgentType
 from sm.errors import NotPermitted, UsageError
 from sm.operations.hints import Hint, Use
-from sm.operations.session_operations import SPAWN
-from sm.policy.access import Action, may_at_all
+from sm.operations.session_operations import ADD_ARGUMENTS, SPAWN
+from sm.policy.access import may_at_all
 from sm.policy.modes import ModeChoice, choose_mode, parse_mode
 from sm.sessions.environment import check_variables
 from sm.store import Store
@@ -71,7 +71,7 @@ class SpawnOptions:
     def _require_addition(self, caller: Caller, option: str) -> None:
         """Raise NotPermitted unless the caller may add options and variables to an agent."""
         opened = self._config.child_agents.allow_args and caller.kind is CallerKind.SESSION
-        if not opened and not may_at_all(caller, Action.ADD_ARGUMENTS):
+        if not opened and not may_at_all(caller, ADD_ARGUMENTS):
             raise NotPermitted(
                 f"only the operator may use {option}",
                 f"to allow {option} for sessions, set child_agents.allow_args: true in config.yaml",
@@ -86,7 +86,7 @@ def _check_command(caller: Caller, request: SpawnRequest) -> None:
     """
     if not request.as_command:
         return
-    if not may_at_all(caller, Action.ADD_ARGUMENTS):
+    if not may_at_all(caller, ADD_ARGUMENTS):
         raise NotPermitted(
             "only the operator may use --as-command",
             "omit --as-command: the agent gets the prompt as a text",

@@ -137,6 +137,8 @@ class TablePart(Generic[R, W]):
     """The copy in memory of a table without rows."""
     by_session: ClassVar[bool] = False
     """The copy is a mapping by session, and live views show it."""
+    keeps_sessions: ClassVar[bool] = False
+    """The sessions of that mapping stay in memory."""
 
     def rows_of(self, open: Open) -> Rows:
         """The copy of the rows in memory."""

@@ -104,7 +104,9 @@ class SessionMemory:
             e.session_id for e in open.effects.values()
         }
         named |= {subject for subject, _ in open.timers}
-        named |= {session_id for part, rows in open.parts.items() if part.by_session for session_id in rows}
+        named |= {
+            session_id for part, rows in open.parts.items() if part.keeps_sessions for session_id in rows
+        }
         found, needed = [*kept, *filter(None, named)], set[str]()
         while found:
             session = sessions.get(session_id := found.pop())

@@ -12,11 +12,17 @@ from sm.core.telegram_model import session_object
 from sm.core.text import folded
 from sm.core.wording import outcome
 from sm.errors import IllegalState, UnknownAgentType, UsageError
-from sm.policy.access import Action
+from sm.operations import DoorNames
+from sm.operations.agent_operations import READ_OUTPUT, SHOW_PROGRESS, SUMMARIZE
+from sm.operations.event_operations import SHOW_EVENTS
+from sm.operations.list_operations import LIST_CHILDREN, LIST_SESSIONS
+from sm.operations.message_operations import SEND
+from sm.operations.request_operations import ANSWER, APPROVE, DENY, LIST_REQUESTS
+from sm.operations.session_operations import ARCHIVE, INTERRUPT, KILL, SHOW_STATUS, SPAWN, UNARCHIVE
 from sm.requests.answers import RequestReply
 from sm.services import Authorizer, Interrupts, Messages, Reads, Records, Requests, Sessions
 from sm.telegram import preferences, views
-from sm.telegram.command_call import BotCommand, CommandCall
+from sm.telegram.command_call import BotCommand, CommandCall, Handler
 from sm.telegram.ended_sessions import offer, offer_instead
 from sm.telegram.operation_commands import operation_commands
 from sm.telegram.replies import BotReply, NewButton
@@ -71,13 +77,13 @@ async def spawn(call: CommandCall, *, sessions: Sessions, authorizer: Authorizer
 
 
 async def interrupt(call: CommandCall, *, interrupts: Interrupts) -> BotReply:
-    session = call.session(Action.INTERRUPT)
+    session = call.session(INTERRUPT.audience)
     await interrupts.interrupt(call.caller, session.id, call.key)
     return BotReply(f"Interrupted {short_label(session)}", about=session_object(session.id))
 
 
 async def kill(call: CommandCall) -> BotReply:
-    session = call.session(Action.KILL)
+    session = call.session(KILL.audience)
     text = f"Kill {label(session)} ({session.id}, {session.status})? The button works for a minute."
     button = NewButton(f"Kill {label(session)}", f"kill {session.id}")
     return BotReply(text, buttons=[[button]], buttons_s=_CONFIRM_S)
@@ -120,7 +126,7 @@ async def unarchive(call: CommandCall, *, records: Records) -> BotReply:
 
 
 async def _archive(call: CommandCall, records: Records, *, archived: bool) -> BotReply:
-    session = call.session(Action.ARCHIVE)
+    session = call.session(ARCHIVE.audience)
     done = await records.archive(call.caller, session.id, call.key, archived=archived)
     verb = "Archived" if archived else "Unarchived"
     return BotReply(f"{verb} {label(done)}", about=session_object(done.id))
@@ -134,28 +140,37 @@ async def help_text(call: CommandCall) -> BotReply:
     return BotReply("\n".join(lines))
 
 
+def _named(*commands: tuple[Handler, DoorNames]) -> dict[str, BotCommand]:
+    """The commands by their names, with the words of their operations."""
+    return {o.chat.split()[0]: BotCommand(run, o.chat_form, o.chat_help) for run, o in commands}
+
+
 COMMANDS: Mapping[str, BotCommand] = {
-    "list": BotCommand(views.list_sessions, "[WORKSPACE] [all]", "list sessions; all: also ended ones"),
-    "status": BotCommand(views.status, "[ID]", "show a session, or the counts of all"),
-    "subagents": BotCommand(views.children, "ID", "list the sessions below a session"),
-    "progress": BotCommand(views.progress, "ID", "show tokens, cost and the newest checkpoint"),
-    "what": BotCommand(views.what, "ID", "summarize a session in a few sentences"),
-    "output": BotCommand(views.output, "ID [LINES]", "show the last lines of the terminal"),
-    "events": BotCommand(views.events, "[ID] [COUNT]", "show the newest events"),
-    "requests": BotCommand(views.requests, "", "list the open requests"),
-    "send": BotCommand(send, "ID TEXT", "send a message to a session"),
-    "new": BotCommand(spawn, "TYPE TEXT", "start an agent; in a workspace: /new@WORKSPACE"),
-    "interrupt": BotCommand(interrupt, "ID", "interrupt a session"),
-    "kill": BotCommand(kill, "ID", "end a session, after a button"),
-    "approve": BotCommand(approve, "rN", "approve a request"),
-    "deny": BotCommand(deny, "rN [WHY]", "deny a request"),
-    "answer": BotCommand(answer, "rN TEXT", "answer a question"),
+    **_named(
+        (views.list_sessions, LIST_SESSIONS),
+        (views.status, SHOW_STATUS),
+        (views.children, LIST_CHILDREN),
+        (views.progress, SHOW_PROGRESS),
+        (views.what, SUMMARIZE),
+        (views.output, READ_OUTPUT),
+        (views.events, SHOW_EVENTS),
+        (views.requests, LIST_REQUESTS),
+        (send, SEND),
+        (spawn, SPAWN),
+        (interrupt, INTERRUPT),
+        (kill, KILL),
+        (approve, APPROVE),
+        (deny, DENY),
+        (answer, ANSWER),
+    ),
     "follow": BotCommand(preferences.follow, "ID [off]", "report its checkpoints, notes and idle times too"),
     "mute": BotCommand(
         preferences.mute, "[ID] [1h | off]", "report without a sound, all sessions or one, for an hour"
     ),
-    "archive": BotCommand(archive, "ID", "hide an ended session"),
-    "unarchive": BotCommand(unarchive, "ID", "show a hidden session again"),
+    **_named(
+        (archive, ARCHIVE),
+        (unarchive, UNARCHIVE),
+    ),
     **operation_commands(),
     "help": BotCommand(help_text, "", "show the commands"),
 }

@@ -40,10 +40,10 @@ def operation_commands() -> dict[str, BotCommand]:
 
 def operation_command(operation: Operation) -> BotCommand:
     """The command of an operation: the text after the target is its first argument."""
-    usage = " ".join(
+    usage = operation.chat_form or " ".join(
         (*(["ID"] if operation.has_target else []), *(["[TEXT]"] if operation.arguments is not None else []))
     )
-    help = operation.summary[0].lower() + operation.summary[1:].removesuffix(".")
+    help = operation.chat_help or operation.summary[0].lower() + operation.summary[1:].removesuffix(".")
 
     async def run(call: CommandCall, *, use_cases: UseCases) -> BotReply:
         return await _run_command(operation, use_cases, call)

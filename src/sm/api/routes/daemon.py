@@ -20,7 +20,6 @@ from sm.messaging.inbox import RenderedMessage
 from sm.operations import daemon_operations as operations
 from sm.operations.arguments import InWorkspace
 from sm.operations.daemon_operations import OrphanEnd, StopOptions
-from sm.policy.access import Action
 from sm.services import (
     Authorizer,
     DaemonInfo,
@@ -126,7 +125,7 @@ async def status(
 
 @routes.carries_out(operations.READ_CONFIG)
 async def config(request: ApiRequest, *, authorizer: Authorizer, daemon: DaemonInfo) -> ConfigView:
-    authorizer.require(request.caller, Action.READ_CONFIG, is_read=True)
+    authorizer.require(request.caller, operations.READ_CONFIG.audience, is_read=True)
     state = await daemon.config.read_now()
     return ConfigView(
         path=state.path,
@@ -160,7 +159,7 @@ async def stop_daemon(
     sandboxing: Sandboxing,
     daemon: DaemonInfo,
 ) -> StoppedView:
-    authorizer.require(request.caller, Action.STOP_DAEMON)
+    authorizer.require(request.caller, operations.STOP.audience)
     killed = await sessions.end_all() if body.all else []
     if body.all:
         with suppress(SandboxUnavailable):  # then no container runs, or nobody can reach it

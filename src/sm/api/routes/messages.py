@@ -10,6 +10,7 @@ from sm.core.wording import outcome
 from sm.errors import NotFound
 from sm.operations import list_operations
 from sm.operations import message_operations as operations
+from sm.operations.audiences import READ
 from sm.operations.list_operations import AudienceScope
 from sm.operations.message_operations import (
     Arrivals,
@@ -19,7 +20,6 @@ from sm.operations.message_operations import (
     Taking,
     TextToSend,
 )
-from sm.policy.access import Action
 from sm.services import Authorizer, Inbox, Messages, Reads, SeenSessions, SessionFilter, Sessions, Waits
 from sm.wire_types.message_answers import LetterView, LoggedView, MessageView, SentView
 from sm.wire_types.session_answers import SessionView
@@ -67,7 +67,7 @@ async def messages(
     if given.session is not None:
         session = authorizer.find(caller, given.session)
         if session.id != caller.session_id:
-            session = authorizer.find(caller, given.session, Action.READ)
+            session = authorizer.find(caller, given.session, READ)
         if given.seen:
             await seen.look(caller, [session])
     log = await messages.log(caller, session, given.limit)

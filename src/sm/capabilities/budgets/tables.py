@@ -266,6 +266,7 @@ class BudgetTable(TablePart[BudgetReads, BudgetWrites]):
     """The table of budgets, by the id of the session or `model.DAILY`."""
 
     schema = _SCHEMA
+    by_session = True
     outliving = frozenset({RequestKind.BUDGET})
 
     async def load(self, read: Read) -> Mapping[str, Budget]:

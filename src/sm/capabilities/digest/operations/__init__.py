@@ -2,7 +2,9 @@
 
 from dataclasses import dataclass
 
-from sm.operations import AgentOperation
+from sm.operations import Operation
+from sm.operations.audiences import EVERY_CALLER, READ_ALSO_ITSELF, SEE
+from sm.operations.request_operations import SEE_REQUESTS_OF
 from sm.wire_types.digest import DigestView
 from sm.wire_types.fields import Time
 
@@ -17,12 +19,14 @@ class DigestPeriod:
     """Only members of this workspace (a slug, or `-` for no workspace)."""
 
 
-SHOW = AgentOperation(
+SHOW = Operation(
     "digest",
     "Show what happened since a time, worst first.",
     "GET /v1/digest",
     DigestView,
     DigestPeriod,
+    audience=EVERY_CALLER,
+    rules=(SEE, READ_ALSO_ITSELF, SEE_REQUESTS_OF),
     command="digest",
     fields={"workspace": {"minLength": 1}},
 )

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from sm.capabilities.pairing.words import denied_words, paired_words
 from sm.operations import Operation
+from sm.operations.audiences import PERSONS, Audience
 from sm.wire_types.pairings import PairingView, PairOverviewView, PairRequestView, RevokedUserView
 
 TAG = "pairings"
@@ -22,11 +23,14 @@ class UserApproval:
     """The user sees and controls the sessions of this workspace, or only the user's own sessions if null."""
 
 
+_PAIR = Audience("pair", "pair or revoke users of chat networks", PERSONS)
+"""An owner decides on requests with the buttons of a chat."""
 LIST = Operation(
     "pairings",
     "List the paired users of chat networks and the open requests.",
     "GET /v1/pairings",
     PairOverviewView,
+    audience=_PAIR,
     command="pair list",
 )
 APPROVE = Operation(
@@ -35,6 +39,7 @@ APPROVE = Operation(
     "POST /v1/pairings/{request_id}/approve",
     PairingView,
     UserApproval,
+    audience=_PAIR,
     target=_TARGET,
     command="pair approve ID",
     button="pair",
@@ -45,6 +50,7 @@ DENY = Operation(
     "Deny a request for pairing.",
     "POST /v1/pairings/{request_id}/deny",
     PairRequestView,
+    audience=_PAIR,
     target=_TARGET,
     command="pair deny ID",
     button="refuse",
@@ -55,6 +61,7 @@ REVOKE = Operation(
     "End the pairing of a user. The user's sessions go on and belong to the operator.",
     "POST /v1/pairings/{user}/revoke",
     RevokedUserView,
+    audience=_PAIR,
     target=_TARGET,
     command="pair revoke USER",
 )

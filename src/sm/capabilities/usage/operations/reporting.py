@@ -16,7 +16,8 @@ from sm.core.timestamps import later
 from sm.core.tree_totals import Price
 from sm.core.usage import Usage
 from sm.kernel import OperationCall
-from sm.policy.access import Action, Principal, may, relation
+from sm.operations.audiences import READ_ALSO_ITSELF
+from sm.policy.access import Principal, may, relation
 from sm.providers.base import Provider
 from sm.providers.prices import price_of, prices_as_of
 from sm.sessions.authorizer import Authorizer
@@ -159,7 +160,7 @@ class Reporting:
             if not asked.everywhere and session.workspace != asked.workspace:
                 continue
             related = relation(asked.principal, session, is_descendant=session.id in below)
-            if related.is_self or may(related, Action.READ):
+            if may(related, READ_ALSO_ITSELF):
                 yield session.id, session
 
     def _below(self, principal: Principal) -> set[str]:
