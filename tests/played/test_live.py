@@ -133,7 +133,9 @@ def test_reader_gets_only_the_later_changes_when_it_comes_back_with_its_revision
     note(instance, second, "meanwhile")
     instance.sm("rm", third, "--yes")
     with board(instance, since=revision) as back:
-        (update,) = back.updates
+        until(lambda: len(back.updates) == 2, "the changes, and the number of sessions without rows")
+        update, counted = back.updates
+        assert (counted["rows"], counted["removed"], counted["earlier"]) == ([], [], [])
         assert (update["snapshot"], list(back.rows), update["removed"]) == (False, [second], [third])
         note(instance, first, "later")
         back.shows(first, lambda row: row["note"] == "later")
