@@ -14,7 +14,7 @@ from sm.core.timestamps import span
 from sm.feed import Mail, Outage
 from sm.web.client_frames import ViewFrame
 from sm.web.hub import Hub
-from tests.board.samples import AT_S, message
+from tests.board.samples import AT_S, earlier, message
 from tests.cli.samples import request
 from tests.web.board_hub import Page, answering_daemon, board_hub, board_of, row_data, tell, unlisted, update
 
@@ -183,6 +183,21 @@ async def test_tab_shows_archived_sessions_only_if_it_asks_for_them(hub: Hub) ->
     assert (plain.state["gone"], ids(plain), ids(both)) == (["a"], ["b"], ["a", "c", "b"])
     both.tab.show(ViewFrame(t="view"))
     assert both.read()["rows"].keys() == {"b"}
+
+
+async def test_tab_says_how_many_sessions_that_it_may_show_ended_earlier(hub: Hub) -> None:
+    board_of(hub, [row_data("a", archived=True)], workspaces=("shop",))
+    plain, both = Page(hub), Page(hub)
+    assert plain.read()["earlier"] == ""
+    both.tab.show(ViewFrame(t="view", archived=True))
+    both.read()
+    frames = plain.frames
+    tell(hub, update(earlier=[earlier(3), earlier(4, "shop"), earlier(5, archived=True)]))
+    assert plain.read()["earlier"] == "7 sessions ended earlier"
+    assert both.read()["earlier"] == "12 sessions ended earlier"
+    assert plain.frames == frames + 1
+    plain.tab.show(ViewFrame(t="view", workspace="shop", filter="x"))
+    assert plain.read()["earlier"] == "The filter does not search 4 sessions that ended earlier"
 
 
 async def test_view_belongs_to_its_tab(hub: Hub) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 
 from sm.board import Board, BoardRow, ButtonGuard, RowChange
-from sm.board.details import count_line
+from sm.board.details import count_line, earlier_words
 from sm.client.http import DaemonAway
 from sm.errors import SmError
 from sm.web.client_frames import ViewFrame
@@ -212,6 +212,7 @@ class Tab:
                 "workspace": board.workspace or "",
                 "layout": layout(board.lines),
                 "filter_problems": list(board.filter.problems),
+                "earlier": earlier_words(board),
                 "waiting": board.waiting,
             }
         )

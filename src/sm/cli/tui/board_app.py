@@ -17,12 +17,12 @@ from textual.widgets import Static
 from sm import __version__
 from sm.board import Board, BoardNeed, Chip, Line, Target, chips
 from sm.board.choices import folds_after
-from sm.board.details import needs_title, request_lines, target_lines
+from sm.board.details import earlier_command, earlier_words, needs_title, request_lines, target_lines
 from sm.board.needs_list import NeedsList
 from sm.board.order import Sort
 from sm.cli.tui import texts
 from sm.cli.tui.appearance import next_theme, show_theme
-from sm.cli.tui.cells import Cells, fitted, need_cells, session_cells, session_header
+from sm.cli.tui.cells import Cells, fitted, need_cells, quiet_cells, session_cells, session_header
 from sm.cli.tui.ending import end_with_terminal
 from sm.cli.tui.kept import KeptChoices
 from sm.cli.tui.layout import CSS, detail_width, lay_out
@@ -184,7 +184,9 @@ class BoardApp(App[None]):
         is_changed = board.refresh(clock_s, rests=rests)
         self._find_needs(clock_s)
         lay_out(self.main, self.size, len(self.found), in_needs=self.in_needs)
-        self.rows_view("list").show(len(board.lines), board.place, anchor=before if is_changed else None)
+        self.rows_view("list").show(
+            len(board.lines), board.place, anchor=before if is_changed else None, last=bool(board.earlier)
+        )
         self.rows_view("needs").show(len(self.found), self.needs.place)
         self._write_texts(clock_s)
 
@@ -248,8 +250,11 @@ class BoardApp(App[None]):
         return self.undo_text(clock_s) or (text if clock_s < until_s else _HINT)
 
     def _session_line(self, place: int, width: int) -> Cells:
-        clock_s = time.monotonic()
-        board, line = self.board, self.board.lines[place]
+        clock_s, board = time.monotonic(), self.board
+        if place >= len(board.lines):
+            command = earlier_command(board, archived=self.choices.archived)
+            return quiet_cells(f"  {earlier_words(board)}: {command}", width)
+        line = board.lines[place]
         now_s, fresh = board.now_s(clock_s), board.lost_for_s(clock_s) is None
         state = "" if line.row.id != board.selected else "marked" if self.in_needs else "cursor"
         key = (line.row.status_text(now_s), state, fresh, width)
@@ -331,7 +336,7 @@ class BoardApp(App[None]):
         self.switch(to_needs=event.view.id == "needs")
         if self.in_needs:
             self.needs.select(event.place)
-        else:
+        elif event.place < len(self.board.lines):  # the last line is no session
             self.board.select(event.place)
         self.draw()
 

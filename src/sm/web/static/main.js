@@ -6,6 +6,7 @@ import { forget, login, token } from "./api.js";
 import { spendPage, timelinePage } from "./charts.js";
 import { Connection } from "./connection.js";
 import { dialogView, filterHelp, openDialog } from "./dialogs.js";
+import { earlierPage } from "./earlier.js";
 import { eventsPage } from "./feed.js";
 import { listenToKeys, setFilter, target } from "./keys.js";
 import { needsRegion, notePassed, settle } from "./needs.js";
@@ -62,7 +63,7 @@ function view() {
     ${header(stale)}
     <main class="main page-${page}" data-stale=${stale !== null}>
       <div class="column">${needsRegion()} ${toolbar()} ${tree()}</div>
-      ${page === "session" ? sessionPage() : page === "events" ? eventsPage() : page === "spend" ? spendPage() : page === "timeline" ? timelinePage() : nothing}
+      ${page === "session" ? sessionPage() : page === "events" ? eventsPage() : page === "spend" ? spendPage() : page === "timeline" ? timelinePage() : page === "earlier" ? earlierPage() : nothing}
     </main>
     ${bars()} ${dialogView()}`;
 }

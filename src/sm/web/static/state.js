@@ -22,6 +22,7 @@ export const state = {
   offers: {}, // by workspace: the actions that need no session
   summary: "",
   quietSince: null,
+  earlier: "", // how many sessions have no row
   waiting: 0, // new rows that wait for a place
   loading: true,
   daemonLostSince: null,
@@ -116,6 +117,7 @@ const FIELDS = {
   layout: "layout",
   waiting: "waiting",
   filter_problems: "problems",
+  earlier: "earlier",
   lost_since: "daemonLostSince",
   lost_reason: "daemonLostReason",
   title_count: "titleCount",
