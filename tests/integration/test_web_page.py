@@ -719,6 +719,32 @@ def test_page_greys_what_it_shows_while_the_daemon_is_away(browser: Browser, ins
         assert tab.order() == [agent]
 
 
+def test_page_says_what_the_server_cannot_show(stage: Stage, visitor: Visitor) -> None:
+    agent = stage.spawn("Sh", "exec sleep 1000", "--name", "login")["session_id"]
+    why = "cannot show all sessions (KeyError: 'status')"
+    said = [why]
+
+    def pass_on(route: WebSocketRoute) -> None:
+        remote = route.connect_to_server()
+
+        def from_server(message: str | bytes) -> None:
+            frame = json.loads(message)
+            route.send(json.dumps({**frame, "unshown": said[0]}) if frame["t"] == "board" else message)
+
+        remote.on_message(from_server)
+
+    with visitor.tab() as tab:
+        tab.page.route_web_socket("**/ws", pass_on)
+        tab.page.reload()
+        tab.shows(f"{why}: what you see may be out of date", "sh-login")
+        assert tab.find('.main[data-stale="true"]').count() == 1
+        said[0] = ""
+        stage.sm("note", "goes on", env=stage.as_session(agent))
+        tab.hides("cannot show")
+        assert tab.find('.main[data-stale="false"]').count() == 1
+    stage.sm("kill", agent, "--force")
+
+
 def test_page_reconnects_when_the_server_comes_back(browser: Browser, instance: Instance) -> None:
     instance.start_daemon()
     agent = instance.spawn("Sleeper", "x", "--name", "login")["session_id"]

@@ -232,6 +232,22 @@ async def test_lost_daemon_is_told_and_comes_back(hub: Hub) -> None:
     assert page.state["rows"]["a"]["task"] == "back"
 
 
+async def test_tab_says_what_it_cannot_show_until_it_is_shown(hub: Hub) -> None:
+    board_of(hub, [row_data("a")])
+    page = Page(hub)
+    assert page.read()["unshown"] == ""
+    odd = {name: value for name, value in row_data("b").items() if name != "tree"}
+    hub._feed._tell(update([odd]))
+    assert page.read()["unshown"] == "cannot show all sessions (KeyError: 'tree')"
+    late = Page(hub)
+    assert late.read()["rows"].keys() == {"a"}
+    hub._feed._tell(update([row_data("c")]))
+    assert page.read()["rows"].keys() == {"a", "c"}
+    hub._feed._tell(update([row_data("a"), row_data("b")], snapshot=True))
+    assert page.read()["unshown"] == ""
+    assert page.state["rows"].keys() == {"a", "b"}
+
+
 async def test_request_that_somebody_answered_is_told_once(hub: Hub) -> None:
     board_of(hub, [row_data("a")], request(57, session_id="a"), request(58, session_id="a"))
     page = Page(hub)

@@ -409,6 +409,20 @@ async def test_list_is_greyed_with_its_age_without_a_daemon_and_comes_back() -> 
             await view.shows("still here")
 
 
+async def test_list_is_greyed_while_news_cannot_be_shown(home: Instance) -> None:
+    async with top(home, (160, 30)) as view:
+        await view.end_feed()
+        view.app.board.apply(update([row_data("a", name="agent-a")], snapshot=True), time.monotonic())
+        await view.shows("agent-a")
+        odd = {name: value for name, value in row_data("a").items() if name != "status"}
+        view.app._feed._tell(update([odd]))
+        await view.shows("cannot show all sessions (KeyError: 'status')", "agent-a")
+        assert not view.app._is_fresh
+        view.app._feed._tell(update([row_data("a", name="agent-a")], snapshot=True))
+        await view.hides("cannot show")
+        assert view.app._is_fresh
+
+
 async def test_completed_agent_stays_in_sight_until_its_page_is_opened(home: Instance, agent: str) -> None:
     request_as(home, agent, ("POST", "/v1/sessions/me/complete", None, {"message": "all tests pass"}))
     key = f"done {agent}"

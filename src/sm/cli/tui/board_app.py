@@ -10,7 +10,6 @@ from rich.text import Text
 from textual.app import App, ComposeResult
 from textual.binding import Binding
 from textual.containers import Horizontal, Vertical
-from textual.message import Message
 from textual.screen import Screen
 from textual.widgets import Static
 
@@ -61,24 +60,13 @@ class BoardApp(App[None]):
     ]
     CSS = CSS
 
-    class FeedReady(Message):
-        """The feed has read something new."""
-
-        def __init__(self, news: FeedNews) -> None:
-            super().__init__()
-            self.news = news
-
     def __init__(self, client: Client, pace: Pace | None = None, kept: KeptChoices | None = None) -> None:
         super().__init__(ansi_color=True)
         self._kept = kept or KeptChoices()
         self.choices = self._kept.read()
         self.pace = pace or Pace()
         self.source = ThreadedSource(client)
-        self._feed = Feed(
-            self.source,
-            lambda news: self.post_message(self.FeedReady(news)),
-            archived=self.choices.archived,
-        )
+        self._feed = Feed(self.source, self.take, archived=self.choices.archived)
         self._situation = Situation(self._feed.ask)
         self.board = Board(self._situation.table)
         chosen = self.choices
@@ -146,8 +134,8 @@ class BoardApp(App[None]):
 
     # News of the daemon
 
-    def on_board_app_feed_ready(self, message: FeedReady) -> None:
-        news = message.news
+    def take(self, news: FeedNews) -> None:
+        """Take one piece of news of the feed, which notes if that fails."""
         if (change := self._situation.take(news, time.monotonic())) is not None:
             self.board.take(change)
         if isinstance(news, Mail) and self.board.workspace not in (None, *news.workspaces):
@@ -227,7 +215,7 @@ class BoardApp(App[None]):
         lost_s = board.lost_for_s(clock_s)
         version = self._situation.daemon_version
         newer = "" if version == __version__ else version
-        head = texts.head(board, lost_s, self._situation.outage, newer)
+        head = texts.head(board, lost_s, self._situation.outage, newer, self._situation.unshown)
         self._write("head", fitted(head, self.size.width))
         self._write("columns", session_header(self.rows_view("list").line_width))
         self._write("chips", texts.chip_line(self._shown_chips, board.workspace))
@@ -255,7 +243,7 @@ class BoardApp(App[None]):
             command = earlier_command(board, archived=self.choices.archived)
             return quiet_cells(f"  {earlier_words(board)}: {command}", width)
         line = board.lines[place]
-        now_s, fresh = board.now_s(clock_s), board.lost_for_s(clock_s) is None
+        now_s, fresh = board.now_s(clock_s), self._is_fresh
         state = "" if line.row.id != board.selected else "marked" if self.in_needs else "cursor"
         key = (line.row.status_text(now_s), state, fresh, width)
         known = self._cells.get(line.row.id)
@@ -269,8 +257,8 @@ class BoardApp(App[None]):
     def _need_line(self, place: int, width: int) -> Cells:
         clock_s = time.monotonic()
         state = "" if place != self.needs.place else "cursor" if self.in_needs else ""
-        fresh = self.board.lost_for_s(clock_s) is None
-        return need_cells(self.found[place], width, self.board.now_s(clock_s), state=state, fresh=fresh)
+        now_s = self.board.now_s(clock_s)
+        return need_cells(self.found[place], width, now_s, state=state, fresh=self._is_fresh)
 
     # What the person chooses
 
@@ -349,6 +337,11 @@ class BoardApp(App[None]):
     @property
     def is_lost(self) -> bool:
         return self.board.lost_for_s(time.monotonic()) is not None
+
+    @property
+    def _is_fresh(self) -> bool:
+        """True if the view shows all news of a daemon that is there."""
+        return not self.is_lost and not self._situation.unshown
 
     def shows_beside_list(self, request: Mapping[str, Any]) -> bool:
         """Return whether every line of the selected request is in sight beside the list."""

@@ -27,6 +27,7 @@ export const state = {
   loading: true,
   daemonLostSince: null,
   daemonLostReason: null,
+  unshown: "", // the news that the server cannot show, and why
   problems: [],
   titleCount: 0,
   revision: null,
@@ -120,6 +121,7 @@ const FIELDS = {
   earlier: "earlier",
   lost_since: "daemonLostSince",
   lost_reason: "daemonLostReason",
+  unshown: "unshown",
   title_count: "titleCount",
   loading: "loading",
 };
