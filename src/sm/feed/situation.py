@@ -41,7 +41,7 @@ class Situation:
 
     @property
     def unshown(self) -> str:
-        """What the view cannot show, and why; empty if it shows all news."""
+        """The news that the view cannot show, and why, or empty if it shows all."""
         return "; ".join(f"cannot show all {what} ({line(why, 100)})" for what, why in self._unshown.items())
 
     def take(self, news: FeedNews, clock_s: float) -> RowChange | None:
