@@ -176,6 +176,40 @@ def test_all_old_sessions_are_marked_as_seen(stage: Stage, old: list[str]) -> No
     assert stage.get("/v1/overview/rest")["older"] == 0
 
 
+def test_live_view_knows_how_many_sessions_ended_earlier(stage: Stage) -> None:
+    (stage.home / "shop").mkdir()
+    stage.sm("workspace", "create", "shop", "--working-dir", str(stage.home / "shop"))
+    live = stage.spawn("Sh", "sleep 99999999")["session_id"]
+    ids = [stage.spawn("Sh", "exit 0", "--name", f"task{n}")["session_id"] for n in range(3)]
+    inside = stage.spawn("Sh", "exit 0", "--workspace", "shop")["session_id"]
+    for session_id in (*ids, inside):
+        stage.ended(session_id)
+    stage.sm("seen", "--all")
+    stage.wait(23.9 * 3600.0)
+    with board(stage) as shown, board(stage, archived=True) as everything:
+
+        def shows(*counts: tuple[str | None, bool, int]) -> bool:
+            return shown.earlier == [*counts]
+
+        assert len(shown.rows) == 5
+        assert shows()
+        until(lambda: shows((None, False, 3), ("shop", False, 1)), "they have left memory", 1200)
+        assert {*shown.rows} == {live}
+        stage.sm("rm", "--yes", ids[0])
+        until(lambda: shows((None, False, 2), ("shop", False, 1)), "one is removed")
+        stage.sm("restore", ids[1])
+        until(lambda: shows((None, False, 1), ("shop", False, 1)), "one is restored")
+        stage.sm("archive", inside)
+        until(lambda: shows((None, False, 1)), "one is archived")
+        until(lambda: everything.earlier == [(None, False, 1), ("shop", True, 1)], "it has left memory", 1200)
+        assert shows((None, False, 1))
+        revision = shown.revision
+    stage.sm("rm", "--yes", ids[2])
+    with board(stage, since=revision) as again:
+        until(lambda: len(again.updates) == 1 and again.updates[0]["earlier"] == [], "there are none")
+        assert not again.updates[0]["snapshot"]
+
+
 def test_completion_offers_old_sessions(stage: Stage, old: list[str]) -> None:
     offered = stage.run(
         env={"_SM_COMPLETE": "bash_complete", "COMP_WORDS": "sm restore sh-", "COMP_CWORD": "2"}

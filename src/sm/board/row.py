@@ -90,11 +90,7 @@ class BoardRow:
         else:
             texts = (self._stopped(), data["note"], data["activity"], data["title"], reason)
         task = shown(next((text for text in texts if text and text.strip()), ""), 300)
-        return "; ".join(filter(None, (self.ended_children(), task)))
-
-    def ended_children(self) -> str:
-        """The ended children: `2 failed, 3 done`; empty without any."""
-        return ended_children(self.data)
+        return "; ".join(filter(None, (ended_children(self.data), task)))
 
     def _stopped(self) -> str:
         """`paused: its processes are frozen until sm resume`; empty unless sm has seen that the session is still."""

@@ -64,6 +64,7 @@ class Live:
         self._totals = TreeTotals()
         self.past = LivePast()
         self._removals = store.memory.follow_removals()
+        self._resets = store.history.resets
         self._changes = LiveChanges(store, monitor, self._rows)
         self._pace = RowPace()
         self._due: dict[str, None] = {}
@@ -151,6 +152,9 @@ class Live:
             self._due |= dict.fromkeys(s for s in self._removals if s in self.past)
             self._removals.clear()
             before, now_s = self.number, asyncio.get_running_loop().time()
+            if self._store.history.resets != self._resets:  # sessions without rows may be others
+                self._resets = self._store.history.resets
+                self.number += 1
             ready = [s for s in self._due if at_once or self._pace.may_change(s, now_s)]
             # Not all in one go: there may be thousands after a start.
             for begin in range(0, len(ready), _LOOKED_AT_ONCE):

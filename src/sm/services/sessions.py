@@ -37,6 +37,7 @@ from sm.store.history import (
     texts,
 )
 from sm.terminals.base import Lifecycle
+from sm.wire_types.live_answers import EarlierView
 
 FIRST = ListPage()
 _FILLED_TO = 20
@@ -233,6 +234,10 @@ class Sessions:
     async def past_counts(self, caller: Caller, filter: SessionFilter) -> PastCounts:
         """Count the sessions of a list that are no longer in memory."""
         return await self._store.history.counts(self.past(caller, filter))
+
+    async def past_by_workspace(self, caller: Caller, filter: SessionFilter) -> list[EarlierView]:
+        """Count the sessions of a list that are no longer in memory, whatever it searches for."""
+        return await self._store.history.by_workspace(self.past(caller, replace(filter, search="")))
 
     async def ended_children(self, caller: Caller, parents: Iterable[Session]) -> EndedChildren:
         """Count the ended children that the caller sees, without archived ones."""

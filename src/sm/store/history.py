@@ -31,6 +31,7 @@ from sm.errors import UsageError
 from sm.policy.access import Principal
 from sm.store.connection import Read
 from sm.store.rows import SESSIONS
+from sm.wire_types.live_answers import EarlierView
 
 T = TypeVar("T")
 
@@ -358,6 +359,11 @@ class History:
         for session in sorted(await self.all(chosen), key=oldest_first):
             found[session.status, attention(session, (), session.status_at) in UNSEEN_GROUPS] += 1
         return found
+
+    async def by_workspace(self, chosen: Chosen) -> list[EarlierView]:
+        columns, by = "workspace, archived, count(*)", "GROUP BY workspace, archived"
+        rows = await self._remembered(("workspaces", chosen), lambda: self._select(columns, chosen, by))
+        return [EarlierView(row[0], bool(row[1]), row[2]) for row in rows]
 
     async def ended_children(self, chosen: Chosen) -> list[tuple[str, Status, int]]:
         """Count the sessions: (parent, status, number)."""

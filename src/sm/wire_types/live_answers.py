@@ -60,6 +60,15 @@ class LiveRowView(ListedView):
 
 
 @dataclass(frozen=True, slots=True)
+class EarlierView:
+    """A number of sessions that have no row, because they ended earlier than those in memory."""
+
+    workspace: str | None
+    archived: bool
+    sessions: int
+
+
+@dataclass(frozen=True, slots=True)
 class LiveUpdateView:
     """Rows that have changed, each in its newest state."""
 
@@ -74,6 +83,8 @@ class LiveUpdateView:
     rows: Sequence[LiveRowView]
     removed: Sequence[str]
     """The ids of rows to forget."""
+    earlier: Sequence[EarlierView] | None
+    """All of them, whatever `search` says. Null if they are unchanged; there are none before the first one."""
 
 
 @dataclass(frozen=True, slots=True)

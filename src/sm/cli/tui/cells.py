@@ -117,6 +117,11 @@ def need_cells(need: BoardNeed, width: int, now_s: float, *, state: str, fresh: 
     return _stated(cells, width, state, dim=not fresh)
 
 
+def quiet_cells(text: str, width: int) -> Cells:
+    """A line that cannot be selected."""
+    return ((fitted(text, width), _DIM),)
+
+
 def need_text_width(width: int) -> int:
     """The cells for the text in a line of `width`."""
     return width - _key_width(width) - _label_width(width) - 8
