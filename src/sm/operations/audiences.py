@@ -25,10 +25,10 @@ class CallerRole(StrEnum):
 
 OPERATOR = frozenset({CallerRole.OPERATOR})
 """Nobody may do it from a chat network: whoever finds a phone must not be able to."""
-PERSONS = OPERATOR | {CallerRole.OWNER}
+OPERATOR_AND_OWNERS = OPERATOR | {CallerRole.OWNER}
 ITSELF = frozenset({CallerRole.ITSELF})
 """Not even the operator: only the session itself knows its work."""
-ABOVE = PERSONS | {CallerRole.ANCESTOR, CallerRole.PAIRED_USER}
+ABOVE = OPERATOR_AND_OWNERS | {CallerRole.ANCESTOR, CallerRole.PAIRED_USER}
 """Everybody to whom the session belongs."""
 SESSION_AND_ABOVE = ABOVE | ITSELF
 

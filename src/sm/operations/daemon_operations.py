@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from sm.operations import Operation
 from sm.operations.arguments import InWorkspace
-from sm.operations.audiences import EVERY_CALLER, OPERATOR, PERSONS, SEE, Audience
+from sm.operations.audiences import EVERY_CALLER, OPERATOR, OPERATOR_AND_OWNERS, SEE, Audience
 from sm.operations.request_operations import SEE_REQUESTS_OF
 from sm.operations.session_operations import KILL
 from sm.wire_types.daemon import (
@@ -34,8 +34,8 @@ class BotRecipient:
     """An owner or a paired user, or null for all owners."""
 
 
-_BOT = Audience("manage_bot", "see or test the bot", PERSONS)
-MUTE_GROUP = Audience("mute_group", "mute all reports in a group", PERSONS)
+_BOT = Audience("manage_bot", "see or test the bot", OPERATOR_AND_OWNERS)
+MUTE_GROUP = Audience("mute_group", "mute all reports in a group", OPERATOR_AND_OWNERS)
 """Everybody in the group would miss them. A user may mute each session that they see."""
 CHECK_HEALTH = Operation(
     "health",

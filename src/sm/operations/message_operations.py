@@ -20,7 +20,7 @@ from sm.operations.arguments import (
 from sm.operations.audiences import (
     ABOVE,
     EVERY_CALLER,
-    PERSONS,
+    OPERATOR_AND_OWNERS,
     READ,
     READ_ALSO_ITSELF,
     REPORT,
@@ -92,7 +92,7 @@ class Arrivals:
     message_ids: list[WholeNumber] | None = None
 
 
-SEND_COMMAND = Audience("command", "send commands to", PERSONS)
+SEND_COMMAND = Audience("command", "send commands to", OPERATOR_AND_OWNERS)
 """A command of the agent CLI acts without its model: it can end the agent, or change its permissions."""
 SEND_COMPACT = Audience("compact", "compact the conversation of", ABOVE)
 """For a session, `Messages.send` requires also that it is the direct parent."""

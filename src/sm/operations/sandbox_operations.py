@@ -6,7 +6,7 @@ from typing import Annotated
 from sm.core.programs import image_agents, login_commands
 from sm.operations import Most, Operation
 from sm.operations.arguments import NewsWait
-from sm.operations.audiences import EVERY_CALLER, PERSONS, Audience
+from sm.operations.audiences import EVERY_CALLER, OPERATOR_AND_OWNERS, Audience
 from sm.wire_types.sandbox_answers import (
     BuildView,
     CommandView,
@@ -66,7 +66,7 @@ class PruneOptions:
     """Remove the images without a name that no container uses."""
 
 
-_SANDBOXES = Audience("manage_sandboxes", "manage sandboxes", PERSONS)
+_SANDBOXES = Audience("manage_sandboxes", "manage sandboxes", OPERATOR_AND_OWNERS)
 """The logins of agents are in the containers' homes."""
 SHOW_SANDBOX = Operation(
     "sandbox_status",

@@ -10,7 +10,7 @@ from sm.operations.audiences import (
     ABOVE,
     EVERY_CALLER,
     OPERATOR,
-    PERSONS,
+    OPERATOR_AND_OWNERS,
     READ_ALSO_ITSELF,
     SEE,
     SESSION_AND_ABOVE,
@@ -331,7 +331,7 @@ MARK_SEEN = Operation(
     SeenView,
     SeenMarks,
     # It says what a person has looked at.
-    audience=Audience("mark_seen", "mark as seen", PERSONS),
+    audience=Audience("mark_seen", "mark as seen", OPERATOR_AND_OWNERS),
     command="seen SESSION",
     key="m",
     title="Mark as seen",

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 from sm.operations import Operation
 from sm.operations.arguments import ABSENT, NEEDED, UNCHECKED, absent
-from sm.operations.audiences import EVERY_CALLER, ITSELF, OPERATOR, PERSONS, Audience, CallerRole
+from sm.operations.audiences import EVERY_CALLER, ITSELF, OPERATOR, OPERATOR_AND_OWNERS, Audience, CallerRole
 from sm.wire_types.fields import narrowed
 from sm.wire_types.workspaces import NAMES, ChangedWorkspaceView, ShownWorkspaceView, WorkspaceView
 
@@ -55,7 +55,9 @@ class AgreedItems:
     """The ids of the items, as `GET /v1/workspaces/{slug}` shows them."""
 
 
-SEE_WORKSPACE = Audience("see_workspace", "see the workspace", PERSONS | ITSELF | {CallerRole.PAIRED_WITH_IT})
+SEE_WORKSPACE = Audience(
+    "see_workspace", "see the workspace", OPERATOR_AND_OWNERS | ITSELF | {CallerRole.PAIRED_WITH_IT}
+)
 _WORKSPACES = Audience("manage_workspaces", "create, change or delete workspaces", OPERATOR)
 LIST_WORKSPACES = Operation(
     "workspaces",

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from sm.operations import Operation
-from sm.operations.audiences import ABOVE, PERSONS, SESSION_AND_ABOVE, Audience
+from sm.operations.audiences import ABOVE, OPERATOR_AND_OWNERS, SESSION_AND_ABOVE, Audience
 from sm.wire_types.budget import BudgetReportView
 
 
@@ -20,7 +20,7 @@ class BudgetChange:
 _LOWER = Audience("lower_budget", "change the budget of", SESSION_AND_ABOVE)
 """A session may restrain itself. For a descendant, what is left above is the limit."""
 RAISE = Audience("raise_budget", "raise the budget of", ABOVE)
-_DAY = Audience("manage_daily_budget", "see or change the budget of the day", PERSONS)
+_DAY = Audience("manage_daily_budget", "see or change the budget of the day", OPERATOR_AND_OWNERS)
 SHOW = Operation(
     "budget",
     "Show the budget of a session, and the rest of those above it.",

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from sm.capabilities.pairing.words import denied_words, paired_words
 from sm.operations import Operation
-from sm.operations.audiences import PERSONS, Audience
+from sm.operations.audiences import OPERATOR_AND_OWNERS, Audience
 from sm.wire_types.pairings import PairingView, PairOverviewView, PairRequestView, RevokedUserView
 
 TAG = "pairings"
@@ -23,7 +23,7 @@ class UserApproval:
     """The user sees and controls the sessions of this workspace, or only the user's own sessions if null."""
 
 
-_PAIR = Audience("pair", "pair or revoke users of chat networks", PERSONS)
+_PAIR = Audience("pair", "pair or revoke users of chat networks", OPERATOR_AND_OWNERS)
 """An owner decides on requests with the buttons of a chat."""
 LIST = Operation(
     "pairings",
