@@ -2,8 +2,9 @@
 
 import asyncio
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from sm.core.dataclass import dataclass
 from sm.core.lifecycle import is_ended
 from sm.core.messages import INBOX, SM_ITSELF, Message
 from sm.core.models import Caller, RequestKey, Session, Signal, is_waiting

@@ -2,8 +2,8 @@
 
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
+from sm.core.dataclass import dataclass
 from sm.core.labels import name_to_type, short_label
 from sm.core.lifecycle import is_live
 from sm.core.messages import IN_OPERATORS_INBOX, SM_ITSELF, Message

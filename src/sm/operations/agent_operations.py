@@ -1,8 +1,9 @@
 """The operations of agent types, and those that show what an agent does: its terminal, its progress and its status."""
 
-from dataclasses import dataclass, make_dataclass
+from dataclasses import make_dataclass
 from typing import TYPE_CHECKING, Annotated
 
+from sm.core.dataclass import dataclass
 from sm.core.programs import location_variables
 from sm.operations import EventStream, Most, Operation
 from sm.operations.arguments import LISTED, LISTED_MAX, CheckpointLimit, InWorkspace, SeenByPerson

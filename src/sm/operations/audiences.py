@@ -3,8 +3,9 @@
 The kernel and the doors know no other permission, so who may do what stands in the declarations of operations.
 """
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from sm.core.dataclass import dataclass
 
 
 class CallerRole(StrEnum):

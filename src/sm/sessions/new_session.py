@@ -2,10 +2,10 @@
 
 import secrets
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from sm.config import Config
+from sm.core.dataclass import dataclass
 from sm.core.models import Caller, Session, digest
 from sm.core.names import friendly_name
 from sm.core.statuses import Status

@@ -2,8 +2,9 @@
 
 import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
+from sm.core.dataclass import dataclass
 from sm.core.items import ItemState
 from sm.core.models import Caller, Launch, Session, Workspace
 from sm.core.next_process import Restarts

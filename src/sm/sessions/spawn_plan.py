@@ -1,10 +1,11 @@
 """Plans a spawn: turns a request into a session and the command of its process. Does not write."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 
 from sm.config import Config
+from sm.core.dataclass import dataclass
 from sm.core.models import Caller, Launch, Session, SpawnRequest, Workspace
 from sm.core.names import normalize_title
 from sm.core.process_limits import checked_limits

@@ -1,8 +1,8 @@
 """The agent types from which a caller may choose for a spawn, with their permission modes."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from sm.core.dataclass import dataclass
 from sm.core.models import Caller, PermissionMode, Session
 from sm.equipment.agent_types import AgentTypes, Catalog
 from sm.providers.base import Provider

@@ -4,13 +4,13 @@ import glob
 import os
 import sqlite3
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 from urllib.parse import quote
 
 import aiosqlite
 
+from sm.core.dataclass import dataclass
 from sm.errors import DatabaseRefused, InternalError, StorageFull
 from sm.store.migrations import Schema, check_versions, migrate
 

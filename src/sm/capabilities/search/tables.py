@@ -6,10 +6,10 @@ removed session, also in a daemon without search.
 """
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from sm.capabilities.search.query_words import searched_words
+from sm.core.dataclass import dataclass
 from sm.core.usage import SaidText
 from sm.store import Schema, Store, Transaction
 from sm.store.connection import Read

@@ -1,7 +1,6 @@
 """The operations of budgets. Standard library alone; `operations.budgeting` carries them out."""
 
-from dataclasses import dataclass
-
+from sm.core.dataclass import dataclass
 from sm.operations import Operation
 from sm.operations.audiences import ABOVE, OPERATOR_AND_OWNERS, SESSION_AND_ABOVE, Audience
 from sm.wire_types.budget import BudgetReportView

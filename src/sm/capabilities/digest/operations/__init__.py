@@ -1,7 +1,6 @@
 """The operation of the digest. Standard library alone; `operations.digests` carries it out."""
 
-from dataclasses import dataclass
-
+from sm.core.dataclass import dataclass
 from sm.operations import Operation
 from sm.operations.audiences import EVERY_CALLER, READ_ALSO_ITSELF, SEE
 from sm.operations.request_operations import SEE_REQUESTS_OF

@@ -1,8 +1,8 @@
 """The operations of usage. Standard library alone; `operations.reporting` carries them out."""
 
-from dataclasses import dataclass
 from typing import Annotated
 
+from sm.core.dataclass import dataclass
 from sm.operations import Most, Noun, Operation
 from sm.operations.audiences import EVERY_CALLER, READ_ALSO_ITSELF, SEE
 from sm.wire_types.fields import Time

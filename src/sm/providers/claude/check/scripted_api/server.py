@@ -8,12 +8,13 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import TracebackType
 from typing import Literal, TypeVar
 
 from aiohttp import web
 
+from sm.core.dataclass import dataclass
 from sm.providers.claude.check.scripted_api import conversation
 from sm.providers.claude.check.scripted_api.conversation import Body, Kind
 from sm.providers.claude.check.scripted_api.message_stream import SentAnswer, blocks_of, events_of, head_of
