@@ -1,11 +1,12 @@
 """The parts of the kernel that a capability uses, and the places where it registers its own."""
 
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, TypeAlias
 
 from sm.config import Config
 from sm.core.capability_parts import capability_parts
+from sm.core.dataclass import dataclass
 from sm.core.effects import Effect
 from sm.core.models import Caller, RequestKey
 from sm.core.program_states import ProgramStateOf

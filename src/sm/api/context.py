@@ -4,7 +4,7 @@ import asyncio
 import math
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY
 from typing import Any, Protocol
 
 import orjson
@@ -12,6 +12,7 @@ from aiohttp import web
 
 from sm.api.auth import invalid_token
 from sm.api.views import Views
+from sm.core.dataclass import dataclass
 from sm.core.models import Caller, Session
 from sm.errors import AnswersQuestion, DirectoryNotTrusted, RateLimited, SmError, Unauthenticated
 from sm.operations.arguments import WAIT_MAX_S

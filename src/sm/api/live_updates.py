@@ -1,7 +1,6 @@
 """Writes the updates of one reader of live rows, as its caller may see them."""
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import cast
 
 import orjson
@@ -9,6 +8,7 @@ from aiohttp import web
 
 from sm.api.views import Views, build_view
 from sm.core.attention import UNSEEN, Attention
+from sm.core.dataclass import dataclass
 from sm.core.live import LiveRow
 from sm.core.models import Caller
 from sm.core.timestamps import iso

@@ -1,13 +1,14 @@
 """Routes of the API as data: method, path, audience, and the models of inputs and answers."""
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from aiohttp import web
 
 from sm.api.body import Body, read_json, read_key
 from sm.api.fields import Query
+from sm.core.dataclass import dataclass
 from sm.operations import EventStream
 
 Handler = Callable[..., Awaitable[Any]]

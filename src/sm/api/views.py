@@ -3,13 +3,14 @@
 import math
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import orjson
 
 from sm.api.sums import session_sums_json
+from sm.core.dataclass import dataclass
 from sm.core.forest import Forest
 from sm.core.labels import label, label_of, short_label
 from sm.core.messages import Message

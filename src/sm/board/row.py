@@ -1,10 +1,10 @@
 """One session in a live view. Pure."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sm.board.words import shown, status_word
+from sm.core.dataclass import dataclass
 from sm.core.figures import dollars, model_name, token_count
 from sm.core.lines import plural
 from sm.core.pause_states import PauseState, held_words

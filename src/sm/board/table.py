@@ -5,10 +5,10 @@ them. `clock_s`: the reader's own monotonic clock.
 """
 
 from collections.abc import Mapping, Set
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sm.board.row import BoardRow, board_row
+from sm.core.dataclass import dataclass
 from sm.core.timestamps import epoch_s
 
 if TYPE_CHECKING:

@@ -5,9 +5,9 @@ import resource
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 
 from sm.client.http import Client
+from sm.core.dataclass import dataclass
 from sm.errors import SmError
 from sm.linux.process_usage import memory_of, read_table
 

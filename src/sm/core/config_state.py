@@ -1,7 +1,8 @@
 """The state of config.yaml in the running daemon: whether it applies, and what waits for a restart."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from sm.core.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

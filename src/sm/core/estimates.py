@@ -1,9 +1,9 @@
 """Estimates the usage of a session at its end, from completed sessions or from its finished tasks. Pure."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 
+from sm.core.dataclass import dataclass
 from sm.core.percentiles import Spread, spread
 from sm.core.usage import COST_DIGITS, is_same_model
 

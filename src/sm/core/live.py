@@ -1,8 +1,9 @@
 """The rows of live views. Pure data."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from sm.core.attention import Attention
+from sm.core.dataclass import dataclass
 from sm.core.lifecycle import is_live
 from sm.core.models import Session
 from sm.core.tree_totals import Totals, TreePart

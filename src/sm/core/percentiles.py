@@ -1,8 +1,9 @@
 """Percentiles of measured numbers. Pure."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import ceil
+
+from sm.core.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

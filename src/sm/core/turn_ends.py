@@ -1,7 +1,6 @@
 """The end of a turn as an agent reported it, before the session's status follows it. Pure data."""
 
-from dataclasses import dataclass
-
+from sm.core.dataclass import dataclass
 from sm.core.observation import Observation
 from sm.core.turns import TurnWork
 

@@ -1,7 +1,9 @@
 """A turn of an agent: its work, and its end. Pure data."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Self
+
+from sm.core.dataclass import dataclass
 
 FROM_FINAL_MESSAGE = "completion"
 """The evidence of a request, and the source of a status, that rest on the final message of a turn."""

@@ -7,8 +7,8 @@ instance had sessions before: a backup, the token of an agent, or a running agen
 import asyncio
 import os
 import time
-from dataclasses import dataclass
 
+from sm.core.dataclass import dataclass
 from sm.daemon.lock import instance_lock
 from sm.errors import AlreadyRunning, DatabaseRefused, IllegalState, NotFound
 from sm.linux.processes import pids_with_variable

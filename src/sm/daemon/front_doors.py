@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING
 from sm.api.agent_sockets import AgentSockets, unreachable_containers
 from sm.api.sockets import SocketLimits
 from sm.config import LoadedConfig, sandbox_for
+from sm.core.dataclass import dataclass
 from sm.daemon.config_file import ConfigFile
 from sm.daemon.foundation import Foundation
 from sm.daemon.message_parts import MessageParts

@@ -12,7 +12,6 @@ import re
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
 from typing import Annotated, Any
@@ -21,6 +20,7 @@ import orjson
 from pydantic import AfterValidator, BaseModel, Field, StrictStr
 
 from sm.api.body import fingerprint
+from sm.core.dataclass import dataclass
 from sm.core.models import Caller, RequestKey, Session, digest
 from sm.core.states import CallerKind, TrustLevel
 from sm.core.statuses import Status

@@ -4,13 +4,14 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Protocol, cast
 
 from sm.client.http import DaemonAway, session_path
 from sm.client.live_stream import Json
 from sm.core.attention import FAILURES
 from sm.core.backoff import Backoff
+from sm.core.dataclass import dataclass
 from sm.core.statuses import Status
 from sm.errors import NotFound, SmError
 

@@ -6,8 +6,9 @@ original may have written it after the fork was ordered, and the system clock ma
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from sm.core.dataclass import dataclass
 from sm.core.usage import FilePosition
 from sm.monitor.transcripts import Root, read_new
 from sm.providers.base import Fork

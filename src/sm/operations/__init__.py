@@ -1,9 +1,11 @@
 """Declarations of operations, from which the doors of sm are made. Standard library alone."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import takewhile
 from typing import Any
+
+from sm.core.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,8 @@
 """The operations of agent types, and those that show what an agent does: its terminal, its progress and its status."""
 
-from dataclasses import dataclass, make_dataclass
 from typing import TYPE_CHECKING, Annotated
 
+from sm.core.dataclass import dataclass
 from sm.core.programs import location_variables
 from sm.operations import AgentOperation, EventStream, Most, Operation
 from sm.operations.arguments import LISTED, LISTED_MAX, CheckpointLimit, InWorkspace, SeenByPerson
@@ -33,13 +33,9 @@ class _TypesScope(InWorkspace):
 if TYPE_CHECKING:
     TypesScope = _TypesScope
 else:
-    TypesScope = make_dataclass(
-        "TypesScope",
-        [(name.lower(), str | None, None) for name in location_variables()],
-        bases=(_TypesScope,),
-        frozen=True,
-        slots=True,
-    )
+    _VARIABLES = [name.lower() for name in location_variables()]
+    _FIELDS = {"__annotations__": dict.fromkeys(_VARIABLES, str | None), **dict.fromkeys(_VARIABLES)}
+    TypesScope = dataclass(frozen=True, slots=True)(type("TypesScope", (_TypesScope,), _FIELDS))
 
 
 @dataclass(frozen=True, slots=True)

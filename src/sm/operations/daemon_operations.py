@@ -1,7 +1,6 @@
 """The operations of the daemon itself and of its bot."""
 
-from dataclasses import dataclass
-
+from sm.core.dataclass import dataclass
 from sm.operations import AgentOperation, Operation
 from sm.operations.arguments import InWorkspace
 from sm.wire_types.daemon import (

@@ -1,8 +1,8 @@
 """The operations of events, and those by which an agent's own hooks and MCP client report."""
 
-from dataclasses import dataclass
 from typing import Annotated
 
+from sm.core.dataclass import dataclass
 from sm.core.states import EventType
 from sm.operations import AgentOperation, EventStream, Most
 from sm.operations.arguments import LISTED, NEEDED, Limit, OneOf, SessionName, WaitS, WorkspaceName

@@ -1,9 +1,9 @@
 """The operations that list sessions, and show them over time."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Annotated
 
+from sm.core.dataclass import dataclass
 from sm.operations import AgentOperation, EventStream, Most
 from sm.operations.arguments import LISTED_MAX, PagedSessions, SessionFilter, SessionName, WorkspaceName
 from sm.operations.hints import Hint, Use

@@ -1,8 +1,8 @@
 """The operations of messages and inboxes."""
 
-from dataclasses import dataclass
 from typing import Annotated
 
+from sm.core.dataclass import dataclass
 from sm.core.states import SENT_MODES, TextUse
 from sm.operations import AgentOperation
 from sm.operations.arguments import (

@@ -1,8 +1,8 @@
 """The operations of reports: milestones, notes and results of sessions."""
 
-from dataclasses import dataclass
 from typing import Annotated
 
+from sm.core.dataclass import dataclass
 from sm.operations import AgentOperation
 from sm.operations.arguments import LISTED, NEEDED, CheckpointLimit
 from sm.wire_types.agent_answers import CheckpointView, ReportedCheckpointView

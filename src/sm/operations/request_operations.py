@@ -1,8 +1,8 @@
 """The operations of requests: questions and permissions that sessions wait for."""
 
-from dataclasses import dataclass
 from typing import Annotated
 
+from sm.core.dataclass import dataclass
 from sm.operations import AgentOperation, DoorNames
 from sm.operations.arguments import LISTED, NEEDED, Limit, LongText, NewsWait, Seconds, SessionName
 from sm.operations.hints import Hint, Use

@@ -1,8 +1,9 @@
 """The operations of sandboxes: their engine, their image and their containers. All of them are the operator's."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Annotated
 
+from sm.core.dataclass import dataclass
 from sm.core.programs import image_agents, login_commands
 from sm.operations import Most, Operation
 from sm.operations.arguments import NewsWait

@@ -1,8 +1,9 @@
 """The operations that start, show, end, restart, describe and await sessions."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Annotated
 
+from sm.core.dataclass import dataclass
 from sm.core.statuses import ENDED_OF_ANY_KIND, Status
 from sm.operations import AgentOperation, DoorNames, Operation
 from sm.operations.arguments import NEEDED, LongText, OneOf, SeenByPerson, TrustName, WaitS

@@ -1,8 +1,9 @@
 """The operations of workspaces."""
 
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from typing import Annotated, Any
 
+from sm.core.dataclass import dataclass
 from sm.operations import AgentOperation, Operation
 from sm.operations.arguments import ABSENT, NEEDED, UNCHECKED, absent
 from sm.wire_types.fields import narrowed

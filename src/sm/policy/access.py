@@ -8,10 +8,10 @@ sessions of a paired user are to that user what descendants are to a session.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol, assert_never
 
+from sm.core.dataclass import dataclass
 from sm.core.models import NO_WORKSPACE, BridgeUser, Caller, Session
 from sm.core.states import CallerKind, TrustLevel
 

@@ -2,8 +2,9 @@
 
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from sm.core.dataclass import dataclass
 from sm.core.labels import short_label
 from sm.core.models import Caller, RequestKey, Session, Signal
 from sm.core.reference import bare, request_number

@@ -5,10 +5,10 @@ A front door identifies its caller, calls only these facades and renders the res
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 from sm.core.config_state import ConfigState
+from sm.core.dataclass import dataclass
 from sm.core.session_index import KnownSessions
 from sm.messaging.messages import Messages
 from sm.monitor.first_turns import FirstTurns

@@ -5,9 +5,10 @@ import logging
 import secrets
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from sm.core.attention import Attention, EndedChildren, attention
+from sm.core.dataclass import dataclass
 from sm.core.labels import label, label_of
 from sm.core.live import LiveRow, live_part
 from sm.core.models import OPERATOR, Session

@@ -5,10 +5,11 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 from sm.core.attention import EndedChildren
+from sm.core.dataclass import dataclass
 from sm.core.lifecycle import is_ended, is_live
 from sm.core.models import OPERATOR, Caller, RequestKey, Session, SpawnRequest, ancestors
 from sm.core.session_index import oldest_first, words_of

@@ -2,8 +2,9 @@
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
+from sm.core.dataclass import dataclass
 from sm.core.effects import EffectState
 from sm.core.models import Caller, RequestKey
 from sm.core.telegram_model import (

@@ -2,9 +2,9 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 
+from sm.core.dataclass import dataclass
 from sm.core.lifecycle import has_reached, is_ended, is_live
 from sm.core.messages import Message, Notice
 from sm.core.models import Caller, RequestKey, Session, ancestors

@@ -1,10 +1,11 @@
 """Archives, unarchives, renames and removes sessions, and moves them to another parent."""
 
 from collections.abc import Awaitable, Callable
-from dataclasses import astuple, dataclass
+from dataclasses import astuple
 from functools import partial
 
 from sm.config import Naming
+from sm.core.dataclass import dataclass
 from sm.core.effects import EffectKind
 from sm.core.labels import label, name_to_type, short_label
 from sm.core.lifecycle import is_live

@@ -1,8 +1,9 @@
 """Starts sessions from copies of conversations."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from sm.core.dataclass import dataclass
 from sm.core.models import Caller, RequestKey, ancestors
 from sm.policy.access import Action
 from sm.sessions.authorizer import Authorizer

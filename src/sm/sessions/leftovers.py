@@ -7,8 +7,8 @@ that were seen in the process trees of agents without a cgroup.
 import asyncio
 import time
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 
+from sm.core.dataclass import dataclass
 from sm.core.models import Caller, Process
 from sm.core.text import folded
 from sm.linux import processes

@@ -1,8 +1,9 @@
 """Starts the next process of sessions that wait for it, when their restart is due."""
 
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from sm.core.dataclass import dataclass
 from sm.core.effects import EffectKind
 from sm.core.messages import SM_ITSELF
 from sm.core.models import Session, Signal, is_waiting

@@ -2,11 +2,12 @@
 
 import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from typing import Any
 
 from sm.config import AgentConfig, Config, is_model
+from sm.core.dataclass import dataclass
 from sm.core.items import ItemState
 from sm.core.lifecycle import is_live
 from sm.core.models import (

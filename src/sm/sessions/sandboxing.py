@@ -4,9 +4,10 @@ import asyncio
 import os
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from sm.config import SandboxSection
+from sm.core.dataclass import dataclass
 from sm.core.lifecycle import is_live
 from sm.core.models import Caller, Session, Workspace
 from sm.core.programs import agent_programs, login_commands

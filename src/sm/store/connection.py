@@ -4,12 +4,12 @@ import glob
 import os
 import sqlite3
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
 import aiosqlite
 
+from sm.core.dataclass import dataclass
 from sm.errors import DatabaseRefused, InternalError, StorageFull
 from sm.store.migrations import Schema, check_versions
 

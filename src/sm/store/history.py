@@ -16,13 +16,14 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from operator import attrgetter
 from typing import TypeVar, cast
 from urllib.parse import quote
 
 from sm.core.attention import FAILURES, attention
 from sm.core.attention import UNSEEN as UNSEEN_GROUPS
+from sm.core.dataclass import dataclass
 from sm.core.models import BridgeUser, Session
 from sm.core.session_index import KnownSessions, oldest_first
 from sm.core.states import TrustLevel

@@ -8,11 +8,11 @@ import logging
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from itertools import chain
 
 import aiosqlite
 
+from sm.core.dataclass import dataclass
 from sm.errors import DatabaseRefused
 from sm.store.tables import TABLES
 

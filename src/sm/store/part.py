@@ -1,11 +1,11 @@
 """Tables of capabilities: what the store asks of them, and the rules that the kernel asks for their rows."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, ClassVar, Generic, TypeVar
 
 from sm.core.capability_parts import capability_parts
+from sm.core.dataclass import dataclass
 from sm.core.models import Session
 from sm.core.replacement import replaced
 from sm.core.requests import Request

@@ -1,8 +1,8 @@
 """One command of one person, or one press of a button, with what a handler needs to carry it out."""
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 
+from sm.core.dataclass import dataclass
 from sm.core.models import Caller, RequestKey, Session
 from sm.core.telegram_model import TelegramButton
 from sm.errors import UsageError

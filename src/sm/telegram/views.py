@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import groupby
 
 from sm.core.attention import (
@@ -12,6 +11,7 @@ from sm.core.attention import (
     count_hidden,
     current_task,
 )
+from sm.core.dataclass import dataclass
 from sm.core.labels import label, name_to_type
 from sm.core.models import Caller, Session
 from sm.core.pauses import pause_fact

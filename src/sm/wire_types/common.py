@@ -1,8 +1,8 @@
 """The JSON objects that answers of all parts have: one without content, and the refusal."""
 
-from dataclasses import dataclass
 from typing import Annotated
 
+from sm.core.dataclass import dataclass
 from sm.errors import BY_CODE
 from sm.wire_types.fields import words
 from sm.wire_types.sparse import LEFT_OUT, Sparse

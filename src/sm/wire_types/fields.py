@@ -1,8 +1,9 @@
 """Types of fields whose JSON schema says more than their Python type."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Annotated, Any
+
+from sm.core.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True, eq=False)

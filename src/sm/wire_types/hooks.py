@@ -1,8 +1,8 @@
 """The JSON objects in the answers to an agent's own hooks."""
 
-from dataclasses import dataclass
 from enum import StrEnum
 
+from sm.core.dataclass import dataclass
 from sm.core.states import RequestState
 
 

@@ -1,9 +1,9 @@
 """The JSON objects in the answers of the routes of live views. Rows have no slots, as those of `sessions`."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Annotated
 
+from sm.core.dataclass import dataclass
 from sm.core.statuses import Status
 from sm.wire_types.fields import Anything, SessionLabel, Time, narrowed
 from sm.wire_types.session_answers import ListedView

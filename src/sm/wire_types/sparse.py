@@ -1,7 +1,9 @@
 """Answers whose JSON has a name that Python reserves, or lacks fields. orjson can write neither of a dataclass."""
 
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any
+
+from sm.core.dataclass import dataclass
 
 LEFT_OUT: Any = None
 """The default of a field that the JSON lacks, unless it has a value; of any type, because null is no value of it."""

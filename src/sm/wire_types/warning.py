@@ -1,7 +1,6 @@
 """Warnings in answers."""
 
-from dataclasses import dataclass
-
+from sm.core.dataclass import dataclass
 from sm.wire_types.fields import Time
 
 

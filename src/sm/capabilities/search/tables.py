@@ -5,10 +5,10 @@ the texts of a removed session. Only texts of transcripts and terminals are adde
 """
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from sm.capabilities.search.query_words import searched_words
+from sm.core.dataclass import dataclass
 from sm.core.usage import SaidText
 from sm.store import Store, Transaction
 from sm.store.connection import Read

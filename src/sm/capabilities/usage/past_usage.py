@@ -3,10 +3,10 @@
 import asyncio
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Collection, Hashable, Mapping
-from dataclasses import dataclass
 
 from sm.capabilities.usage.report_records import RecordReader, used_session
 from sm.capabilities.usage.usage_groups import DayOf, UsageGroups
+from sm.core.dataclass import dataclass
 from sm.core.labels import label
 from sm.core.models import BridgeUser, Session
 from sm.core.time_slots import rest_of_slot

@@ -3,7 +3,7 @@
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from rich.text import Text
@@ -32,6 +32,7 @@ from sm.cli.tui.rows_view import RowsView
 from sm.cli.tui.screens import LinePrompt, TextPage
 from sm.cli.tui.source import ThreadedSource
 from sm.client.http import Client
+from sm.core.dataclass import dataclass
 from sm.core.text import folded
 from sm.feed import Feed, FeedNews, Mail, Situation
 

@@ -1,7 +1,6 @@
 """Draws rows of `sm top` as cells of a given width. Pure."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 
 from rich.cells import cell_len, set_cell_size
@@ -10,6 +9,7 @@ from rich.style import Style
 
 from sm.board import BoardNeed, Line, NeedKind
 from sm.board.words import context_bar, shown, sign_of
+from sm.core.dataclass import dataclass
 from sm.core.figures import dollars
 from sm.core.session_lines import COLOURS
 from sm.core.statuses import Status

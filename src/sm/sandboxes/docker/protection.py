@@ -10,9 +10,9 @@ import os
 import stat
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from itertools import islice
 
+from sm.core.dataclass import dataclass
 from sm.linux.files import stat_without_links
 from sm.paths import is_within
 from sm.sandboxes.git_directory import LinkedWorktree, linked_worktree

@@ -1,7 +1,6 @@
 """The operations of accounts. Standard library alone; `operations.accounts` carries them out."""
 
-from dataclasses import dataclass
-
+from sm.core.dataclass import dataclass
 from sm.operations import Operation
 from sm.wire_types.account_answers import AccountView, ResumedView
 

@@ -1,7 +1,6 @@
 """Use cases of accounts: lists, pauses and resumes them, and lets their sessions go on when a limit is over."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from sm.capabilities.accounts.model import Account, Park, ParkKind
 from sm.capabilities.accounts.operations import LIST
@@ -17,6 +16,7 @@ from sm.capabilities.accounts.state import (
     waiting_sessions,
 )
 from sm.capabilities.accounts.tables import PART
+from sm.core.dataclass import dataclass
 from sm.core.labels import label
 from sm.core.models import Caller, Session, is_pausing
 from sm.core.pause_states import spending_words

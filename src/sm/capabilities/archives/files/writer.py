@@ -10,7 +10,7 @@ import re
 import stat
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from sm.capabilities.archives.files.copies import new_file
@@ -19,6 +19,7 @@ from sm.capabilities.archives.files.merged_records import merge_records
 from sm.capabilities.archives.files.older_archives import OLDER, TERMINAL, delete, recover
 from sm.capabilities.archives.files.reader import stored_files
 from sm.capabilities.archives.files.tar_files import TAR, StoredFile, TarWriter
+from sm.core.dataclass import dataclass
 from sm.store.part import OUTPUTS_MAX
 
 NEW = f"{TAR}.new"

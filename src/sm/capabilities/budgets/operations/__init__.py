@@ -1,7 +1,6 @@
 """The operations of budgets. Standard library alone; `operations.budgeting` carries them out."""
 
-from dataclasses import dataclass
-
+from sm.core.dataclass import dataclass
 from sm.operations import AgentOperation, Operation
 from sm.wire_types.budget import BudgetReportView
 

@@ -1,7 +1,6 @@
 """Shows and changes budgets, and answers requests for more."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 
 from sm.capabilities.budgets.amounts import amount_text
 from sm.capabilities.budgets.model import (
@@ -22,6 +21,7 @@ from sm.capabilities.budgets.tables import PART
 from sm.capabilities.budgets.text import amounts_to_type
 from sm.capabilities.budgets.text.sentences import spent_text
 from sm.capabilities.budgets.views import amounts_view, budget_view
+from sm.core.dataclass import dataclass
 from sm.core.labels import label, name_to_type
 from sm.core.lifecycle import is_live
 from sm.core.local_days import day_start, local_day

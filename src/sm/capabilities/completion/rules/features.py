@@ -2,13 +2,13 @@
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from sm.capabilities.completion.model import TurnFacts
 from sm.capabilities.completion.rules.concepts import terms
 from sm.capabilities.completion.rules.message import FinalMessage, Sentence, lowered
 from sm.capabilities.completion.rules.phrases import Phrases
 from sm.capabilities.completion.rules.task import without_numbers
+from sm.core.dataclass import dataclass
 
 FIRST, LAST = 12, 20
 """Sentences at the begin and at the end of a message that are weighed."""

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import Self
 
@@ -14,6 +14,7 @@ from sm.capabilities.completion.rules.offers import is_optional
 from sm.capabilities.completion.rules.phrases import Found, Phrases, is_inquiry
 from sm.capabilities.completion.rules.task import plain_task
 from sm.capabilities.completion.rules.words import Words, languages
+from sm.core.dataclass import dataclass
 
 _REQUEST = re.compile(
     r"(?:hey |hi |please |ok )*(?:can|could|would|will) (?:you|we)\b|kannst du|können sie|könntest du|"

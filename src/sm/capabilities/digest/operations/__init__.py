@@ -1,7 +1,6 @@
 """The operation of the digest. Standard library alone; `operations.digests` carries it out."""
 
-from dataclasses import dataclass
-
+from sm.core.dataclass import dataclass
 from sm.operations import AgentOperation
 from sm.wire_types.digest import DigestView
 from sm.wire_types.fields import Time

@@ -1,8 +1,7 @@
 """The operations of pairing. Standard library alone; `operations.pairings` carries them out."""
 
-from dataclasses import dataclass
-
 from sm.capabilities.pairing.words import denied_words, paired_words
+from sm.core.dataclass import dataclass
 from sm.operations import Operation
 from sm.wire_types.pairings import PairingView, PairOverviewView, PairRequestView, RevokedUserView
 

@@ -1,7 +1,6 @@
 """The operations of pauses. Standard library alone; `operations.pausing` carries them out."""
 
-from dataclasses import dataclass
-
+from sm.core.dataclass import dataclass
 from sm.operations import AgentOperation, SessionsResult
 
 TAG = "sessions"

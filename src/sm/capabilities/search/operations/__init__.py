@@ -1,8 +1,8 @@
 """The operation of search. Standard library alone; `operations.finding` carries it out."""
 
-from dataclasses import dataclass
 from typing import Annotated
 
+from sm.core.dataclass import dataclass
 from sm.operations import AgentOperation, Most
 from sm.wire_types.fields import Time
 from sm.wire_types.search import FoundView, SearchType

@@ -1,8 +1,8 @@
 """The operations of usage. Standard library alone; `operations.reporting` carries them out."""
 
-from dataclasses import dataclass
 from typing import Annotated
 
+from sm.core.dataclass import dataclass
 from sm.operations import AgentOperation, Most, Noun
 from sm.wire_types.fields import Time
 from sm.wire_types.usage_answers import Grouping, UsagePeriod, UsageReportView, UsageSeriesView

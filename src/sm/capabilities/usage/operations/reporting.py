@@ -1,7 +1,7 @@
 """Shows the usage of sessions, trees and agent types, and usage over time, within the permissions of the caller."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from sm.capabilities.usage.kept_parts import TreeSums
 from sm.capabilities.usage.operations import SeriesScope
@@ -9,6 +9,7 @@ from sm.capabilities.usage.past_usage import PastUsage, ReportedSessions
 from sm.capabilities.usage.report_records import RecordReader, used_session
 from sm.capabilities.usage.tables import PART
 from sm.capabilities.usage.usage_groups import PERIOD_DIGITS, buckets, root_of
+from sm.core.dataclass import dataclass
 from sm.core.labels import label_of
 from sm.core.models import Session
 from sm.core.time_slots import local_day

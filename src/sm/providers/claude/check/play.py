@@ -3,11 +3,12 @@
 import json
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from sm.client.http import START_TIMEOUT_S, Client, session_path
+from sm.core.dataclass import dataclass
 from sm.providers.claude.check.home import locations, seed
 from sm.providers.claude.check.scripted_api import ModelRequest, ScriptedApi
 

@@ -6,8 +6,8 @@ The options have numbers in claude 2.1.197 and none in 2.1.330, so they are foun
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from sm.core.dataclass import dataclass
 from sm.providers.claude.dialect import current
 from sm.providers.claude.screen.rows import is_rule, last_paragraph, one_line
 from sm.providers.claude.screen.states import Obstacle

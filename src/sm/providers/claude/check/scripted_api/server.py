@@ -8,12 +8,13 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import TracebackType
 from typing import Any, Literal, TypeVar
 
 from aiohttp import web
 
+from sm.core.dataclass import dataclass
 from sm.providers.claude.check.scripted_api import conversation
 from sm.providers.claude.check.scripted_api.conversation import Body, Kind
 from sm.providers.claude.check.scripted_api.script import (
