@@ -30,7 +30,7 @@ _REFUSED = frozenset(
 )
 _START_OF_THREADS = "_start_joinable_thread" if sys.version_info >= (3, 13) else "_start_new_thread"
 """The function of `threading` that starts a thread."""
-_PLAIN = frozenset(["git"])
+_PLAIN = frozenset(["git", "cp", "sm.capabilities.worktrees.making"])
 """Programs that run for real: what they do depends on files alone. No virtual time passes meanwhile."""
 _guarded: int | None = None
 """The thread of the simulation that runs."""
@@ -54,7 +54,9 @@ def _refuse(event: str, arguments: Sequence[Any]) -> None:
 
 def is_plain(argv: object) -> bool:
     """True for the argv of a program that runs for real."""
-    return isinstance(argv, Sequence) and bool(argv) and os.path.basename(str(argv[0])) in _PLAIN
+    if not isinstance(argv, Sequence) or not argv:
+        return False
+    return os.path.basename(str(argv[0])) in _PLAIN or str(argv[-1]) in _PLAIN
 
 
 sys.addaudithook(_refuse)  # for ever: an audit hook cannot be removed

@@ -1,33 +1,60 @@
-"""Makes a worktree for `sm spawn --worktree`, and asks a person about the work that a removal would delete."""
+"""Follows the worktree of `sm spawn --worktree`, and asks a person about the work that a removal would delete."""
 
-import os
 import sys
+import time
 from collections.abc import Mapping
 
-from sm.capabilities.worktrees.git.submodules import empty_submodules_warning
-from sm.capabilities.worktrees.trees import Worktree, clean, make
+import click
+
+from sm.capabilities.worktrees.trees import clean
 from sm.capabilities.worktrees.unsaved_work import UnsavedWork, unsaved_work_of
-from sm.cli.display.errors import print_warnings
-from sm.cli.options import absolute, current_directory
 from sm.cli.selection import agrees
-from sm.client.http import Client, session_path, workspace_path
+from sm.client.http import Client, decode_answer, session_path
+from sm.core.lines import JsonObject
 from sm.core.session_lines import name_to_type
-from sm.core.text import folded
-from sm.errors import IllegalState, InvalidPath, NotPermitted
+from sm.core.statuses import Status
+from sm.errors import IllegalState, NotPermitted
+from sm.wire import encode
 
-__all__ = ["UnsavedWork", "Worktree", "check_discard", "clean", "new_worktree", "unsaved_work_of"]
+__all__ = ["UnsavedWork", "check_discard", "clean", "follow_worktree", "unsaved_work_of"]
+
+_LOOK_S = 0.2
 
 
-def new_worktree(
-    client: Client, working_dir: str | None, settings: Mapping[str, str | None], session_id: str | None
-) -> Worktree:
-    """Make the worktree of a new session. `settings`: the options of `sm spawn`. Raises as `make`, and InvalidPath."""
-    directory = _directory_of(client, working_dir, settings["parent"], settings["workspace"], session_id)
-    name = settings["name"]
-    tree = make(client, directory, os.urandom(4).hex() if name is None else name.lower())
-    if (warning := empty_submodules_warning(tree.path)) is not None:
-        print_warnings([warning])
-    return tree
+def follow_worktree(
+    client: Client, body: Mapping[str, object], key: str, answer: str, timeout_s: float
+) -> str:
+    """Wait until the worktree of a new session is made and its agent runs. On a terminal, show how far it is.
+
+    `body`, `key`, `answer`: of the request that has started the session. Ctrl-C ends the session, and nothing of its
+    worktree stays. Raises the errors of a spawn.
+    """
+    started = decode_answer(answer)
+    if started["status"] != Status.SPAWNED:
+        return answer
+    name, shown = name_to_type(started), 0
+    try:
+        while (tree := _awaited(client, started["session_id"])) is not None:
+            if sys.stderr.isatty():
+                text = f"{name}: {tree['step']}"
+                click.echo(f"\r{text}{' ' * (shown - len(text))}", nl=False, err=True)
+                shown = len(text)
+            time.sleep(_LOOK_S)
+    except KeyboardInterrupt:
+        client.post(f"{session_path(started['session_id'])}/kill", {})
+        raise
+    finally:
+        if shown:
+            click.echo(f"\r{' ' * shown}\r", nl=False, err=True)
+    # The same request again: its answer is that of the start.
+    now = decode_answer(client.text("POST", "/v1/sessions", body=body, key=key, timeout_s=timeout_s))
+    return encode({**started, **now, "warnings": [*started["warnings"], *now["warnings"]]})
+
+
+def _awaited(client: Client, session_id: str) -> JsonObject | None:
+    """The worktree of the session while it is being made."""
+    trees = client.get("/v1/worktrees", {"session": session_id})
+    return next((tree for tree in trees if tree["state"] != "made"), None)
 
 
 def check_discard(work: UnsavedWork, *, by_session: bool, yes: bool) -> None:
@@ -43,22 +70,3 @@ def check_discard(work: UnsavedWork, *, by_session: bool, yes: bool) -> None:
         )
     if not agrees(f"Delete {work}?"):
         raise IllegalState("cancelled")
-
-
-def _directory_of(
-    client: Client, working_dir: str | None, parent: str | None, workspace: str | None, session_id: str | None
-) -> str:
-    """Find the working directory that the daemon would choose for these options. Raises InvalidPath."""
-    if working_dir is not None:
-        directory = absolute(working_dir)
-    elif parent is not None:
-        directory = str(client.get(session_path(parent))["working_dir"])
-    elif session_id is not None:
-        directory = str(client.get("/v1/me")["working_dir"])
-    elif workspace is not None and workspace != "-":
-        directory = str(client.get(workspace_path(workspace))["working_dir"])
-    else:
-        directory = current_directory()
-    if not os.path.isdir(directory):
-        raise InvalidPath(f"working directory {folded(directory, 200)} does not exist")
-    return directory

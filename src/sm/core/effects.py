@@ -10,6 +10,8 @@ from sm.core.dataclass import dataclass
 class EffectKind(StrEnum):
     """The values are stored in the database, so they never change."""
 
+    WORKTREE = "worktree"
+    """Make the git worktree of a session, before its start."""
     START = "start"
     """Start a session's agent, or adopt one that runs already."""
     TYPE = "type"

@@ -374,7 +374,7 @@ class SpawnRequest:
     """The umask and the soft limits of the caller's shell (`core.process_limits`), or empty if it has no shell."""
     no_park: bool = False
     """Fail if the account of the agent is parked, in place of waiting for its reset."""
-    additions: Mapping[str, str | None] = field(default_factory=dict)
+    additions: Mapping[str, Any] = field(default_factory=dict)
     """The arguments of capabilities, by name."""
     skip_checks: bool = False
     """Start the agent even if its CLI is known to open a dialog."""

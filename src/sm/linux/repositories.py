@@ -125,6 +125,36 @@ def has_commit(repository: Repository) -> bool:
     return False
 
 
+@dataclass(frozen=True, slots=True)
+class Checkout:
+    """A directory of a repository with files: its main one, or a linked worktree."""
+
+    top: str
+    branch: str | None
+    """The branch that is checked out, or None for a commit without one."""
+
+
+def checkouts(repository: Repository, *, is_bare: bool) -> Iterator[Checkout]:
+    """All directories in which a branch of the repository is checked out. Leaves out what cannot be read.
+
+    `is_bare`: the configuration says so, and the repository has no main directory.
+    """
+    common = repository.common
+    with suppress(UnreadableRepository):
+        if os.path.basename(common) == ".git" and not is_bare:
+            yield Checkout(os.path.dirname(common), _branch_of(common))
+    with suppress(OSError), os.scandir(f"{common}/worktrees") as entries:
+        for entry in islice(entries, _ENTRIES_MAX):
+            with suppress(UnreadableRepository):
+                top = os.path.dirname(os.path.join(entry.path, _line(f"{entry.path}/gitdir")))
+                yield Checkout(os.path.normpath(top), _branch_of(entry.path))
+
+
+def _branch_of(own: str) -> str | None:
+    text = _line(f"{own}/HEAD")
+    return text.removeprefix("ref: refs/heads/").strip() if text.startswith("ref: refs/heads/") else None
+
+
 def _by_git_directory(path: str) -> Repository:
     """For a git directory that the caller names: its worktree is known only where both name each other."""
     common = _common_of(path)

@@ -53,8 +53,16 @@ class AgentToStart:
     """The caller's directory, used without a `working_dir`."""
     worktree: str | None = None
     """The git worktree that the client made: `DIRECTORY/.sm/worktrees/NAME`."""
+    new_worktree: bool | None = None
+    """Make a git worktree of the repository around the working directory, and start the agent there."""
+    base: str | None = None
+    """The commit or branch that the new worktree begins with, or null for the one that is checked out."""
     branch: str | None = None
-    """The branch of that worktree: `sm/NAME`."""
+    """The branch of the worktree. Of a new one: a branch that exists, or the name of its new branch."""
+    pull_request: int | None = None
+    """The pull request whose head the new worktree begins with."""
+    remote_branch: str | None = None
+    """The branch of a remote that the new branch follows."""
     trust: TrustName | None = None
     lifecycle: str | None = None
     """`auto`, `manual` or `supervised`, or null for that of the agent type, the workspace or the configuration."""

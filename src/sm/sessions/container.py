@@ -48,11 +48,13 @@ async def contained_directory(
     *,
     in_container: bool,
     threads: FileThreads,
+    exists: bool = True,
 ) -> tuple[str, tuple[str, ...]]:
     """The working directory in the container, and warnings. `session` has the directory that was requested.
 
     Without a workspace, and without a requested directory, it is the session's scratch directory. `in_container`: the
-    caller runs in a container too. Raises InvalidPath for a directory that the container does not show.
+    caller runs in a container too. `exists`: False for a directory that is made later. Raises InvalidPath for a
+    directory that the container does not show.
     """
     settings = sandbox_for(config, workspace)
     if workspace is None and request.working_dir is None:
@@ -65,7 +67,8 @@ async def contained_directory(
             f"{'sessions without a workspace' if workspace is None else f'workspace {workspace.slug}'}",
             _visible_hint(settings, workspace),
         )
-    await require_directory(shown, threads)
+    if exists:
+        await require_directory(shown, threads)
     return shown, ()
 
 

@@ -45,6 +45,10 @@ class PlaceUse:
     """A session works there."""
     sandboxed: bool
     """The removed session was sandboxed, or another sandboxed session could write there."""
+    repository: str | None = None
+    """The repository of the place, if sm has made the place in it."""
+    keeps_branch: bool = False
+    """The branch was there before the place, and stays after it."""
 
 
 class SessionKeeper:

@@ -171,7 +171,7 @@ class Spawner:
         if planned.shell_limits:
             tx.put_shell_limits(planned.shell_limits)
         for addition in planned.additions:
-            addition.insert(tx, session)
+            await addition.insert(tx, session)
         await tx.event(
             EventType.SPAWNED, session, at, spawn_event(session), {"agent_type": session.agent_type}
         )

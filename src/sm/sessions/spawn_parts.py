@@ -1,8 +1,9 @@
 """Additions of capabilities to a new session: their rows, warnings for the caller, lines of its briefing."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from sm.config import AgentConfig
+from sm.core.dataclass import dataclass
 from sm.core.models import Caller, Launch, Session, SpawnRequest
 from sm.providers.base import Provider
 from sm.sandboxes.home import ContainerHome
@@ -35,12 +36,29 @@ class SpawnAddition:
         """Warnings that need the model of the session. A fork has none."""
         return ()
 
-    def insert(self, tx: Transaction, session: Session) -> None:
+    async def insert(self, tx: Transaction, session: Session) -> None:
         """Store the rows of the session, which the transaction has inserted. Raises UsageError."""
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedPlace:
+    """A working directory that a capability makes before the session starts. It does not exist yet."""
+
+    working_dir: str
+    addition: SpawnAddition
 
 
 class SpawnPart:
     """Plans the additions of one capability."""
+
+    async def prepare(
+        self, request: SpawnRequest, parent: Session | None, working_dir: str, environment: Mapping[str, str]
+    ) -> PreparedPlace | None:
+        """Plan a directory in place of `working_dir`, or return None if the session works there. Changes nothing.
+
+        `environment`: what the session inherits. Raises UsageError and NotPermitted.
+        """
+        return None
 
     def plan(
         self, session: Session, request: SpawnRequest | None, agent: AgentConfig | None
@@ -65,6 +83,21 @@ class SpawnPart:
     def briefing(self, session: Session) -> str:
         """The line of the briefing of a stored session, or empty for none."""
         return ""
+
+
+async def prepared_place(
+    parts: Iterable[SpawnPart],
+    request: SpawnRequest,
+    parent: Session | None,
+    working_dir: str,
+    environment: Mapping[str, str],
+) -> PreparedPlace | None:
+    """As `SpawnPart.prepare`, of the first capability that plans a directory."""
+    for part in parts:
+        place = await part.prepare(request, parent, working_dir, environment)
+        if place is not None:
+            return place
+    return None
 
 
 def place_of(parts: Iterable[SpawnPart], request: SpawnRequest, working_dir: str) -> str:

@@ -25,7 +25,14 @@ from sm.sessions.new_session import NewSessions
 from sm.sessions.process_plan import ProcessPlanner
 from sm.sessions.setup_checks import require_ready, session_warnings
 from sm.sessions.spawn_options import SpawnOptions
-from sm.sessions.spawn_parts import SpawnAddition, SpawnPart, place_of, project_of
+from sm.sessions.spawn_parts import (
+    PreparedPlace,
+    SpawnAddition,
+    SpawnPart,
+    place_of,
+    prepared_place,
+    project_of,
+)
 from sm.sessions.transcript_recovery import Recovery
 from sm.sessions.workdir import WorkDirectories, allowed_workspace
 from sm.store import Store
@@ -72,6 +79,8 @@ class _Start:
     """A warning about the name."""
     base: Mapping[str, str] = field(repr=False)
     """The environment that decides what the session gets: without what a container adds."""
+    place: PreparedPlace | None = None
+    """The working directory, if a capability makes it before the session starts."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -112,6 +121,7 @@ class SpawnPlanner:
             Grants() if runs else await self._processes.grants(session, provider, start.base, start.types)
         )
         additions = [part.plan(session, request, start.kind.agent) for part in self._parts]
+        additions += [] if start.place is None else [start.place.addition]
         context = await self._processes.context(session, parent, start.base, provider, start.types, grants)
         context = replace(context, additions=tuple(filter(None, (a.briefing for a in additions))))
         context = await self._processes.limited(context, caller, session, parent, start.kind)
@@ -163,13 +173,14 @@ class SpawnPlanner:
         types = await self._types.catalog(workspace, {**inherited, **added}, wanted=request.agent_type)
         kind = types.pick(request.agent_type)
         request, renamed = self._options.named(replace(request, agent_type=kind.name))
+        made = await prepared_place(self._parts, request, parent, working_dir, inherited)
         return _Start(
             request,
             prompt,
             parent,
             parent_launch,
             workspace,
-            working_dir,
+            working_dir if made is None else made.working_dir,
             inherited,
             added,
             process_limits,
@@ -178,6 +189,7 @@ class SpawnPlanner:
             self._providers[kind.provider],
             renamed,
             {**inherited, **added},
+            made,
         )
 
     async def _session(
@@ -212,7 +224,13 @@ class SpawnPlanner:
             passed = self._environments.passed(request.environment, workspace)
             start = replace(start, inherited={**start.inherited, **passed})
         inside, warnings = await contained_directory(
-            self._config, session, workspace, request, in_container=in_container, threads=self._threads
+            self._config,
+            session,
+            workspace,
+            request,
+            in_container=in_container,
+            threads=self._threads,
+            exists=start.place is None,
         )
         return replace(session, working_dir=inside), token, start, (*trust.warnings, *warnings)
 

@@ -350,6 +350,10 @@ class RemovedView:
     """Another session works in the worktree."""
     sandboxed: bool
     """A sandboxed session may have changed programs that git runs in it."""
+    repository: str | None
+    """The main directory of the repository of the worktree that the daemon has made. Null for one of a client."""
+    keeps_branch: bool
+    """The branch was there before the worktree, and stays after it."""
 
 
 @dataclass(frozen=True, slots=True)

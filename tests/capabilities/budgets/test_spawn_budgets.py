@@ -130,9 +130,9 @@ async def test_inserted_budget_is_at_most_what_is_left(
         for each in (TOP, LOW):
             await tx.insert(each, LAUNCH, None)
         tx.part(PART).put(Budget(TOP.id, Amounts(usd=3), spent=Spent(usd=1)))
-        budget.insert(tx, LOW)
+        await budget.insert(tx, LOW)
         assert tx.part(PART).find(LOW.id) == (
             stored and Budget(LOW.id, stored, steps=stored, state_at=tx.now)
         )
         with pytest.raises(UsageError, match="--budget: usd=9 is more than"):
-            SpawnBudget(reads({}), Amounts(usd=9), named=True).insert(tx, LOW)
+            await SpawnBudget(reads({}), Amounts(usd=9), named=True).insert(tx, LOW)

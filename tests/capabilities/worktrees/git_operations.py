@@ -8,10 +8,15 @@ anything: the attacks must fail without its help. Prints one JSON line for each 
 import json
 import os
 import sys
+import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from sm.capabilities.worktrees.trees import clean, make
+from sm.capabilities.worktrees.making.filling import make_tree, remove_remains
+from sm.capabilities.worktrees.making.planning import plan_tree
+from sm.capabilities.worktrees.model import TreeFiles, TreeWish
+from sm.capabilities.worktrees.rules import PLACE
+from sm.capabilities.worktrees.trees import clean
 from sm.capabilities.worktrees.unsaved_work import unsaved_work_of
 from sm.capabilities.worktrees.work import merge, work_of
 from sm.errors import SmError
@@ -24,7 +29,7 @@ class FakeDaemon:
     def get(self, path: str, query: object = None) -> Any:
         if path == "/v1/sessions":
             return [self._session]
-        return [] if path == "/v1/workspaces" else self._session
+        return [] if path in ("/v1/workspaces", "/v1/worktrees") else self._session
 
     def post(self, path: str, body: object = None) -> Any:
         assert path == "/v1/sandbox/writable"
@@ -61,11 +66,13 @@ def main(directory: str, uid: int | None = None) -> None:
     client: Any = FakeDaemon(session)
     os.environ.update(given["environment"])
     os.chdir(given["cwd"])
-    removed = {**session, "used": False, "sandboxed": False}
+    removed = {**session, "used": False, "sandboxed": False, "repository": None, "keeps_branch": False}
 
     def spawn() -> None:
-        made = make(client, given["repository"], "other")
-        made.roll_back(client, SmError("no"))
+        plan = plan_tree(given["repository"], "other", TreeWish(), PLACE, "sm/{name}", lambda *_: None)
+        never, files = threading.Event(), TreeFiles(("*.env",), ("cache",))
+        made = make_tree(plan, files, 60, lambda *_: None, never)
+        remove_remains(plan, made.start)
 
     operations: dict[str, Callable[[], object]] = {
         "diff": lambda: work_of(client, "x").show(),

@@ -84,7 +84,9 @@ _WORDS_MAX = 50
 routes = OperationTable()
 
 
-_ADDITIONS = ("branch", "budget", "restart", "worktree")
+_ADDITIONS = (
+    "base", "branch", "budget", "new_worktree", "pull_request", "remote_branch", "restart", "worktree",
+)  # fmt: skip
 """The arguments of capabilities."""
 
 
@@ -392,6 +394,8 @@ async def remove(request: ApiRequest, key: RequestKey | None, *, records: Record
         worktree=WorktreeView(removed.worktree, removed.branch) if removed.worktree else None,
         used=users.used,
         sandboxed=users.sandboxed,
+        repository=users.repository,
+        keeps_branch=users.keeps_branch,
     )
 
 

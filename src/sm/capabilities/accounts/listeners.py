@@ -36,7 +36,7 @@ class SessionAccount(SpawnAddition):
                     self._account = account_of(provider.name, login.directory, login.identity, self._key)
         return session if self._account is None else replace(session, account=self._account.name)
 
-    def insert(self, tx: Transaction, session: Session) -> None:
+    async def insert(self, tx: Transaction, session: Session) -> None:
         if self._account is not None and tx.part(PART).find(self._account.name) is None:
             tx.part(PART).put(self._account)
 

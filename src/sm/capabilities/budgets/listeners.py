@@ -66,7 +66,7 @@ class SpawnBudget(SpawnAddition):
     def planned_warnings(self, session: Session, provider: Provider) -> Sequence[str]:
         return price_warnings(self.reads, session, self.limits, provider)
 
-    def insert(self, tx: Transaction, session: Session) -> None:
+    async def insert(self, tx: Transaction, session: Session) -> None:
         """Store the budget. Raises UsageError for more than is left above."""
         limits = self.limits
         if not limits:

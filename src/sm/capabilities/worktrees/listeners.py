@@ -2,13 +2,17 @@
 
 import asyncio
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import field, replace
 
+from sm.capabilities.worktrees.maker import TreeMaker, changed_by_sandbox, git_environment
+from sm.capabilities.worktrees.model import PlannedTree, TreeWish
 from sm.capabilities.worktrees.rules import PLACE, map_to_repository, project_of, repository_of
+from sm.capabilities.worktrees.tables import PART, TreeRow, TreeState
 from sm.config import AgentConfig
 from sm.core.dataclass import dataclass
+from sm.core.effects import EffectKind
 from sm.core.models import Launch, Session, SpawnRequest
 from sm.core.states import TrustLevel
 from sm.core.text import folded, validate_text
@@ -18,11 +22,12 @@ from sm.paths import is_within
 from sm.providers.base import Provider
 from sm.sandboxes.home import ContainerHome
 from sm.sessions.keepers import PlaceUse, RemovedSession, SessionKeeper
-from sm.sessions.spawn_parts import SpawnAddition, SpawnPart
+from sm.sessions.spawn_parts import PreparedPlace, SpawnAddition, SpawnPart
 from sm.sessions.writable_paths import WritablePaths
-from sm.store import Store
+from sm.store import Store, Transaction
 
 _PATH_MAX = 4096
+_NAME_MAX = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +43,52 @@ class SpawnWorktree(SpawnAddition):
         return replace(session, worktree=self.path, branch=self.branch)
 
 
+@dataclass(frozen=True, slots=True)
+class WantedWorktree(SpawnAddition):
+    """A git worktree that the daemon makes before the session starts."""
+
+    plan: PlannedTree
+    environment: Mapping[str, str] = field(repr=False)
+
+    async def complete(
+        self, session: Session, provider: Provider, launch: Launch, home: ContainerHome | None
+    ) -> Session:
+        return replace(session, worktree=self.plan.path, branch=self.plan.branch)
+
+    async def insert(self, tx: Transaction, session: Session) -> None:
+        """Raises UsageError if another session has got the worktree since it was planned."""
+        trees = tx.part(PART)
+        path, branch, common = self.plan.path, self.plan.branch, self.plan.common
+        for row in trees.rows.values():
+            if row.state is TreeState.MADE:  # git has been asked since
+                continue
+            if row.path == path or (row.plan.common, row.plan.branch) == (common, branch):
+                what = f"worktree {path}" if row.path == path else f"branch {folded(branch, 200)}"
+                raise UsageError(f"{what} is being made for another session", "choose another --name")
+        trees.put(TreeRow(path, session.id, TreeState.PLANNED, self.plan, self.environment, None, tx.now))
+        await tx.effect(EffectKind.WORKTREE, session.id, {"path": path}, tx.now)
+        await tx.update(session, status_reason="its worktree is being made")
+
+
 class SpawnWorktrees(SpawnPart):
-    """Checks the worktrees of new sessions. A worktree belongs to the project and the workspace of its repository."""
+    """Plans the worktrees of new sessions. A worktree belongs to the project and the workspace of its repository."""
+
+    def __init__(self, store: Store, maker: TreeMaker) -> None:
+        self._trees = store.part(PART)
+        self._maker = maker
+
+    async def prepare(
+        self, request: SpawnRequest, parent: Session | None, working_dir: str, environment: Mapping[str, str]
+    ) -> PreparedPlace | None:
+        wish = _wish(request)
+        if wish is None:
+            return None
+        if parent is not None and parent.effective_mode is not TrustLevel.DIRECT:
+            raise changed_by_sandbox(working_dir)
+        name = None if request.name is None else request.name.lower()
+        environment = git_environment(environment, request.environment)
+        plan = await self._maker.plan(working_dir, name, wish, environment)
+        return PreparedPlace(plan.directory, WantedWorktree(plan, environment))
 
     def place(self, request: SpawnRequest, working_dir: str) -> str:
         tree = _worktree(request)
@@ -52,7 +101,11 @@ class SpawnWorktrees(SpawnPart):
         return map_to_repository(working_dir, tree.path, tree.branch)
 
     def project_of(self, directory: str) -> str:
-        return project_of(directory)
+        found = project_of(directory)
+        if found != directory:
+            return found
+        rows = (row for row in self._trees.rows.values() if is_within(directory, row.path))
+        return next((row.plan.repository for row in rows), directory)
 
     def plan(
         self, session: Session, request: SpawnRequest | None, agent: AgentConfig | None
@@ -71,14 +124,49 @@ class WorktreeUses(SessionKeeper):
         if not removed.worktree:
             return None
         living = {s.working_dir for s in self._store.sessions.values() if s.exit is None}
-        used, places = await asyncio.to_thread(_use, removed, living)
+        row = self._store.part(PART).rows.get(removed.worktree)
+        row = row if row is not None and row.session_id == removed.session_id else None
+        repository = repository_of(removed.worktree, removed.branch) if row is None else row.plan.repository
+        used, places = await asyncio.to_thread(_use, removed, repository, living)
         sandboxed = removed.effective_mode != TrustLevel.DIRECT or await self._writable.among(places)
-        return PlaceUse(used, bool(sandboxed))
+        keeps_branch = row is not None and not row.plan.is_new_branch
+        return PlaceUse(used, bool(sandboxed), None if row is None else repository, keeps_branch)
+
+
+def _wish(request: SpawnRequest) -> TreeWish | None:
+    """The worktree that the daemon makes. Raises UsageError for options of one that is not wanted."""
+    given = request.additions
+    wish = TreeWish(
+        _text(given.get("base"), "base"),
+        _text(given.get("branch"), "branch"),
+        given.get("pull_request"),
+        _text(given.get("remote_branch"), "remote-branch"),
+    )
+    if wish.pull_request is not None and wish.pull_request < 1:
+        raise UsageError(f"invalid pull request {wish.pull_request}", "give its number, such as 12")
+    if given.get("new_worktree"):
+        if given.get("worktree") is not None:
+            raise UsageError("a session has one worktree: omit either worktree or new_worktree")
+        return wish
+    for option, value in (
+        ("--base", wish.base),
+        ("--pr", wish.pull_request),
+        ("--remote-branch", wish.remote_branch),
+    ):
+        if value is not None:
+            raise UsageError(f"{option} needs --worktree")
+    return None
+
+
+def _text(value: str | None, what: str) -> str | None:
+    return None if value is None else validate_text(value, what, _NAME_MAX, one_line=True)
 
 
 def _worktree(request: SpawnRequest) -> SpawnWorktree | None:
     """The worktree of a request. Raises UsageError for one that sm does not make."""
     path, branch = request.additions.get("worktree"), request.additions.get("branch")
+    if request.additions.get("new_worktree"):
+        return None
     if (path is None) is not (branch is None):
         raise UsageError("worktree and branch must be given together")
     if path is None or branch is None:
@@ -93,15 +181,15 @@ def _worktree(request: SpawnRequest) -> SpawnWorktree | None:
     return SpawnWorktree(tree, branch)
 
 
-def _use(removed: RemovedSession, living: Collection[str]) -> tuple[bool, list[str]]:
+def _use(removed: RemovedSession, repository: str | None, living: Collection[str]) -> tuple[bool, list[str]]:
     """Return True if a session works in the worktree, and every place that git would use there.
 
-    `living`: directories of live sessions.
+    `repository`: its main directory, if it is known. `living`: directories of live sessions.
     """
     worktree = os.path.realpath(removed.worktree)
-    places = [worktree, os.path.realpath(repository_of(removed.worktree, removed.branch) or worktree)]
+    places = [worktree, os.path.realpath(repository or worktree)]
     for directory in list(places):
         with suppress(UnreadableRepository, OSError):  # the client will find that too, and run no git
-            if (repository := find_repository(directory)) is not None:
-                places += places_of(repository)
+            if (found := find_repository(directory)) is not None:
+                places += places_of(found)
     return any(is_within(os.path.realpath(directory), worktree) for directory in living), places

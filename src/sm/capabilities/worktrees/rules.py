@@ -3,6 +3,7 @@
 The code that makes, recognizes and removes worktrees shares these rules.
 """
 
+import os
 import re
 
 PLACE = ".sm/worktrees"
@@ -16,8 +17,26 @@ def is_name(text: str) -> bool:
     return re.fullmatch(_NAME, text) is not None
 
 
+def is_branch(text: str) -> bool:
+    """True for a name that git allows for a branch (git-check-ref-format(1))."""
+    return not (
+        text in ("@", "HEAD")
+        or text.startswith("-")
+        or text.endswith(".")
+        or re.search(r"[\x00-\x20\x7f~^:?*\[\\]|\.\.|@\{", text)
+        or any(not part or part.startswith(".") or part.endswith(".lock") for part in text.split("/"))
+    )
+
+
 def path_and_branch(main: str, name: str) -> tuple[str, str]:
     return f"{main.rstrip('/')}/{PLACE}/{name}", f"sm/{name}"
+
+
+def placed(main: str, directory: str, name: str) -> str:
+    """The path of the worktree `name` by the directory of the configuration. `main`: that of the repository."""
+    pattern = directory if "{name}" in directory else f"{directory.rstrip('/')}/{{name}}"
+    filled = pattern.replace("{repo}", main.rpartition("/")[2] or "root").replace("{name}", name)
+    return os.path.normpath(os.path.join(main, os.path.expanduser(filled)))
 
 
 def repository_of(path: str, branch: str) -> str | None:

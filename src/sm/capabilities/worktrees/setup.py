@@ -1,9 +1,20 @@
 """Builds worktrees, and registers their parts at the kernel."""
 
+from sm.capabilities.worktrees import operations
+from sm.capabilities.worktrees.building import TreeBuilder
 from sm.capabilities.worktrees.listeners import SpawnWorktrees, WorktreeUses
+from sm.capabilities.worktrees.maker import TreeMaker
+from sm.capabilities.worktrees.operations.listing import TreeList
+from sm.capabilities.worktrees.settings import WorktreesSection
+from sm.core.effects import EffectKind
 from sm.kernel import Kernel
 
 
 def setup(kernel: Kernel) -> None:
-    kernel.spawn_parts.append(SpawnWorktrees())
+    section = kernel.config.with_keys(WorktreesSection)
+    maker = TreeMaker(lambda: section.worktrees, kernel.writable)
+    kernel.spawn_parts.append(SpawnWorktrees(kernel.store, maker))
     kernel.keepers.each.append(WorktreeUses(kernel.store, kernel.writable))
+    builder = TreeBuilder(kernel.store, kernel.endings, maker, kernel.steady)
+    kernel.effects[EffectKind.WORKTREE] = builder.build
+    kernel.use_cases[operations.LIST] = TreeList(kernel.store, kernel.authorizer, builder.steps).show

@@ -10,7 +10,7 @@ from sm.capabilities.worktrees.git.calls import (
     repository_around,
 )
 from sm.capabilities.worktrees.git.submodules import only_copies, uncommitted_submodules
-from sm.capabilities.worktrees.rules import repository_of
+from sm.capabilities.worktrees.own_trees import OwnTree, tree_of_session
 from sm.client.http import Client
 from sm.core.dataclass import dataclass
 from sm.core.lines import JsonObject, plural
@@ -64,20 +64,19 @@ class UnsavedWork:
 
 def unsaved_work_of(client: Client, session: JsonObject) -> UnsavedWork | None:
     """Look into the worktree that sm has made for a session. Returns None if nothing would be lost with the session."""
-    worktree = session["worktree"]
-    if worktree is None:
+    tree = tree_of_session(client, session)
+    if tree is None or tree.repository is None:
         return None
-    path, branch = str(worktree["path"]), str(worktree["branch"])
-    main, shown = repository_of(path, branch), folded(path, 4096)
-    if main is None or not os.path.isdir(path) or os.path.realpath(path) != path:
+    path, shown = tree.path, folded(tree.path, 4096)
+    if not os.path.isdir(path) or os.path.realpath(path) != path:
         return None
     try:
-        if session["effective_mode"] != "direct" or is_sandboxed(client, {main, path}):
+        if session["effective_mode"] != "direct" or is_sandboxed(client, {tree.repository, path}):
             why = "a sandboxed session may have changed the programs that git runs in it"
             return UnsavedWork(session, shown, unknown=why)
-        if not is_own_worktree(path, branch):
+        if not is_own_worktree(tree):
             return None
-        files, parts = unsaved_files(path), unsaved_commits(path, branch)
+        files, parts = unsaved_files(path), unsaved_commits(tree)
     except (ExternalError, IllegalState) as error:
         return UnsavedWork(session, shown, unknown=error.message)
     return UnsavedWork(session, shown, (*files, *parts), bool(files)) if files or parts else None
@@ -101,27 +100,27 @@ def unsaved_files(path: str) -> list[str]:
     return found
 
 
-def unsaved_commits(path: str, branch: str) -> list[str]:
+def unsaved_commits(tree: OwnTree) -> list[str]:
     """Describe the commits of a worktree and its submodules that exist nowhere else. Raises ExternalError.
 
     Commits whose changes are in the branch of the repository, as after `sm merge --squash`, exist there.
     """
-    found = []
-    commits = [] if is_squashed(path, branch) else _only_here(path, branch)
+    found, path = [], tree.path
+    commits = [] if is_squashed(tree) else _only_here(tree)
     if commits:
         newest = git(path, "log", "--max-count=1", "--format=%h %s", commits[0], "--")
         more = f" and {len(commits) - 1} more" if len(commits) > 1 else ""
         found.append(
             f"{plural(len(commits), 'commit')} in no other branch or tag ({folded(newest, 100)}{more})"
         )
-    if copies := only_copies(path, branch):
+    if copies := only_copies(path, tree.repository):
         found.append(f"commits of submodules ({'; '.join(map(str, copies))})")
     return found
 
 
-def is_own_worktree(path: str, branch: str) -> bool:
+def is_own_worktree(tree: OwnTree) -> bool:
     """True for a worktree that sm has made for this branch: a caller of the API may name any directory."""
-    main = repository_of(path, branch)
+    path, main = tree.path, tree.repository
     common, own = common_of(path), git(path, "rev-parse", "--absolute-git-dir")
     top = git(path, "rev-parse", "--show-toplevel")
     return main is not None and top == path and own != common and is_main(main, common)
@@ -146,10 +145,11 @@ def _uncommitted(path: str) -> list[str]:
     return found
 
 
-def _only_here(path: str, branch: str) -> list[str]:
-    """The commits that only HEAD and the branch of the worktree have, the newest first."""
-    tips = _tips(path, branch)
-    others = (f"--exclude={branch}", "--branches", "--tags", "--remotes")
+def _only_here(tree: OwnTree) -> list[str]:
+    """The commits that only HEAD and the new branch of the worktree have, the newest first."""
+    path, tips = tree.path, _tips(tree.path, tree.branch)
+    own = [f"--exclude={tree.branch}"] if tree.is_new_branch else []
+    others = (*own, "--branches", "--tags", "--remotes")
     return git(path, "rev-list", *tips, "--not", *others, "--").split() if tips else []
 
 
@@ -164,11 +164,11 @@ def has_branch(path: str, branch: str) -> bool:
     return git(path, "for-each-ref", "--format=%(refname)", ref) == ref
 
 
-def is_squashed(path: str, branch: str) -> bool:
+def is_squashed(tree: OwnTree) -> bool:
     """True if each file that the branch has changed is the same in the branch of the repository."""
-    main, tips = repository_of(path, branch), _tips(path, branch)
+    path, tips = tree.path, _tips(tree.path, tree.branch)
     try:
-        target = git(main or path, "rev-parse", "--verify", "HEAD")
+        target = git(tree.repository or path, "rev-parse", "--verify", "HEAD")
         return all(_has_changes_of(path, target, tip) for tip in tips)
     except (ExternalError, IllegalState):  # no commit there, or no common one
         return False

@@ -27,7 +27,7 @@ from sm.capabilities.worktrees.git.submodules import (
     refuse_unpublished,
     submodules,
 )
-from sm.capabilities.worktrees.rules import repository_of
+from sm.capabilities.worktrees.own_trees import OwnTree, tree_of_session
 from sm.capabilities.worktrees.unsaved_work import has_branch
 from sm.client.http import Client, session_path
 from sm.core.dataclass import dataclass
@@ -53,6 +53,7 @@ class Work:
 
     client: Client
     session: JsonObject
+    tree: OwnTree | None
     top: str
     common: str
     branch: str | None
@@ -124,8 +125,8 @@ def work_of(client: Client, reference: str, seen: Mapping[str, object] | None = 
     Raises IllegalState when there is no repository, and NotPermitted for a sandboxed session.
     """
     session: JsonObject = client.get(session_path(reference), seen)
-    worktree = session["worktree"]
-    directory = os.path.realpath(worktree["path"] if worktree else session["working_dir"])
+    tree = tree_of_session(client, session)
+    directory = os.path.realpath(tree.path if tree else session["working_dir"])
     if not os.path.isdir(directory):
         raise IllegalState(f"the directory of {label(session)} does not exist: {folded(directory, 4096)}")
     try:
@@ -137,14 +138,16 @@ def work_of(client: Client, reference: str, seen: Mapping[str, object] | None = 
             f"{label(session)} does not work in a git repository: {error.message}",
             Hint("start agents whose work you want to merge with: ", Use(SPAWN, "--worktree")),
         ) from None
-    branch = worktree and str(worktree["branch"])
-    if branch is None:
+    branch = None if tree is None else tree.branch
+    if tree is None or branch is None:
         base = _head_at(top, session["created_at"])
+    elif tree.start is not None:
+        base = tree.start
     elif has_branch(top, branch) or has_commit(repository_around(top)):
         base = _start_of_branch(top, common, branch)
     else:
         raise _without_commit(session, top, branch)
-    return Work(client, session, top, common, branch, base)
+    return Work(client, session, tree, top, common, branch, base)
 
 
 def merge(work: Work, *, squash: bool) -> Merge | None:
@@ -155,7 +158,7 @@ def merge(work: Work, *, squash: bool) -> Merge | None:
     conflicts. Returns None when there is nothing to merge. Raises IllegalState and ExternalError.
     """
     name = label(work.session)
-    main = work.branch and repository_of(str(work.session["worktree"]["path"]), work.branch)
+    main = None if work.tree is None else work.tree.repository
     if work.branch is None or main is None:
         raise IllegalState(
             f"{name} has no worktree of its own: its changes are already in {folded(work.top, 4096)}",

@@ -90,6 +90,28 @@ from sm.linux.process_limits import soft_limits
     help="Create a git worktree and a branch sm/NAME for the agent. sm rm deletes them if no work would be lost.",
 )
 @click.option(
+    "--base",
+    metavar="REF",
+    help="Commit, tag or branch that the worktree begins with.  [default: the commit that is checked out]",
+)
+@click.option(
+    "--branch",
+    metavar="BRANCH",
+    help="Branch of the worktree: one that exists, or the name of the new one.  [default: sm/NAME]",
+)
+@click.option(
+    "--pr",
+    "pull_request",
+    metavar="N",
+    type=click.IntRange(min=1),
+    help="Begin the worktree with the head of pull request N of the remote repository.",
+)
+@click.option(
+    "--remote-branch",
+    metavar="BRANCH",
+    help="Begin the worktree with a branch of the remote repository, which the new branch follows.",
+)
+@click.option(
     "--prompt-file",
     metavar="FILE",
     type=click.Path(),
@@ -184,12 +206,8 @@ def command(
         body["env"] = _variables(variables)
     if instance.session_id is None:
         body |= {"environment": environment(), "process_limits": soft_limits()}
-    tree = None
     if worktree:
-        from sm.cli.worktrees import new_worktree
-
-        tree = new_worktree(client, working_dir, settings, instance.session_id)
-        body |= {"working_dir": tree.directory, "worktree": tree.path, "branch": tree.branch}
+        body["new_worktree"] = True
     try:
         timeout_s = START_TIMEOUT_S + (settings["wait_s"] or 0)
         text = _post(client, body, timeout_s, ask=not call.as_json and instance.session_id is None)
@@ -198,9 +216,6 @@ def command(
             from sm.cli.project_definitions import explain
 
             error = explain(error, instance, body.get("working_dir") or body["cwd"], body["agent_type"])
-        # After a retry, the daemon may have executed the first request.
-        if tree is not None and not client.repeated:
-            tree.roll_back(client, error)
         raise error from None
     call.show_with_warnings(text, _spawned)
     if attach:
@@ -228,7 +243,13 @@ def _post(client: Client, body: dict[str, Any], timeout_s: float, *, ask: bool) 
     answered: set[str] = set()
     while True:
         try:
-            return client.text("POST", "/v1/sessions", body=body, key=new_key(), timeout_s=timeout_s)
+            key = new_key()
+            text = client.text("POST", "/v1/sessions", body=body, key=key, timeout_s=timeout_s)
+            if body.get("new_worktree"):
+                from sm.cli.worktrees import follow_worktree
+
+                return follow_worktree(client, body, key, text, timeout_s)
+            return text
         except SetupRequired as error:
             if not ask or error.code in answered or not (sys.stdin.isatty() and sys.stderr.isatty()):
                 raise

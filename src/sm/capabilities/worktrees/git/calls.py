@@ -6,6 +6,7 @@ could ever write something that git uses, it does not run at all: `is_sandboxed`
 """
 
 import os
+import re
 import subprocess
 import tempfile
 import time
@@ -16,7 +17,7 @@ from contextvars import ContextVar
 from sm.capabilities.worktrees.git.own_directory import PREFIX, own_git_directory
 from sm.client.http import Client
 from sm.core.text import folded
-from sm.errors import ExternalError, NotFound, SmError
+from sm.errors import ExternalError, NotFound
 from sm.linux.repositories import (
     Repository,
     UnreadableRepository,
@@ -55,6 +56,11 @@ _VARIABLES = {
     "GIT_ASKPASS": "false",
     "SSH_ASKPASS_REQUIRE": "never",
 }
+_NETWORK = (
+    "protocol.https.allow=always", "protocol.http.allow=always", "protocol.ssh.allow=always",
+    "protocol.file.allow=always", "core.sshCommand=ssh -oBatchMode=yes",
+)  # fmt: skip
+"""For a command that reads a remote: without a password that a person would type, as the credentials of the user."""
 _OPERATION_FILES = (
     "rebase-merge", "rebase-apply", "MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "sequencer", "BISECT_LOG",
 )  # fmt: skip
@@ -76,16 +82,23 @@ def time_limit(limit_s: float) -> Iterator[None]:
 
 def git(directory: str, *arguments: str, variables: Mapping[str, str] | None = None) -> str:
     """Run git and return its output. Raises ExternalError with git's own message, and as `prepared`."""
+    return _output(directory, arguments, variables or {}, b"").decode("utf-8", "replace").strip()
+
+
+def git_paths(directory: str, *arguments: str, text: bytes = b"") -> list[str]:
+    """Run git with `text` on its stdin, and return the names of files in its output, which end with NUL each."""
+    return [os.fsdecode(path) for path in _output(directory, arguments, {}, text).split(b"\0") if path]
+
+
+def _output(directory: str, arguments: Sequence[str], variables: Mapping[str, str], text: bytes) -> bytes:
     limit_s, end = _limit.get() or (_TIMEOUT_S, time.monotonic() + _TIMEOUT_S)
     with prepared(directory, arguments) as (argv, environment):
         try:
             done = subprocess.run(
                 argv,
-                env={**environment, **(variables or {})},
-                stdin=subprocess.DEVNULL,
+                env={**environment, **variables},
+                input=text,
                 capture_output=True,
-                text=True,
-                errors="replace",
                 timeout=max(0.0, end - time.monotonic()),
                 check=False,
             )
@@ -94,17 +107,26 @@ def git(directory: str, *arguments: str, variables: Mapping[str, str] | None = N
         except subprocess.TimeoutExpired:
             raise ExternalError(f"git {_command_of(arguments)} did not finish within {limit_s:g} s") from None
     if done.returncode:
-        lines = done.stderr.strip().splitlines() or [f"git exited with code {done.returncode}"]
-        why = next((line for line in lines if line.startswith(("fatal: ", "error: "))), lines[-1])
-        raise ExternalError(folded(why.partition(": ")[2] or why, 300))
-    return done.stdout.strip()
+        raise ExternalError(reason_of(done.stderr, done.returncode))
+    return done.stdout
+
+
+def reason_of(said: bytes, code: int) -> str:
+    """Git's own reason for a failure in what it said."""
+    lines = [line for line in re.split("[\r\n]+", said.decode("utf-8", "replace").strip()) if line]
+    lines = lines or [f"git exited with code {code}"]
+    why = next((line for line in lines if line.startswith(("fatal: ", "error: "))), lines[-1])
+    return folded(why.partition(": ")[2] or why, 300)
 
 
 @contextmanager
-def prepared(directory: str, arguments: Sequence[str]) -> Iterator[tuple[list[str], dict[str, str]]]:
+def prepared(
+    directory: str, arguments: Sequence[str], *, network: bool = False
+) -> Iterator[tuple[list[str], dict[str, str]]]:
     """The command line and the environment for one command of git in the repository around a directory.
 
-    Raises IllegalState for a repository that needs programs of its own configuration; ExternalError.
+    `network`: the command may read a remote. Raises IllegalState for a repository that needs programs of its own
+    configuration; ExternalError.
     """
     command = _command_of(arguments)
     if command == "version":
@@ -114,7 +136,10 @@ def prepared(directory: str, arguments: Sequence[str]) -> Iterator[tuple[list[st
     with own_git_directory(repository, command, lambda own: _user_settings(repository, own)[0]) as own:
         in_git_directory = os.path.realpath(directory) in (repository.own, repository.common)
         place = repository.top if in_git_directory and repository.top is not None else directory
-        yield _command_line(place, arguments), environment() | _directories(repository, own)
+        ready = environment() | _directories(repository, own)
+        if network:
+            ready |= {"GIT_ALLOW_PROTOCOL": "https:http:ssh:file"}
+        yield _command_line(place, arguments, network=network), ready
 
 
 def repository_around(directory: str) -> Repository:
@@ -141,38 +166,19 @@ def common_of(directory: str) -> str:
     return repository_around(directory).common
 
 
-def add_worktree(directory: str, path: str, branch: str, start: str) -> None:
-    """Make a worktree at `path` on a new branch. Raises ExternalError and IllegalState, with nothing left behind."""
-    common = common_of(directory)
-    git(directory, "worktree", "add", "--quiet", "--no-track", "--no-checkout", "-b", branch, path, start)
-    try:
-        # git wrote the path of the directory that it got.
-        with open(f"{path}/.git", encoding="utf-8", errors="surrogateescape") as file:
-            name = os.path.basename(file.read().rstrip("\n"))
-        own = f"{common}/worktrees/{name}"
-        _write(f"{own}/gitdir", f"{path}/.git\n")
-        _write(f"{path}/.git", f"gitdir: {own}\n")
-        git(path, "reset", "--quiet", "--hard")
-    except (OSError, SmError) as error:
-        git(common, "worktree", "remove", "--force", path)
-        git(common, "update-ref", "-d", f"refs/heads/{branch}", start)
-        raise ExternalError(f"git cannot fill the worktree: {error}") from None
-
-
-def _write(path: str, text: str) -> None:
-    with open(path, "w", encoding="utf-8", errors="surrogateescape") as file:
-        file.write(text)
-
-
 def _command_of(arguments: Sequence[str]) -> str:
     return next(argument for argument in arguments if not argument.startswith("-"))
 
 
-def _command_line(directory: str, arguments: Sequence[str]) -> list[str]:
+def _command_line(directory: str, arguments: Sequence[str], *, network: bool = False) -> list[str]:
     at = arguments.index(command := _command_of(arguments))
     # Behind the command, so that they come before `--`; among equals the last one counts.
     options = [a for a in arguments[at + 1 :] if not a.startswith("--ignore-submodules")]
-    settings = [word for setting in _SETTINGS for word in ("-c", setting)]
+    chosen = (
+        *(s for s in _SETTINGS if not (network and s == "credential.helper=")),
+        *(_NETWORK if network else ()),
+    )
+    settings = [word for setting in chosen for word in ("-c", setting)]
     forced = _FORCED.get(command, ())
     return ["git", *settings, "-C", directory, *arguments[: at + 1], *forced, *options]
 
@@ -212,6 +218,17 @@ def is_in_operation(git_directory: str) -> bool:
 def is_sandboxed(client: Client, paths: Iterable[str]) -> bool:
     """True when a sandboxed session of any time could have written something that git would use at the paths.
 
+    Raises ExternalError as `places_used`.
+    """
+    try:
+        return bool(client.post("/v1/sandbox/writable", {"paths": list(places_used(paths))})["writable"])
+    except NotFound:  # a socket of sandboxed sessions
+        return True
+
+
+def places_used(paths: Iterable[str]) -> Iterable[str]:
+    """Every place that git would read or write for a command at these paths.
+
     Runs no git in a repository. Raises ExternalError for one that cannot be read.
     """
     places = dict.fromkeys(map(os.path.realpath, paths))
@@ -225,10 +242,7 @@ def is_sandboxed(client: Client, paths: Iterable[str]) -> bool:
             raise ExternalError(f"git does not run in {folded(path, 4096)}: {error}") from None
     # The directories that git gets from `own_git_directory` are made here.
     places[os.path.realpath(f"{tempfile.gettempdir()}/{PREFIX}")] = None
-    try:
-        return bool(client.post("/v1/sandbox/writable", {"paths": list(places)})["writable"])
-    except NotFound:  # a socket of sandboxed sessions
-        return True
+    return places
 
 
 def _user_files(repository: Repository) -> list[str]:

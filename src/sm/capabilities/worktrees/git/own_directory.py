@@ -37,12 +37,12 @@ def own_git_directory(
         try:
             directory = stack.enter_context(tempfile.TemporaryDirectory(prefix=PREFIX))
             _fill(directory, repository, command)
-            settings = _settings(repository, [])
+            settings = settings_of(repository)
             _write(directory, settings, repository)
         except OSError as error:
             raise ExternalError(f"cannot make a directory for git: {error.strerror}") from None
         if settings.filters or settings.drivers:
-            settings = _settings(repository, user_keys(directory))
+            settings = settings_of(repository, user_keys(directory))
         _refuse(repository, settings, command)
         yield directory
 
@@ -69,7 +69,8 @@ def _fill(directory: str, repository: Repository, command: str) -> None:
             file.write(content.data)
 
 
-def _settings(repository: Repository, own: Collection[str]) -> GitSettings:
+def settings_of(repository: Repository, own: Collection[str] = ()) -> GitSettings:
+    """As `choose_git_settings`. Raises ExternalError."""
     try:
         shared = parse_git_config(repository.config())
         of_worktree = parse_git_config(repository.worktree_config())

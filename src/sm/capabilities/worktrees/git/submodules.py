@@ -9,7 +9,6 @@ import shlex
 from collections.abc import Iterator
 
 from sm.capabilities.worktrees.git.calls import common_of, git
-from sm.capabilities.worktrees.rules import repository_of
 from sm.core.dataclass import dataclass
 from sm.core.lines import plural
 from sm.core.text import folded
@@ -138,9 +137,8 @@ def is_available(path: str, commit: str, top: str, target: str) -> bool:
         return False
 
 
-def only_copies(path: str, branch: str) -> list[OnlyCopy]:
+def only_copies(path: str, main: str | None) -> list[OnlyCopy]:
     """The commits of submodules that `sm rm` would delete with the worktree at `path`. Raises ExternalError."""
-    main = repository_of(path, branch)
     if main is None or not os.path.isdir(path):
         return []
     return list(_only_copies(path, main, common_of(path), ""))

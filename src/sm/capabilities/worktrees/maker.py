@@ -1,0 +1,165 @@
+"""Lets a short process plan, make and remove worktrees, so that git never runs in the daemon."""
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import asdict
+from typing import Any
+
+from sm.capabilities.worktrees.git.progress import Report
+from sm.capabilities.worktrees.model import MadeTree, PlannedTree, TreeFiles, TreeWish, planned_from
+from sm.capabilities.worktrees.settings import WorktreeSettings
+from sm.core.text import folded
+from sm.errors import ExternalError, NotPermitted, from_wire
+from sm.operations.hints import Argument, Hint, Use
+from sm.operations.session_operations import SPAWN
+from sm.sessions.writable_paths import WritablePaths
+
+_AT_ONCE = 4
+"""Worktrees that are made at the same time. More of them would only wait for the disk."""
+_THREADS = 16
+_ENDS_WITHIN_S = 60.0
+_CALLER = (
+    "HOME", "PATH", "USER", "LOGNAME", "LANG", "XDG_CONFIG_HOME", "XDG_RUNTIME_DIR", "SSH_AUTH_SOCK", "GH_TOKEN",
+    "GITHUB_TOKEN", "GH_CONFIG_DIR", "http_proxy", "https_proxy", "no_proxy", "HTTPS_PROXY", "NO_PROXY",
+)  # fmt: skip
+_OWN = ("HOME", "PATH", "USER", "LOGNAME", "LANG", "XDG_CONFIG_HOME", "TMPDIR")
+
+
+def git_environment(inherited: Mapping[str, str], caller: Mapping[str, str]) -> Mapping[str, str]:
+    """The variables with which git runs: those of the caller's shell, and for want of one those of this process.
+
+    `inherited`: what the session inherits. `caller`: the caller's whole environment, or empty if none came.
+    """
+    own = {name: os.environ[name] for name in _OWN if name in os.environ}
+    given = {name: caller[name] for name in _CALLER if name in caller}
+    return {**own, **inherited, **given}
+
+
+def changed_by_sandbox(directory: str) -> NotPermitted:
+    """The error for a repository in which git must not run."""
+    return NotPermitted(
+        f"a sandboxed session may have changed the programs that git runs in {folded(directory, 200)}",
+        Hint("create a worktree yourself, then: ", Use(SPAWN, "AGENT_TYPE", Argument("working_dir", "PATH"))),
+    )
+
+
+class TreeMaker:
+    """Runs the process, and answers its question for what sandboxed sessions could write."""
+
+    def __init__(self, settings: Callable[[], WorktreeSettings], writable: WritablePaths) -> None:
+        self._settings = settings
+        self._writable = writable
+        self._threads = ThreadPoolExecutor(_THREADS, "sm-worktrees")
+        self._turns = asyncio.Semaphore(_AT_ONCE)
+
+    async def plan(
+        self, directory: str, name: str | None, wish: TreeWish, environment: Mapping[str, str]
+    ) -> PlannedTree:
+        """Plan a worktree. Changes nothing. Raises as `plan_tree`."""
+        settings = self._settings()
+        task = {"act": "plan", "directory": directory, "name": name, "wish": asdict(wish)}
+        task |= {"place": settings.dir, "branch": settings.branch}
+        return planned_from(await self._run(task, environment, lambda *_: None))
+
+    async def make(
+        self, plan: PlannedTree, environment: Mapping[str, str], report: Report, *, again: bool
+    ) -> MadeTree:
+        """Make a planned worktree. Raises as `make_tree`. When it is cancelled, nothing is left behind.
+
+        `again`: an earlier process may have left a part of it.
+        """
+        settings = self._settings()
+        files = TreeFiles(settings.copy, settings.link)
+        task = {"act": "make", "plan": asdict(plan), "files": asdict(files), "again": again}
+        task["within_s"] = settings.timeout_s
+        async with self._turns:
+            return MadeTree(**await self._run(task, environment, report))
+
+    async def remove(self, plan: PlannedTree, environment: Mapping[str, str]) -> None:
+        """Remove what there is of a worktree in which nobody has worked. Raises as `remove_remains`."""
+        await self._run({"act": "remove", "plan": asdict(plan)}, environment, lambda *_: None)
+
+    async def _run(
+        self, task: Mapping[str, Any], environment: Mapping[str, str], report: Report
+    ) -> dict[str, Any]:
+        talk = await self._in_thread(_Talk, task, environment)
+        loop = asyncio.get_running_loop()
+
+        def tell(step: str, percent: int | None) -> None:
+            loop.call_soon_threadsafe(report, step, percent)
+
+        try:
+            heard = await self._in_thread(talk.next, tell)
+            if "places" in heard:
+                if await self._writable.among(heard["places"]):
+                    raise changed_by_sandbox(heard["below"])
+                await self._in_thread(talk.say, {})
+                heard = await self._in_thread(talk.next, tell)
+        finally:
+            talk.hang_up()
+            # Also for a cancelled caller: what was begun is undone before anybody begins again.
+            await asyncio.shield(asyncio.ensure_future(self._in_thread(talk.end)))
+        if "error" in heard:
+            raise from_wire(**heard["error"])
+        done: dict[str, Any] = heard["done"]
+        return done
+
+    async def _in_thread(self, call: Callable[..., Any], *arguments: Any) -> Any:
+        return await asyncio.get_running_loop().run_in_executor(self._threads, call, *arguments)
+
+
+class _Talk:
+    """The conversation with one process. Its methods block."""
+
+    def __init__(self, task: Mapping[str, Any], environment: Mapping[str, str]) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-I", "-m", "sm.capabilities.worktrees.making"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            cwd="/",
+            env=environment,
+            start_new_session=True,
+        )
+        self.say(task)
+
+    def say(self, line: Mapping[str, Any]) -> None:
+        assert self._process.stdin is not None
+        with suppress(BrokenPipeError):
+            self._process.stdin.write(json.dumps(line).encode() + b"\n")
+            self._process.stdin.flush()
+
+    def next(self, report: Report) -> dict[str, Any]:
+        """The next question or answer. Reports the steps before it."""
+        assert self._process.stdout is not None
+        for text in self._process.stdout:
+            line: dict[str, Any] = json.loads(text)
+            if "step" not in line:
+                return line
+            report(line["step"], line["percent"])
+        why = "the process that makes worktrees has ended"
+        return {"error": {"code": ExternalError.code, "message": why, "hint": None}}
+
+    def hang_up(self) -> None:
+        """Tell the process that nobody wants its result, unless it has it. Does not block."""
+        assert self._process.stdin is not None
+        with suppress(OSError):
+            self._process.stdin.close()
+
+    def end(self) -> None:
+        """Wait for the end of the process, which undoes what it has begun."""
+        assert self._process.stdout is not None
+        try:
+            self._process.wait(_ENDS_WITHIN_S)
+        except subprocess.TimeoutExpired:
+            with suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+        self._process.stdout.close()

@@ -1,0 +1,1 @@
+"""Plans and makes worktrees in a short process of its own, and removes what is left of one."""

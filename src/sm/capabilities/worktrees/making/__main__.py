@@ -1,0 +1,95 @@
+"""The process that plans and makes worktrees on behalf of the daemon: `python -m sm.capabilities.worktrees.making`.
+
+Its stdin begins with one line of JSON, the task. It answers in lines of JSON on stdout: `places`, once, for which
+stdin must get a line if no sandboxed session could write there; `step` and `percent`; at the end `done` or `error`. If
+stdin ends before, nobody wants the result any more, and nothing of it stays.
+"""
+
+import json
+import os
+import signal
+import threading
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import asdict
+from typing import Any
+
+from sm.capabilities.worktrees.git.calls import git, places_used
+from sm.capabilities.worktrees.git.progress import Cancelled
+from sm.capabilities.worktrees.making.filling import make_tree, remove_remains
+from sm.capabilities.worktrees.making.planning import plan_tree
+from sm.capabilities.worktrees.model import PlannedTree, TreeFiles, TreeWish, planned_from
+from sm.errors import IllegalState, SmError
+
+_cancelled = threading.Event()
+
+
+def main() -> None:
+    signal.signal(signal.SIGTERM, lambda *_: _cancelled.set())
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    task: dict[str, Any] = json.loads(_heard())
+    try:
+        _say({"done": _carry_out(task)})
+    except Cancelled:
+        _say({"error": {"code": IllegalState.code, "message": "cancelled", "hint": None}})
+    except SmError as error:
+        _say({"error": {"code": error.code, "message": error.message, "hint": error.hint}})
+
+
+def _carry_out(task: Mapping[str, Any]) -> Mapping[str, Any]:
+    if task["act"] == "plan":
+        wish = TreeWish(**task["wish"])
+        return asdict(plan_tree(task["directory"], task["name"], wish, task["place"], task["branch"], _allow))
+    plan = planned_from(task["plan"])
+    _allow({plan.path, plan.repository, plan.common, plan.source}, plan.repository)
+    if task["act"] == "remove":
+        _remove_earlier(plan)
+        return {}
+    threading.Thread(target=_wait_for_end, daemon=True).start()
+    if task["again"]:
+        _remove_earlier(plan)
+    return asdict(make_tree(plan, TreeFiles(**task["files"]), task["within_s"], _report, _cancelled))
+
+
+def _remove_earlier(plan: PlannedTree) -> None:
+    """Remove what a process has left that was killed with the daemon while it made this worktree."""
+    start = plan.start
+    with suppress(SmError):
+        start = git(plan.common, "rev-parse", "--verify", "--quiet", f"refs/heads/{plan.branch}")
+    remove_remains(plan, start)
+
+
+def _allow(paths: Iterable[str], below: str) -> None:
+    _say({"places": list(places_used(paths)), "below": below})
+    if not _heard():
+        raise Cancelled
+
+
+def _wait_for_end() -> None:
+    while os.read(0, 1024):
+        pass
+    _cancelled.set()
+
+
+def _heard() -> bytes:
+    """The next line of stdin, empty at its end. Not by `sys.stdin`, whose lock another thread holds at the exit."""
+    found = b""
+    while not found.endswith(b"\n") and (piece := os.read(0, 65_536)):
+        found += piece
+    return found
+
+
+def _report(step: str, percent: int | None) -> None:
+    _say({"step": step, "percent": percent})
+
+
+def _say(line: Mapping[str, Any]) -> None:
+    text = json.dumps(line, ensure_ascii=True).encode() + b"\n"
+    try:
+        os.write(1, text)  # whole lines, also from several threads
+    except BrokenPipeError:
+        _cancelled.set()
+
+
+if __name__ == "__main__":
+    main()

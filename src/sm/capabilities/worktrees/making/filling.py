@@ -1,0 +1,220 @@
+"""Makes a planned worktree, with nothing left behind if that fails or is cancelled."""
+
+import os
+import shutil
+import threading
+from contextlib import suppress
+
+from sm.capabilities.worktrees.git.calls import git, git_paths
+from sm.capabilities.worktrees.git.exclusions import add_exclusion
+from sm.capabilities.worktrees.git.progress import Cancelled, Report, git_with_progress
+from sm.capabilities.worktrees.git.submodules import empty_submodules_warning
+from sm.capabilities.worktrees.making.extra_files import copy_files, link_files
+from sm.capabilities.worktrees.model import Fetched, MadeTree, PlannedTree, TreeFiles
+from sm.core.text import folded
+from sm.errors import ExternalError, SmError, UsageError
+from sm.linux.files import read_file
+from sm.linux.repositories import UnreadableRepository, repository_at
+from sm.paths import is_within
+
+_FILES_PER_S = 1_000
+_TEMPORARY = "refs/sm/fetched"
+_SPARSE_MAX = 4 << 20
+
+
+def make_tree(
+    plan: PlannedTree, files: TreeFiles, within_s: float, report: Report, cancelled: threading.Event
+) -> MadeTree:
+    """Make the worktree. `within_s`: a limit that grows with the number of files.
+
+    Raises Cancelled, ExternalError and UsageError, with nothing left behind.
+    """
+    start, begun = plan.start, False
+    try:
+        if plan.fetched is not None:
+            start = _fetch(plan, plan.fetched, within_s, report, cancelled)
+        begun = True
+        report("making the worktree", None)
+        _hide(plan)
+        os.makedirs(os.path.dirname(plan.path), exist_ok=True)
+        _add(plan, start)
+        _check_out(plan, start, within_s, report, cancelled)
+        copied = copy_files(plan, files.copy, report, cancelled)
+        linked, notes = link_files(plan, files.link)
+        os.makedirs(plan.directory, exist_ok=True)  # the base may not have it
+        if cancelled.is_set():
+            raise Cancelled
+        _follow(plan)
+    except OSError as error:
+        remove_remains(plan, start) if begun else None
+        raise ExternalError(f"cannot make the worktree {plan.path}: {error.strerror}") from None
+    except (SmError, Cancelled):
+        if begun:
+            remove_remains(plan, start)
+        raise
+    warning = empty_submodules_warning(plan.path)
+    notes = [*copied.notes, *notes, *([] if warning is None else [warning])]
+    return MadeTree(start, copied.files, copied.bytes, linked, notes)
+
+
+def remove_remains(plan: PlannedTree, start: str) -> None:
+    """Remove the worktree of this plan, whether it is whole or not, and its new branch while that is at its start.
+
+    Only for a worktree in which nobody has worked. Raises ExternalError for what cannot be removed.
+    """
+    problem: SmError | None = None
+    try:
+        git(plan.common, "worktree", "remove", "--force", "--force", plan.path)
+    except SmError as error:
+        problem = error
+    if _is_ours(plan):
+        shutil.rmtree(plan.path, ignore_errors=True)
+    with suppress(OSError):  # an empty one
+        os.rmdir(plan.path)
+    if os.path.lexists(plan.path):
+        raise ExternalError(f"cannot remove the worktree {plan.path}: {problem or 'see its permissions'}")
+    with suppress(SmError):
+        git(plan.common, "worktree", "prune", "--expire=now")
+    if plan.is_new_branch and start:
+        with suppress(SmError):
+            git(plan.common, "update-ref", "-d", f"refs/heads/{plan.branch}", start)
+    # Only an empty one, and not that of other worktrees.
+    with suppress(OSError):
+        os.rmdir(os.path.dirname(plan.path))
+
+
+def _is_ours(plan: PlannedTree) -> bool:
+    """True if the directory is a worktree of the repository, and no link to one."""
+    try:
+        found = repository_at(plan.path)
+    except UnreadableRepository:
+        return False
+    return found is not None and os.path.realpath(plan.path) == plan.path and found.common == plan.common
+
+
+def _fetch(
+    plan: PlannedTree, fetched: Fetched, within_s: float, report: Report, cancelled: threading.Event
+) -> str:
+    """Fetch the commit that the worktree begins with. Raises ExternalError."""
+    report(f"fetching {fetched.what}", None)
+    missing = f"{folded(fetched.url, 200)} has no {fetched.what}"
+    for ref in fetched.refs:
+        kept = fetched.kept or f"{_TEMPORARY}/{os.path.basename(plan.path)}"
+        try:
+            git_with_progress(
+                plan.source,
+                *("fetch", "--progress", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules"),
+                *("--", fetched.url, f"+{ref}:{kept}"),
+                report=report,
+                cancelled=cancelled,
+                within_s=within_s,
+                network=True,
+            )
+        except ExternalError as error:
+            if "remote ref" not in error.message:  # the remote was not reached
+                missing = f"cannot fetch {fetched.what} from {folded(fetched.url, 200)}: {error.message}"
+                break
+            continue
+        try:
+            return git(plan.source, "rev-parse", "--verify", f"{kept}^{{commit}}")
+        finally:
+            if not fetched.kept:
+                git(plan.source, "update-ref", "-d", kept)
+    raise ExternalError(missing)
+
+
+def _add(plan: PlannedTree, start: str) -> None:
+    """Make an empty worktree. Raises ExternalError."""
+    options = ["--quiet", "--no-checkout"]
+    if plan.is_new_branch and start:
+        words = [*options, "--no-track", "-b", plan.branch, plan.path, start]
+    elif start:
+        words = [*options, plan.path, plan.branch]
+    else:
+        _add_unborn(plan)
+        return
+    try:
+        git(plan.source, "worktree", "add", *words)
+    except ExternalError as error:
+        hint = "choose another --name" if "already exists" in error.message else None
+        raise UsageError(
+            f"cannot create worktree {os.path.basename(plan.path)}: {error.message}", hint
+        ) from None
+    # git wrote the path of the directory that it got.
+    with open(f"{plan.path}/.git", encoding="utf-8", errors="surrogateescape") as file:
+        own = f"{plan.common}/worktrees/{os.path.basename(file.read().rstrip())}"
+    _write(f"{own}/gitdir", f"{plan.path}/.git\n")
+    _write(f"{plan.path}/.git", f"gitdir: {own}\n")
+    _copy_sparse(plan, own)
+
+
+def _add_unborn(plan: PlannedTree) -> None:
+    """Make a worktree on a branch without commits, as `git worktree add --orphan` of git 2.42 does."""
+    name, number = os.path.basename(plan.path), 0
+    own = f"{plan.common}/worktrees/{name}"
+    while os.path.lexists(own):
+        number += 1
+        own = f"{plan.common}/worktrees/{name}{number}"
+    os.makedirs(own)
+    _write(f"{own}/HEAD", f"ref: refs/heads/{plan.branch}\n")
+    _write(f"{own}/commondir", "../..\n")
+    _write(f"{own}/gitdir", f"{plan.path}/.git\n")
+    os.mkdir(plan.path)
+    _write(f"{plan.path}/.git", f"gitdir: {own}\n")
+
+
+def _copy_sparse(plan: PlannedTree, own: str) -> None:
+    """Let the worktree have the same directories as the sparse one from which it is made."""
+    source = repository_at(plan.source)
+    if source is None:
+        return
+    for name in ("info/sparse-checkout", "config.worktree"):
+        try:
+            content = read_file(f"{source.own}/{name}", _SPARSE_MAX)
+        except OSError:
+            continue
+        os.makedirs(os.path.dirname(f"{own}/{name}"), exist_ok=True)
+        with open(f"{own}/{name}", "wb") as file:
+            file.write(content.data)
+
+
+def _check_out(
+    plan: PlannedTree, start: str, within_s: float, report: Report, cancelled: threading.Event
+) -> None:
+    if not start:
+        return
+    listed = len(git_paths(plan.path, "ls-tree", "-r", "--name-only", "-z", start))
+    report("checking out", 0)
+    git_with_progress(
+        plan.path,
+        *("checkout", "--progress", "--force", "--no-recurse-submodules", "--no-guess", plan.branch, "--"),
+        report=report,
+        cancelled=cancelled,
+        within_s=within_s + listed / _FILES_PER_S,
+    )
+
+
+def _follow(plan: PlannedTree) -> None:
+    """Let the branch follow that of the remote: in the repository's own configuration, which git does not read here."""
+    if plan.follows is None:
+        return
+    remote, branch = plan.follows
+    for key, value in (("remote", remote), ("merge", f"refs/heads/{branch}")):
+        git(plan.source, "config", "--file", f"{plan.common}/config", f"branch.{plan.branch}.{key}", value)
+
+
+def _hide(plan: PlannedTree) -> None:
+    """Make git ignore the place of the worktrees, through a file that is never committed."""
+    if is_within(plan.path, plan.repository):
+        add_exclusion(plan.common, f"{_hidden(plan)}/")
+
+
+def _hidden(plan: PlannedTree) -> str:
+    """The place of the worktrees in the repository: all of it, but not the directory of a person around it."""
+    inside = os.path.relpath(os.path.dirname(plan.path), plan.repository)
+    return os.path.relpath(plan.path, plan.repository) if inside == "." else inside
+
+
+def _write(path: str, text: str) -> None:
+    with open(path, "w", encoding="utf-8", errors="surrogateescape") as file:
+        file.write(text)

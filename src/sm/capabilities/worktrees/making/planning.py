@@ -1,0 +1,230 @@
+"""Plans a worktree: its place, its branch, and the commit that it begins with. Changes nothing."""
+
+import os
+import shlex
+from collections.abc import Callable, Iterable, Iterator
+
+from sm.capabilities.worktrees.git.calls import git, repository_around
+from sm.capabilities.worktrees.git.git_config import parse_git_config
+from sm.capabilities.worktrees.git.own_directory import settings_of
+from sm.capabilities.worktrees.model import Fetched, PlannedTree, TreeWish
+from sm.capabilities.worktrees.rules import is_branch, is_name, outer_repository, placed
+from sm.core.text import folded
+from sm.errors import ExternalError, UsageError
+from sm.linux.repositories import Repository, UnreadableRepository, checkouts, has_commit
+from sm.paths import is_within
+
+Allow = Callable[[Iterable[str], str], None]
+"""Returns if no sandboxed session could have written what git uses at these paths. Gets the directory of them too."""
+
+
+def plan_tree(
+    directory: str, name: str | None, wish: TreeWish, place: str, branch_pattern: str, allow: Allow
+) -> PlannedTree:
+    """Plan a worktree of the repository around `directory`. `place`, `branch_pattern`: of the configuration.
+
+    Raises UsageError for what cannot be made; NotPermitted.
+    """
+    _check(wish)
+    repository = _repository(directory)
+    main = _main_directory(repository)
+    name = _name(name, wish)
+    path = _path(main, place, name)
+    allow({path, main, repository.common, repository.top or main}, main)
+    fetched, follows = _fetched(repository, wish)
+    branch, is_new = _branch(repository, wish, fetched, branch_pattern.replace("{name}", name))
+    if not is_new and (wish.base is not None or fetched is not None):
+        raise UsageError(
+            f"branch {folded(branch, 200)} exists already, so it has no other base",
+            "omit --base to continue the branch, or choose another --branch",
+        )
+    start = "" if fetched is not None else _start(repository, branch if not is_new else None, wish.base)
+    return PlannedTree(
+        path,
+        branch,
+        _inside(path, repository, directory),
+        main,
+        repository.common,
+        repository.top or repository.common,
+        start,
+        is_new,
+        fetched,
+        follows,
+    )
+
+
+def new_name() -> str:
+    """A name for a worktree whose session has none."""
+    return os.urandom(4).hex()
+
+
+def _check(wish: TreeWish) -> None:
+    given = [
+        option
+        for option, value in (
+            ("--base", wish.base),
+            ("--pr", wish.pull_request),
+            ("--remote-branch", wish.remote_branch),
+        )
+        if value is not None
+    ]
+    if len(given) > 1:
+        raise UsageError(f"{given[0]} and {given[1]} cannot be used together")
+    if wish.branch is not None and not is_branch(wish.branch):
+        raise UsageError(f"invalid branch name {folded(wish.branch, 80)!r}")
+    if wish.remote_branch is not None and not is_branch(wish.remote_branch):
+        raise UsageError(f"invalid branch name {folded(wish.remote_branch, 80)!r}")
+
+
+def _repository(directory: str) -> Repository:
+    try:
+        found = repository_around(directory)
+    except ExternalError as error:
+        raise UsageError(f"{folded(directory, 200)} is not in a git repository: {error.message}") from None
+    if found.top is None and os.path.realpath(directory) not in (found.common, os.path.dirname(found.common)):
+        raise UsageError(f"{folded(directory, 200)} is not in a git worktree")
+    return found
+
+
+def _main_directory(repository: Repository) -> str:
+    if os.path.basename(repository.common) == ".git" or repository.top is None:
+        return os.path.dirname(repository.common)
+    if not repository.is_linked:
+        return repository.top
+    return outer_repository(repository.top)
+
+
+def _name(name: str | None, wish: TreeWish) -> str:
+    if name is None:
+        return new_name() if wish.pull_request is None else f"pr-{wish.pull_request}-{os.urandom(2).hex()}"
+    if not is_name(name):
+        raise UsageError(
+            f"invalid branch name {folded(name, 80)!r}", "use letters a-z, digits, dot, dash and underscore"
+        )
+    return name
+
+
+def _path(main: str, place: str, name: str) -> str:
+    path = placed(main, place, name)
+    if os.path.lexists(path):
+        raise UsageError(f"worktree {path} already exists", "choose another --name")
+    if is_within(path, main):
+        if os.path.realpath(path) != path:
+            raise UsageError(
+                f"cannot create worktree {name}: the path {os.path.dirname(path)} contains a link"
+            )
+        if ".git" in path[len(main) :].split("/"):
+            raise UsageError(f"cannot create worktree {name} in a git directory: {path}")
+        return path
+    return os.path.realpath(path)
+
+
+def _inside(path: str, repository: Repository, directory: str) -> str:
+    """The directory of the new worktree that corresponds to `directory`."""
+    if repository.top is None:
+        return path
+    return os.path.normpath(os.path.join(path, os.path.relpath(os.path.realpath(directory), repository.top)))
+
+
+def _start(repository: Repository, branch: str | None, base: str | None) -> str:
+    """The commit of a branch that exists, or of the base. Empty if nothing has a commit yet. Raises UsageError."""
+    top = repository.top or repository.common
+    if branch is None and base is None and not has_commit(repository):
+        return ""
+    named = f"refs/heads/{branch}" if branch is not None else base or "HEAD"
+    if named.startswith("-"):
+        raise UsageError(f"invalid base {folded(named, 80)!r}", "name a commit, a tag or a branch")
+    try:
+        return git(top, "rev-parse", "--verify", "--end-of-options", f"{named}^{{commit}}")
+    except ExternalError:
+        raise UsageError(
+            f"there is no commit {folded(named, 80)!r} in {folded(top, 4096)}",
+            f"git -C {shlex.quote(folded(top, 4096))} branch --all",
+        ) from None
+
+
+def _branch(
+    repository: Repository, wish: TreeWish, fetched: Fetched | None, configured: str
+) -> tuple[str, bool]:
+    """The branch of the worktree, and True if it is new. Raises UsageError for one that cannot be used."""
+    branch = wish.branch or configured
+    if wish.branch is None and fetched is not None and wish.remote_branch is not None:
+        branch = _short(wish.remote_branch, fetched.remote)
+    for place in checkouts(repository, is_bare=settings_of(repository).bare):
+        if place.branch == branch:
+            raise UsageError(
+                f"branch {folded(branch, 200)} is checked out in {folded(place.top, 4096)}",
+                "choose another --branch",
+            )
+    if not _exists(repository, f"refs/heads/{branch}"):
+        return branch, True
+    if wish.branch is not None and fetched is None:
+        return branch, False
+    if wish.branch is None and fetched is None:
+        raise UsageError(
+            f"branch {branch} already exists", f"choose another --name, or use it: --branch {branch}"
+        )
+    raise UsageError(
+        f"branch {folded(branch, 200)} already exists",
+        f"use it as it is: --branch {shlex.quote(branch)}; or choose another name for the new one: --branch NAME",
+    )
+
+
+def _exists(repository: Repository, ref: str) -> bool:
+    top = repository.top or repository.common
+    return git(top, "for-each-ref", "--format=%(refname)", ref) == ref
+
+
+# Remotes
+
+
+def _fetched(repository: Repository, wish: TreeWish) -> tuple[Fetched | None, tuple[str, str] | None]:
+    """What is fetched from a remote, and the branch of the remote that the new branch follows."""
+    if wish.pull_request is None and wish.remote_branch is None:
+        return None, None
+    remotes = dict(_remotes(repository))
+    if not remotes:
+        what = (
+            f"pull request {wish.pull_request}" if wish.pull_request is not None else "a branch of a remote"
+        )
+        raise UsageError(f"there is no remote to fetch {what} from", "git remote add origin URL")
+    if wish.remote_branch is not None:
+        remote = next((r for r in remotes if wish.remote_branch.startswith(f"{r}/")), None) or _only(remotes)
+        branch = _short(wish.remote_branch, remote)
+        kept, what = f"refs/remotes/{remote}/{branch}", f"branch {branch}"
+        return Fetched(remote, remotes[remote], (f"refs/heads/{branch}",), kept, what), (remote, branch)
+    number, remote = wish.pull_request, _only(remotes)
+    # GitHub's name, then GitLab's.
+    refs = (f"refs/pull/{number}/head", f"refs/merge-requests/{number}/head")
+    return Fetched(remote, remotes[remote], refs, "", f"pull request {number}"), None
+
+
+def _short(branch: str, remote: str) -> str:
+    return branch.removeprefix(f"{remote}/")
+
+
+def _only(remotes: Iterable[str]) -> str:
+    names = list(remotes)
+    if "origin" in names or len(names) == 1:
+        return "origin" if "origin" in names else names[0]
+    raise UsageError(
+        f"which remote? There are {', '.join(folded(name, 80) for name in names[:5])}",
+        "--remote-branch REMOTE/BRANCH",
+    )
+
+
+def _remotes(repository: Repository) -> Iterator[tuple[str, str]]:
+    """The names and URLs of remotes in the configuration of the repository. Raises UsageError."""
+    try:
+        settings = parse_git_config(repository.config())
+    except (UnreadableRepository, ValueError) as error:
+        raise UsageError(f"the configuration of {repository.common} cannot be read: {error}") from None
+    for setting in settings:
+        url = setting.value
+        if setting.section != "remote" or setting.name != "url" or not setting.subsection or not url:
+            continue
+        if url.startswith("-") or not setting.subsection.isprintable() or not url.isprintable():
+            continue
+        # Beside a repository, as git has it for a remote in a relative directory.
+        local = url.startswith(("./", "../"))
+        yield setting.subsection, os.path.join(repository.top or repository.common, url) if local else url

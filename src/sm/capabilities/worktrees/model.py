@@ -1,0 +1,90 @@
+"""The worktrees that sm makes for sessions: what a caller wishes, what is planned, what was made."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import field
+from typing import Any
+
+from sm.core.dataclass import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class TreeWish:
+    """The worktree that a caller wishes for a new session."""
+
+    base: str | None = None
+    """A commit in any form that git knows, or None for the one that is checked out."""
+    branch: str | None = None
+    """A branch that exists, or the name of the new one. None for the name of the configuration."""
+    pull_request: int | None = None
+    """The number of a pull request whose head is the base."""
+    remote_branch: str | None = None
+    """A branch of a remote, such as `feature` or `origin/feature`, which the new branch follows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """A ref of a remote that is fetched before the worktree is made."""
+
+    remote: str
+    url: str
+    refs: Sequence[str]
+    """The first of them that the remote has is taken."""
+    kept: str
+    """The local ref that keeps it, or empty for none."""
+    what: str
+    """Its name for a person: `pull request 12`."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedTree:
+    """A worktree to be made."""
+
+    path: str
+    branch: str
+    directory: str
+    """The working directory of the session: `path`, or a directory in it."""
+    repository: str
+    """The main directory of the repository. For a bare one, the directory around it."""
+    common: str
+    """The git directory that all worktrees of the repository share."""
+    source: str
+    """The worktree or the directory from which it is made."""
+    start: str = ""
+    """The commit that it begins with. Empty until it is fetched, and for a branch without commits."""
+    is_new_branch: bool = True
+    fetched: Fetched | None = None
+    follows: tuple[str, str] | None = None
+    """The remote and its branch that the new branch follows."""
+
+
+@dataclass(frozen=True, slots=True)
+class TreeFiles:
+    """The files that come along: paths in the repository, as of the section `worktrees` of config.yaml."""
+
+    copy: Sequence[str] = ()
+    link: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class MadeTree:
+    """A worktree that was made."""
+
+    start: str
+    copied: int = 0
+    """The number of copied files."""
+    copied_bytes: int = 0
+    linked: Sequence[str] = ()
+    notes: Sequence[str] = field(default_factory=tuple)
+    """What a person should know of it, such as files that were not copied."""
+
+
+def planned_from(fields: Mapping[str, Any]) -> PlannedTree:
+    """The inverse of `dataclasses.asdict`."""
+    fetched, follows = fields.get("fetched"), fields.get("follows")
+    return PlannedTree(
+        **{
+            **fields,
+            "fetched": None if fetched is None else Fetched(**fetched),
+            "follows": None if follows is None else (follows[0], follows[1]),
+        }
+    )

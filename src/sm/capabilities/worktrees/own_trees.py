@@ -1,0 +1,46 @@
+"""Finds what the daemon knows of the worktree of a session, for the commands that look at it, merge it or remove it."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from sm.capabilities.worktrees.rules import repository_of
+from sm.client.http import Client
+from sm.core.dataclass import dataclass
+from sm.core.lines import JsonObject
+from sm.errors import NotFound
+
+
+@dataclass(frozen=True, slots=True)
+class OwnTree:
+    """A worktree of a session."""
+
+    path: str
+    branch: str
+    repository: str | None
+    """The main directory of its repository, or None if sm did not make the worktree."""
+    start: str | None = None
+    """The commit that it began with. None for one that an earlier version of sm has made."""
+    is_new_branch: bool = True
+    """False if the branch was there before the worktree, and stays after it."""
+
+
+def tree_of_session(client: Client, session: JsonObject) -> OwnTree | None:
+    """The worktree of a session, or None if it has none."""
+    if session["worktree"] is None:
+        return None
+    path, branch = str(session["worktree"]["path"]), str(session["worktree"]["branch"])
+    try:
+        known = client.get("/v1/worktrees", {"session": session["session_id"]})
+    except NotFound:  # the session is gone, or this is a socket of sandboxed agents
+        known = []
+    for tree in known:
+        if tree["path"] == path:
+            return OwnTree(path, branch, tree["repository"], tree["start"] or None, tree["is_new_branch"])
+    return OwnTree(path, branch, repository_of(path, branch))
+
+
+def tree_of_removal(answer: Mapping[str, Any]) -> OwnTree:
+    """The worktree in the daemon's answer to the removal of a session."""
+    path, branch = str(answer["worktree"]["path"]), str(answer["worktree"]["branch"])
+    repository = answer["repository"] or repository_of(path, branch)
+    return OwnTree(path, branch, repository, is_new_branch=not answer["keeps_branch"])

@@ -1,0 +1,43 @@
+"""Worktrees in answers."""
+
+from collections.abc import Sequence
+
+from sm.core.dataclass import dataclass
+from sm.core.statuses import Tolerant
+from sm.wire_types.fields import Time
+
+
+class TreeProgress(Tolerant):
+    PLANNED = "planned"
+    BEGUN = "begun"
+    """It is being made."""
+    MADE = "made"
+
+
+@dataclass(frozen=True, slots=True)
+class TreeView:
+    """A git worktree that the daemon has made for a session, or makes now."""
+
+    path: str
+    branch: str
+    repository: str
+    """The main directory of the repository."""
+    start: str
+    """The commit that it began with; empty if it had none, or was not fetched yet."""
+    is_new_branch: bool
+    """False for a branch that was there before."""
+    session_id: str
+    label: str | None
+    """The name of its session for people, or null if the session was removed."""
+    status: str | None
+    """That of its session."""
+    state: TreeProgress
+    step: str | None
+    """How far it is: `checking out 41%`. Null if it is made."""
+    exists: bool
+    """The directory is there."""
+    copied_files: int
+    copied_bytes: int
+    linked: Sequence[str]
+    """The paths that are links to those of the repository."""
+    created_at: Time
