@@ -1,15 +1,17 @@
-"""`sm spawn --worktree` against a scripted daemon whose answers leave the result unknown."""
+"""Worktrees that are interrupted while the daemon makes them: nothing of them stays, or they are made again."""
 
+import os
+import signal
+import subprocess
 from pathlib import Path
 
 import pytest
 
-from tests.cli.peer import HANG_UP, Peer, answer, error
-from tests.cli.samples import session as sample
-from tests.git_repositories import branches, commit, git, make_app
-from tests.instance import Instance
+from sm.client.http import Client
+from tests.git_repositories import branches, git, make_app
+from tests.instance import SM, Instance
 
-__all__ = ["branches", "commit", "git"]
+pytestmark = pytest.mark.processes
 
 
 @pytest.fixture
@@ -17,32 +19,89 @@ def repo(instance: Instance) -> Path:
     return make_app(instance.work)
 
 
-def test_worktree_is_kept_when_the_result_of_the_spawn_is_unknown(instance: Instance, repo: Path) -> None:
-    instance.socket.parent.mkdir(parents=True, mode=0o700)
-    refusal = error("name_taken", "name login is already used by a live session", 409)
-    with Peer(str(instance.socket)) as peer:
-        peer.script("GET /v1/me", answer(sample(working_dir=str(repo))))
-        peer.script("POST /v1/sandbox/writable", answer({"writable": []}))
-        peer.script("POST /v1/sessions", HANG_UP, refusal)
-        command = ("spawn", "Sleeper", "x", "--worktree", "--name", "login")
-        ended = instance.run(*command, cwd=repo, env={"SM_SESSION_ID": "11111111", "SM_SOCKET": peer.path})
-    assert "name login is already used" in ended.stderr
-    assert (repo / ".sm" / "worktrees" / "login").exists()
-    assert branches(repo) == ["main", "sm/login"]
+class SlowGit:
+    """A `git` first on the PATH of the caller, whose checkouts wait for as long as `held` exists."""
+
+    def __init__(self, instance: Instance) -> None:
+        self._bin = instance.home / "slow"
+        self._bin.mkdir()
+        self.held, self._began = self._bin / "held", self._bin / "began"
+        self.held.touch()
+        program = self._bin / "git"
+        program.write_text(
+            "#!/bin/sh\n"
+            f'case " $* " in *" checkout "*) touch {self._began};'
+            f" while test -e {self.held}; do sleep 0.05; done;; esac\n"
+            'exec /usr/bin/git "$@"\n'
+        )
+        program.chmod(0o755)
+        self.env = {"PATH": f"{self._bin}:{os.environ['PATH']}"}
+        self._instance = instance
+
+    def wait_for_checkout(self) -> None:
+        self._instance.until(self._began.exists, "a checkout of git")
+        self._began.unlink()
 
 
-def test_worktree_is_kept_after_a_failed_spawn_when_a_session_uses_it(instance: Instance, repo: Path) -> None:
-    instance.socket.parent.mkdir(parents=True, mode=0o700)
-    made = repo / ".sm" / "worktrees" / "login"
-    owner = sample(worktree={"path": str(made), "branch": "sm/login"})
-    with Peer(str(instance.socket)) as peer:
-        peer.script("GET /v1/me", answer(sample(working_dir=str(repo))))
-        peer.script("POST /v1/sandbox/writable", answer({"writable": []}))
-        peer.script("GET /v1/sessions", answer([owner]))
-        peer.script("POST /v1/sessions", error("usage", "no", 400))
-        done = instance.run(
-            "spawn", "Sleeper", "x", "--worktree", "--name", "login", cwd=repo,
-            env={"SM_SESSION_ID": "11111111", "SM_SOCKET": peer.path},
-        )  # fmt: skip
-    assert done.returncode == 2
-    assert made.exists()
+@pytest.fixture
+def slow_git(instance: Instance) -> SlowGit:
+    return SlowGit(instance)
+
+
+def begin(instance: Instance, repo: Path, slow_git: SlowGit) -> str:
+    """Start a session whose worktree is not made before `slow_git` goes on. Returns its id."""
+    body = {"agent_type": "Sleeper", "prompt": "x", "name": "login", "cwd": str(repo), "new_worktree": True}
+    path = {"PATH": slow_git.env["PATH"], "HOME": str(instance.home)}
+    instance.start_daemon()
+    client = Client(str(instance.socket))
+    session_id: str = client.post("/v1/sessions", {**body, "environment": path})["session_id"]
+    slow_git.wait_for_checkout()
+    return session_id
+
+
+def nothing_is_left(repo: Path) -> bool:
+    return not (repo / ".sm" / "worktrees").exists() and branches(repo) == ["main"]
+
+
+def test_killed_session_leaves_no_worktree(instance: Instance, repo: Path, slow_git: SlowGit) -> None:
+    session_id = begin(instance, repo, slow_git)
+    assert "its worktree is being made" in instance.session(session_id)["status_reason"]
+    instance.sm("kill", session_id)
+    assert instance.session(session_id)["worktree"] is None
+    assert nothing_is_left(repo)
+    assert git(repo, "worktree", "list").count("\n") == 0
+
+
+def test_worktree_is_made_again_after_a_crash_of_the_daemon(
+    instance: Instance, repo: Path, slow_git: SlowGit
+) -> None:
+    session_id = begin(instance, repo, slow_git)
+    instance.kill_daemon()
+    slow_git.held.unlink()
+    instance.sm("daemon", "start")
+    session = instance.in_status(session_id, "running")
+    path = Path(session["worktree"]["path"])
+    assert (git(path, "status", "--porcelain"), git(path, "symbolic-ref", "--short", "HEAD")) == (
+        "",
+        "sm/login",
+    )
+
+
+def test_process_ends_with_the_daemon_and_leaves_nothing(
+    instance: Instance, repo: Path, slow_git: SlowGit
+) -> None:
+    begin(instance, repo, slow_git)
+    instance.kill_daemon()
+    instance.until(lambda: nothing_is_left(repo), "the worktree is undone")
+
+
+def test_interrupted_spawn_ends_the_session(instance: Instance, repo: Path, slow_git: SlowGit) -> None:
+    instance.start_daemon()
+    command = [SM, "spawn", "Sleeper", "x", "--worktree", "--name", "login"]
+    with subprocess.Popen(command, cwd=repo, env={**instance.env, **slow_git.env}) as spawn:
+        slow_git.wait_for_checkout()
+        spawn.send_signal(signal.SIGINT)
+        assert spawn.wait() == 130
+    (session,) = instance.json("ls", "--all")
+    assert (session["status"], session["worktree"]) == ("killed", None)
+    assert nothing_is_left(repo)

@@ -428,13 +428,67 @@ def test_spawn_worktree_is_refused_with_a_reason(instance: Instance, repo: Path)
     (repo / ".sm").symlink_to(instance.home)
     problem = instance.refused("spawn", "Sleeper", "x", "--worktree", exit_code=2, cwd=repo)
     assert "contains a link" in problem
+
+
+def test_worktree_of_a_repository_without_commits_has_a_branch_without_commits(instance: Instance) -> None:
     empty = instance.work / "empty"
     empty.mkdir()
-    git(empty, "init", "-q")
-    problem = instance.refused("spawn", "Sleeper", "x", "--worktree", exit_code=2, cwd=empty)
-    assert (
-        f"the branch that is checked out in {empty} has no commit yet\nhint: git -C {empty} commit" in problem
+    git(empty, "init", "-q", "-b", "main")
+    session, path = spawn_login(instance, empty)
+    assert git(path, "symbolic-ref", "HEAD") == "refs/heads/sm/login"
+    (path / "a.txt").write_text("a\n")
+    git(path, "add", "a.txt")
+    assert [file["path"] for file in instance.json("diff", session["session_id"])["files"]] == ["a.txt"]
+    git(path, "commit", "-q", "-m", "first")
+    assert git(empty, "log", "--format=%s", "sm/login") == "first"
+
+
+def test_branch_without_worktree_is_refused(instance: Instance, repo: Path) -> None:
+    problem = instance.refused("spawn", "Sleeper", "x", "--base", "main", exit_code=2, cwd=repo)
+    assert problem == "sm: --base needs --worktree\n"
+
+
+def test_worktree_begins_at_a_base(instance: Instance, repo: Path) -> None:
+    first = git(repo, "rev-parse", "HEAD")
+    commit(repo, "second")
+    session = instance.spawn("Sleeper", "x", "--worktree", "--name", "login", "--base", first[:10], cwd=repo)
+    assert git(Path(session["worktree"]["path"]), "rev-parse", "HEAD") == first
+    problem = instance.refused(
+        "spawn", "Sleeper", "x", "--worktree", "--base", "--all", exit_code=2, cwd=repo
     )
+    assert "invalid base '--all'" in problem
+    problem = instance.refused("spawn", "Sleeper", "x", "--worktree", "--base", "none", exit_code=2, cwd=repo)
+    assert problem == f"sm: there is no commit 'none' in {repo}\nhint: git -C {repo} branch --all\n"
+
+
+def test_branch_that_exists_is_continued_and_stays(instance: Instance, repo: Path) -> None:
+    git(repo, "branch", "topic")
+    words = ("spawn", "Sleeper", "x", "--worktree", "--branch", "topic")
+    session = instance.json(*words, "--name", "login", cwd=repo)
+    path = Path(session["worktree"]["path"])
+    assert git(path, "symbolic-ref", "--short", "HEAD") == "topic"
+    problem = instance.refused(*words, exit_code=2, cwd=repo)
+    assert problem == f"sm: branch topic is checked out in {path}\nhint: choose another --branch\n"
+    assert "branch main is checked out" in instance.refused(*words[:-1], "main", exit_code=2, cwd=repo)
+    assert remove(instance, session) == ""
+    assert (path.exists(), branches(repo)) == (False, ["main", "topic"])
+
+
+@pytest.mark.parametrize("dir", ["../{repo}-trees/{name}", "../{repo}-trees"])
+def test_worktree_is_made_where_the_configuration_says(instance: Instance, repo: Path, dir: str) -> None:
+    with instance.config.open("a") as file:
+        file.write(f"worktrees: {{dir: '{dir}', branch: 'agents/{{name}}'}}\n")
+    session = instance.spawn("Sleeper", "x", "--worktree", "--name", "login", cwd=repo / "api")
+    path = repo.parent / "app-trees" / "login"
+    assert session["worktree"] == {"path": str(path), "branch": "agents/login"}
+    assert session["working_dir"] == str(path / "api")
+    (path / "api" / "a.txt").write_text("b\n")
+    instance.sm("kill", session["session_id"])
+    assert "1 uncommitted" in instance.refused("rm", session["session_id"], exit_code=4)
+    git(path, "commit", "-q", "-a", "-m", "work")
+    assert "Merged agents/login into main" in instance.sm("merge", session["session_id"], cwd=repo)
+    assert instance.run("rm", session["session_id"]).stderr == ""
+    assert (path.exists(), branches(repo)) == (False, ["main"])
 
 
 @pytest.mark.parametrize("name", ["post-checkout", "reference-transaction"])

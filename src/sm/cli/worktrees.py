@@ -34,7 +34,7 @@ def follow_worktree(
         return answer
     name, shown = name_to_type(started), 0
     try:
-        while (tree := _awaited(client, started["session_id"])) is not None:
+        while (tree := _tree(client, started["session_id"])) is not None and tree["state"] != "made":
             if sys.stderr.isatty():
                 text = f"{name}: {tree['step']}"
                 click.echo(f"\r{text}{' ' * (shown - len(text))}", nl=False, err=True)
@@ -48,13 +48,13 @@ def follow_worktree(
             click.echo(f"\r{' ' * shown}\r", nl=False, err=True)
     # The same request again: its answer is that of the start.
     now = decode_answer(client.text("POST", "/v1/sessions", body=body, key=key, timeout_s=timeout_s))
-    return encode({**started, **now, "warnings": [*started["warnings"], *now["warnings"]]})
+    notes = [] if tree is None else tree["notes"]
+    return encode({**started, **now, "warnings": [*started["warnings"], *now["warnings"], *notes]})
 
 
-def _awaited(client: Client, session_id: str) -> JsonObject | None:
-    """The worktree of the session while it is being made."""
-    trees = client.get("/v1/worktrees", {"session": session_id})
-    return next((tree for tree in trees if tree["state"] != "made"), None)
+def _tree(client: Client, session_id: str) -> JsonObject | None:
+    trees: list[JsonObject] = client.get("/v1/worktrees", {"session": session_id})
+    return trees[0] if trees else None
 
 
 def check_discard(work: UnsavedWork, *, by_session: bool, yes: bool) -> None:

@@ -40,4 +40,6 @@ class TreeView:
     copied_bytes: int
     linked: Sequence[str]
     """The paths that are links to those of the repository."""
+    notes: Sequence[str]
+    """What a person should know of it, such as files that were not copied."""
     created_at: Time

@@ -19,7 +19,7 @@ class OwnTree:
     repository: str | None
     """The main directory of its repository, or None if sm did not make the worktree."""
     start: str | None = None
-    """The commit that it began with. None for one that an earlier version of sm has made."""
+    """The commit that it began with, empty for none. None for one that an earlier version of sm has made."""
     is_new_branch: bool = True
     """False if the branch was there before the worktree, and stays after it."""
 
@@ -35,7 +35,7 @@ def tree_of_session(client: Client, session: JsonObject) -> OwnTree | None:
         known = []
     for tree in known:
         if tree["path"] == path:
-            return OwnTree(path, branch, tree["repository"], tree["start"] or None, tree["is_new_branch"])
+            return OwnTree(path, branch, tree["repository"], tree["start"], tree["is_new_branch"])
     return OwnTree(path, branch, repository_of(path, branch))
 
 

@@ -141,10 +141,10 @@ def work_of(client: Client, reference: str, seen: Mapping[str, object] | None = 
     branch = None if tree is None else tree.branch
     if tree is None or branch is None:
         base = _head_at(top, session["created_at"])
-    elif tree.start is not None:
-        base = tree.start
+    elif tree.start == "":
+        base = _empty_tree(top)
     elif has_branch(top, branch) or has_commit(repository_around(top)):
-        base = _start_of_branch(top, common, branch)
+        base = tree.start or _start_of_branch(top, common, branch)
     else:
         raise _without_commit(session, top, branch)
     return Work(client, session, tree, top, common, branch, base)
@@ -347,7 +347,11 @@ def _head_at(top: str, at: str) -> str:
     try:
         return git(top, "rev-parse", "--verify", f"HEAD@{{{at}}}")
     except ExternalError:
-        return git(top, "hash-object", "-t", "tree", "/dev/null")
+        return _empty_tree(top)
+
+
+def _empty_tree(top: str) -> str:
+    return git(top, "hash-object", "-t", "tree", "/dev/null")
 
 
 def _new_files(top: str) -> list[str]:

@@ -34,6 +34,9 @@ _NEXT = "end your turn: a message wakes you when this session has finished, or a
         working_dir=text(4096, "An absolute path. Yours by default."),
         budget=text(200, "usd=5,tokens=2M,minutes=90: for it and all below it."),
         restart=choice(("never", "on-failure")),
+        worktree=flag("Its own git worktree and branch: its changes do not meet yours."),
+        base=text(300, "With worktree: the commit or branch it begins with. HEAD by default."),
+        branch=text(300, "With worktree: a branch that exists, or a name for the new one."),
     ),
     result(
         session_id="string",
@@ -66,7 +69,13 @@ async def create_session(call: ToolCall, *, sessions: Sessions) -> Result:
         preset=values.get("preset"),
         lifecycle=values.get("lifecycle"),
         working_dir=values.get("working_dir"),
-        additions={"budget": values.get("budget"), "restart": values.get("restart")},
+        additions={
+            "budget": values.get("budget"),
+            "restart": values.get("restart"),
+            "new_worktree": values.get("worktree"),
+            "base": values.get("base"),
+            "branch": values.get("branch"),
+        },
     )
     started = await _spawn(call, sessions, wanted)
     session = started.session

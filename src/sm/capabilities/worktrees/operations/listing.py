@@ -64,6 +64,7 @@ class TreeList:
             0 if made is None else made.copied,
             0 if made is None else made.copied_bytes,
             () if made is None else made.linked,
+            () if made is None else made.notes,
             row.created_at,
         )
 
