@@ -590,3 +590,32 @@ def test_rm_removes_the_branch_when_the_worktree_was_deleted_by_hand(instance: I
     assert instance.run("rm", session["session_id"]).stderr == ""
     assert branches(repo) == ["main"]
     instance.spawn("Sleeper", "x", "--worktree", "--name", "login", cwd=repo)
+
+
+def test_left_worktrees_are_listed_with_their_work_and_pruned(instance: Instance, repo: Path) -> None:
+    instance.spawn("Sleeper", "x", "--worktree", "--name", "live", cwd=repo)
+    ended, kept, gone = (
+        instance.spawn("Sleeper", "x", "--worktree", "--name", name, cwd=repo)
+        for name in ("ended", "kept", "gone")
+    )
+    assert instance.sm("worktree", "ls") == "No worktrees of ended agents; those of live ones: --all\n"
+    (Path(kept["worktree"]["path"]) / "new").write_text("x" * 2_000_000)
+    for session in (ended, kept, gone):
+        instance.sm("kill", session["session_id"])
+    for session in (kept, gone):  # as another client, which does not remove the worktree
+        instance.request_as(None, ("POST", f"/v1/sessions/{session['session_id']}/remove"))
+    found = {tree["branch"]: tree for tree in instance.json("worktree", "ls")}
+    assert {name: tree["label"] for name, tree in found.items()} == {
+        "sm/ended": "sleeper-ended",
+        "sm/kept": None,
+        "sm/gone": None,
+    }
+    assert found["sm/kept"]["work"] == "1 uncommitted or untracked file (new)"
+    assert found["sm/kept"]["bytes"] > 2_000_000 > found["sm/gone"]["bytes"] > 0
+    pruned = instance.run("worktree", "prune", "--yes")
+    assert pruned.stdout == f"Removed {gone['worktree']['path']}\n"
+    assert f"kept {kept['worktree']['path']}: 1 uncommitted or untracked file (new)" in pruned.stderr
+    assert branches(repo) == ["main", "sm/ended", "sm/kept", "sm/live"]
+    assert {tree["branch"] for tree in instance.json("worktree", "ls")} == {"sm/ended", "sm/kept"}
+    assert instance.json("worktree", "open", "kept") == {"path": kept["worktree"]["path"]}
+    assert "no worktree gone" in instance.refused("worktree", "open", "gone", exit_code=3)

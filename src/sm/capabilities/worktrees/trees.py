@@ -30,14 +30,19 @@ def clean(session: Mapping[str, Any], *, discard: bool = False) -> str | None:
     `discard`: the user does not want these files and commits.
     """
     tree = tree_of_removal(session)
+    if session["sandboxed"]:
+        return _kept(tree, "a sandboxed session may have changed the programs that git runs in it")
+    if session["used"]:
+        return _kept(tree, "another session works there")
+    return remove_tree(tree, discard=discard)
+
+
+def remove_tree(tree: OwnTree, *, discard: bool = False) -> str | None:
+    """Remove a worktree in which nobody works, as `clean`. The caller knows that no sandboxed session could write."""
     path = tree.path
     reason: str | None
     try:
-        if session["sandboxed"]:
-            reason = "a sandboxed session may have changed the programs that git runs in it"
-        elif session["used"]:
-            reason = "another session works there"
-        elif not os.path.lexists(path):
+        if not os.path.lexists(path):
             return _prune(tree, discard=discard)
         else:
             reason = _reason_not_to_touch(tree)
@@ -51,8 +56,12 @@ def clean(session: Mapping[str, Any], *, discard: bool = False) -> str | None:
     except (ExternalError, IllegalState) as error:
         reason = error.message
     if reason is not None:
-        return f"kept the worktree {folded(path, 4096)}: {reason}"
+        return _kept(tree, reason)
     return _remove_branch(common, tree, discard=discard)
+
+
+def _kept(tree: OwnTree, reason: str) -> str:
+    return f"kept the worktree {folded(tree.path, 4096)}: {reason}"
 
 
 def _prune(tree: OwnTree, *, discard: bool) -> str | None:

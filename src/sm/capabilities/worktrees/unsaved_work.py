@@ -20,6 +20,7 @@ from sm.errors import ExternalError, IllegalState
 from sm.linux.repositories import has_commit
 
 _SHOWN_MAX = 5
+_SANDBOXED = "a sandboxed session may have changed the programs that git runs in it"
 _FIELDS = {"1": 8, "2": 9, "u": 10, "?": 1}
 """The number of fields before the path in a line of `git status --porcelain=v2` (git-status(1)), by its kind."""
 
@@ -67,19 +68,33 @@ def unsaved_work_of(client: Client, session: JsonObject) -> UnsavedWork | None:
     tree = tree_of_session(client, session)
     if tree is None or tree.repository is None:
         return None
-    path, shown = tree.path, folded(tree.path, 4096)
-    if not os.path.isdir(path) or os.path.realpath(path) != path:
-        return None
+    shown = folded(tree.path, 4096)
     try:
-        if session["effective_mode"] != "direct" or is_sandboxed(client, {tree.repository, path}):
-            why = "a sandboxed session may have changed the programs that git runs in it"
-            return UnsavedWork(session, shown, unknown=why)
-        if not is_own_worktree(tree):
-            return None
-        files, parts = unsaved_files(path), unsaved_commits(tree)
+        if session["effective_mode"] != "direct":
+            raise IllegalState(_SANDBOXED)
+        files, parts = _looked_at(client, tree)
     except (ExternalError, IllegalState) as error:
         return UnsavedWork(session, shown, unknown=error.message)
     return UnsavedWork(session, shown, (*files, *parts), bool(files)) if files or parts else None
+
+
+def tree_work(client: Client, tree: OwnTree) -> str | None:
+    """Describe the work in a worktree that exists nowhere else. Returns None if nothing would be lost with it."""
+    try:
+        files, parts = _looked_at(client, tree)
+    except (ExternalError, IllegalState) as error:
+        return f"sm cannot look: {error.message}"
+    return "; ".join((*files, *parts)) or None
+
+
+def _looked_at(client: Client, tree: OwnTree) -> tuple[list[str], list[str]]:
+    """As `unsaved_files` and `unsaved_commits`. Raises IllegalState if git must not run there, and ExternalError."""
+    path = tree.path
+    if tree.repository is None or not os.path.isdir(path) or os.path.realpath(path) != path:
+        return [], []
+    if is_sandboxed(client, {tree.repository, path}):
+        raise IllegalState(_SANDBOXED)
+    return (unsaved_files(path), unsaved_commits(tree)) if is_own_worktree(tree) else ([], [])
 
 
 def unsaved_files(path: str) -> list[str]:

@@ -1,0 +1,199 @@
+"""Manages the git worktrees that sm has made, for `sm worktree`."""
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from sm.cli.call import Call, json_option
+from sm.cli.display.errors import print_warnings
+from sm.cli.display.output import now, print_json, print_lines, print_table
+from sm.cli.display.text_table import Table
+from sm.cli.group import CommandGroup
+from sm.cli.options import session_names
+from sm.cli.selection import ask, yes_option
+from sm.core.lines import JsonObject, age, line, plural
+from sm.core.statuses import ENDED
+from sm.errors import IllegalState, NotFound
+from sm.wire import encode
+
+_SUGGESTIONS = {
+    "list": ("worktree ls",),
+    "add": ("spawn --worktree",),
+    "create": ("spawn --worktree",),
+    "new": ("spawn --worktree",),
+    "rm": ("rm", "worktree prune"),
+    "remove": ("rm", "worktree prune"),
+    "shell": ("worktree open",),
+    "cd": ("worktree open",),
+}
+
+
+@click.group(cls=CommandGroup, suggestions=_SUGGESTIONS)
+def command() -> None:
+    """Manage the git worktrees of agents.
+
+    An agent that is started with sm spawn --worktree has a git worktree of its own. sm rm deletes it with the session,
+    unless that would lose work.
+
+    \b
+    Examples:
+      sm worktree ls
+      sm worktree open engineer-login
+      sm worktree prune
+    """
+
+
+@command.command()
+@click.option("--all", "every", is_flag=True, help="List the worktrees of live agents too.")
+@json_option
+def ls(every: bool, call: Call) -> None:
+    """List the worktrees whose agents have ended, of all workspaces.
+
+    Shows the size and the age of each one, and the work in it that exists nowhere else. The JSON is an array.
+
+    \b
+    Examples:
+      sm worktree ls
+      sm worktree ls --all --json
+    """
+    trees = [_looked_at(call, tree) for tree in _trees(call) if every or _is_left(tree)]
+    if call.as_json:
+        print_json(encode(trees))
+    elif not trees:
+        print_lines(["No worktrees" if every else "No worktrees of ended agents; those of live ones: --all"])
+    else:
+        print_table(Table([_row(tree) for tree in trees], aligned=5, is_cut=False))
+
+
+@command.command()
+@yes_option
+@json_option
+def prune(yes: bool, call: Call) -> None:
+    """Delete the worktrees of removed sessions, of all workspaces.
+
+    Those with work that exists nowhere else stay, and are listed. A branch stays while it has commits that no other
+    branch or tag has.
+
+    \b
+    Examples:
+      sm worktree prune
+      sm worktree prune --yes
+    """
+    from sm.capabilities.worktrees.trees import remove_tree
+
+    left = [_looked_at(call, tree) for tree in _trees(call) if tree["label"] is None and tree["exists"]]
+    gone = [tree for tree in left if tree["work"] is None]
+    if gone:
+        ask(f"Delete {plural(len(gone), 'worktree')}: {_named(gone)}?", yes=yes)
+    warnings = [
+        f"kept {line(tree['path'], 4096)}: {tree['work']}" for tree in left if tree["work"] is not None
+    ]
+    removed = []
+    for tree in gone:
+        warning = remove_tree(_own(tree))
+        if warning is not None:
+            warnings.append(warning)
+        if not os.path.lexists(tree["path"]):
+            removed.append(tree["path"])
+    _trees(call)  # the daemon forgets those that are gone
+    print_warnings(warnings)
+    text = [f"Removed {line(path, 4096)}" for path in removed] or ["No worktrees to delete"]
+    call.show_value({"removed": removed, "kept": len(left) - len(removed)}, lambda _: text)
+
+
+@command.command(name="open")
+@click.argument("name", metavar="SESSION|PATH", shell_complete=session_names)
+@json_option
+def open_(name: str, call: Call) -> None:
+    """Start a shell in the worktree of an agent.
+
+    SESSION is the agent, PATH the directory of a worktree, or the end of it. The shell is that of SHELL.
+
+    \b
+    Examples:
+      sm worktree open engineer-login
+    """
+    path = _found(_trees(call), name)["path"]
+    if call.as_json:
+        print_json(encode({"path": path}))
+        return
+    shell = os.environ.get("SHELL") or "/bin/sh"
+    try:
+        os.chdir(path)
+        os.execv(shell, [shell])
+    except OSError as error:
+        raise IllegalState(f"cannot start {line(shell)} in {line(path, 4096)}: {error.strerror}") from None
+
+
+def _trees(call: Call) -> list[JsonObject]:
+    trees: list[JsonObject] = call.client.get("/v1/worktrees")
+    return trees
+
+
+def _is_left(tree: JsonObject) -> bool:
+    return tree["label"] is None or tree["status"] in ENDED
+
+
+def _looked_at(call: Call, tree: JsonObject) -> JsonObject:
+    """The worktree with its size in bytes, and the work in it that exists nowhere else, or null."""
+    from sm.capabilities.worktrees.unsaved_work import tree_work
+
+    size = _size_of(tree["path"]) if tree["exists"] else 0
+    work = tree_work(call.client, _own(tree)) if tree["exists"] and tree["state"] == "made" else None
+    return {**tree, "bytes": size, "work": work}
+
+
+def _own(tree: JsonObject) -> Any:
+    from sm.capabilities.worktrees.own_trees import OwnTree
+
+    return OwnTree(
+        tree["path"], tree["branch"], tree["repository"], tree["start"], is_new_branch=tree["is_new_branch"]
+    )
+
+
+def _size_of(path: str) -> int:
+    total = 0
+    for directory, _, files in os.walk(path):
+        for name in files:
+            try:
+                total += os.lstat(os.path.join(directory, name)).st_size
+            except OSError:
+                continue
+    return total
+
+
+def _row(tree: JsonObject) -> tuple[str, ...]:
+    session = "removed session" if tree["label"] is None else line(tree["label"])
+    if tree["state"] != "made":
+        state = f"being made: {line(tree['step'] or '')}"
+    elif not tree["exists"]:
+        state = "its directory is gone"
+    else:
+        state = "nothing would be lost" if tree["work"] is None else line(tree["work"], 1000)
+    size = f"{tree['bytes'] / 1e6:.1f} MB"
+    return (
+        session,
+        line(tree["branch"]),
+        size,
+        age(tree["created_at"], now()),
+        line(tree["path"], 4096),
+        state,
+    )
+
+
+def _named(trees: Sequence[JsonObject]) -> str:
+    more = f" and {len(trees) - 5} more" if len(trees) > 5 else ""
+    return ", ".join(line(tree["path"], 200) for tree in trees[:5]) + more
+
+
+def _found(trees: Sequence[JsonObject], name: str) -> JsonObject:
+    wanted = name.rstrip("/")
+    for tree in trees:
+        if wanted in (tree["label"], tree["session_id"], tree["path"]):
+            return tree
+    ends = [tree for tree in trees if tree["path"].endswith(f"/{wanted}")]
+    if len(ends) == 1:
+        return ends[0]
+    raise NotFound(f"no worktree {line(name)}", "sm worktree ls --all")
