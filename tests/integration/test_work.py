@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from tests.fixtures import context_fixture
+from tests.git_repositories import branches, commit, git
 from tests.instance import SM, Instance, until
-from tests.integration.test_worktree import branches, commit, git
 from tests.typist import Typist, plain
 
 shared = context_fixture("module", Instance)
@@ -386,3 +386,18 @@ def test_digest_and_json_show_a_difference_without_marking_the_session_as_seen(
     assert listed()["seen_at"] is None
     shared.sm("diff", session_id)
     assert listed()["seen_at"] is not None
+
+
+def test_check_runs_in_the_merged_files_and_decides(shared: Instance, repo: Path) -> None:
+    session_id, path = spawn(shared, repo)
+    commit(path, "b\n")
+    (repo / "own.txt").write_text("of a person\n")
+    git(repo, "add", ".")
+    git(repo, "commit", "-q", "-m", "own")
+    before = git(repo, "rev-parse", "HEAD")
+    error = shared.refused("merge", session_id, "--check", "grep c api/a.txt", exit_code=4, cwd=repo)
+    assert "the check of the merged files failed with exit code 1" in error
+    assert git(repo, "rev-parse", "HEAD") == before
+    shared.sm("merge", session_id, "--check", "grep b api/a.txt && cat own.txt", cwd=repo)
+    assert (repo / "api" / "a.txt").read_text() == "b\n"
+    assert git(repo, "worktree", "list").count("\n") == 1

@@ -137,3 +137,70 @@ def test_hint_for_uncommitted_changes_is_not_to_write_to_an_ended_agent(
     assert refused(instance, repo)[1] == "sm send sleeper-login 'Commit your work'"
     instance.sm("kill", "sleeper-login")
     assert refused(instance, repo)[1] == f"commit them in {worktree}, then merge again"
+
+
+def test_merge_into_a_branch_that_is_checked_out_nowhere(
+    instance: Instance, repo: Path, worktree: Path
+) -> None:
+    git(repo, "branch", "release")
+    made = commit(worktree, "b\n")
+    merged = instance.json("merge", "sleeper-login", "--onto", "release", cwd=repo)
+    assert (merged["into"], merged["directory"], merged["commits"]) == ("release", None, 1)
+    assert (git(repo, "rev-parse", "release"), git(repo, "rev-parse", "main") == made) == (made, False)
+    git(repo, "switch", "-q", "release")
+    commit(worktree, "c\n")
+    merged = instance.json("merge", "sleeper-login", "--onto", "release", "--squash", cwd=worktree)
+    assert merged["directory"] == str(repo)
+    assert (repo / "api" / "a.txt").read_text() == "c\n"
+    assert "there is no branch 'none'" in instance.refused(
+        "merge", "sleeper-login", "--onto", "none", exit_code=2, cwd=repo
+    )
+    assert git(repo, "worktree", "list").count("\n") == 1
+
+
+def test_dry_run_names_the_files_in_conflict_and_changes_nothing(
+    instance: Instance, repo: Path, worktree: Path
+) -> None:
+    commit(worktree, "b\n")
+    before = git(repo, "for-each-ref")
+    assert instance.sm("merge", "sleeper-login", "--dry-run", cwd=repo) == (
+        "Can merge sm/login into main: 1 commit, no conflicts\n"
+    )
+    assert git(repo, "for-each-ref") == before
+    commit(repo, "c\n")
+    both = git(repo, "for-each-ref"), git(repo, "status", "--porcelain=v2", "--branch")
+    for words in (["--dry-run"], [], ["--rebase"], ["--squash"], ["--check", "true"]):
+        error = instance.refused("merge", "sleeper-login", *words, exit_code=4, cwd=repo)
+        assert "conflicts in api/a.txt; nothing was changed" in error
+        assert (git(repo, "for-each-ref"), git(repo, "status", "--porcelain=v2", "--branch")) == both
+
+
+def test_rebase_repeats_the_commits_on_top_of_the_branch(
+    instance: Instance, repo: Path, worktree: Path
+) -> None:
+    (worktree / "new.txt").write_text("new\n")
+    git(worktree, "add", ".")
+    git(worktree, "commit", "-q", "-m", "of the agent")
+    tip = git(worktree, "rev-parse", "HEAD")
+    own = commit(repo, "c\n")
+    instance.sm("merge", "sleeper-login", "--rebase", cwd=repo)
+    assert git(repo, "log", "--format=%s", "-2").splitlines() == ["of the agent", "c"]
+    assert git(repo, "rev-parse", "HEAD~1") == own
+    assert (repo / "new.txt").read_text() == "new\n"
+    assert git(worktree, "rev-parse", "HEAD") == tip
+
+
+def test_several_are_merged_up_to_the_first_conflict(instance: Instance, repo: Path, worktree: Path) -> None:
+    trees = [worktree]
+    for name in ("second", "third"):
+        session = instance.spawn("Sleeper", "x", "--worktree", "--name", name, cwd=repo)
+        trees.append(Path(session["worktree"]["path"]))
+    for number, tree in enumerate(trees):
+        commit(tree, f"{number}\n")
+    done = instance.run("merge", "sleeper-login", "sleeper-second", "sleeper-third", "--ask-agent", cwd=repo)
+    assert done.returncode == 4
+    assert done.stdout.splitlines()[0].startswith("Merged sm/login into main")
+    assert "conflicts in api/a.txt" in done.stderr
+    (asked,) = instance.json("log", "sleeper-second")
+    assert "Please rebase your branch onto main (git rebase main)" in asked["text"]
+    assert instance.json("log", "sleeper-third") == []

@@ -14,11 +14,12 @@ from typing import Any
 
 from sm.capabilities.worktrees.making.filling import make_tree, remove_remains
 from sm.capabilities.worktrees.making.planning import plan_tree
+from sm.capabilities.worktrees.merging import MergeOptions, Way, merge
 from sm.capabilities.worktrees.model import TreeFiles, TreeWish
 from sm.capabilities.worktrees.rules import PLACE
 from sm.capabilities.worktrees.trees import clean
 from sm.capabilities.worktrees.unsaved_work import unsaved_work_of
-from sm.capabilities.worktrees.work import merge, work_of
+from sm.capabilities.worktrees.work import work_of
 from sm.errors import SmError
 
 
@@ -81,8 +82,8 @@ def main(directory: str, uid: int | None = None) -> None:
         "digest": lambda: work_of(client, "x").commits(),
         "spawn --worktree": spawn,
         "clean the worktree": lambda: restore(given["restored"]),
-        "merge": lambda: merge(work_of(client, "x"), squash=False),
-        "merge --squash": lambda: merge(work_of(client, "x"), squash=True),
+        "merge": lambda: merge(work_of(client, "x"), MergeOptions()),
+        "merge --squash": lambda: merge(work_of(client, "x"), MergeOptions(Way.SQUASH)),
     }
     if session["worktree"]:
         operations["rm"] = lambda: unsaved_work_of(client, session)

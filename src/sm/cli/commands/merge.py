@@ -2,14 +2,18 @@
 
 Merges what the agent has committed on the branch of its worktree, or on a branch of its own that is checked out there.
 
-Merges into the branch of the git worktree around the current directory, or else of the repository's main directory.
-With --squash, all changes become one commit.
+Merges into the branch of the git worktree around the current directory, or else of the repository's main directory,
+or into the branch of --onto, which need not be checked out anywhere. With --squash, all changes become one commit; with
+--rebase, the commits are repeated on top of the branch.
+
+Several agents are merged in the order in which they are given, up to the first one that cannot be merged. With
+--ask-agent, an agent whose work has conflicts gets a message that asks it to rebase its branch.
 
 The command changes nothing, and says why, if the agent has uncommitted changes, commits on no branch or on two, or
 an unfinished rebase or merge, if your directory has uncommitted changes to tracked files or no branch, if the merge
-would overwrite files that git does not track, if it would point a submodule to a commit that was not published and that
-the submodule of your directory does not have, or if it has conflicts. git runs as you, without programs that the
-repository names, and not at all where a sandboxed agent could ever write.
+would overwrite files that git does not track, if the command of --check fails, if it would point a submodule to a
+commit that was not published and that the submodule of your directory does not have, or if it has conflicts. git runs
+as you, without programs that the repository names, and not at all where a sandboxed agent could ever write.
 
 If the agent still works, the command merges its commits and warns that more may follow.
 
@@ -19,34 +23,89 @@ The worktree and its branch stay until sm rm.
 Examples:
   sm diff engineer-login && sm merge engineer-login
   sm merge engineer-login --squash
+  sm merge engineer-login --dry-run
+  sm merge engineer-login tester-login --onto release --check 'make test' --ask-agent
 """
 
 import shlex
+from collections.abc import Sequence
+from typing import Any
 
 import click
 
 from sm.cli.call import Call, json_option
 from sm.cli.display.errors import print_warnings
-from sm.cli.options import session_argument
-from sm.core.lines import line, plural
+from sm.cli.display.output import print_json, print_lines
+from sm.cli.options import session_names, sessions_argument
+from sm.client.http import new_key
+from sm.core.lines import JsonObject, line, plural
 from sm.core.session_lines import label
 from sm.core.statuses import ENDED, Status
+from sm.errors import SmError, UsageError
+from sm.wire import encode
 
 
 @click.command(help=__doc__)
-@session_argument
+@sessions_argument(session_names)
 @click.option("--squash", is_flag=True, help="Make one commit of all changes.")
+@click.option(
+    "--rebase", is_flag=True, help="Repeat the commits on top of the branch, without a merge commit."
+)
+@click.option(
+    "--onto",
+    metavar="BRANCH",
+    help="Branch to merge into.  [default: the one of the current directory, else of the repository]",
+)
+@click.option(
+    "--check",
+    metavar="CMD",
+    help="Merge only if this shell command succeeds. It runs in a directory of its own with the merged files.",
+)
+@click.option(
+    "--dry-run", is_flag=True, help="Only say what would be merged, and which files have conflicts."
+)
+@click.option("--ask-agent", is_flag=True, help="Ask an agent whose work has conflicts to rebase its branch.")
 @json_option
-def command(session: str, squash: bool, call: Call) -> None:
-    from sm.capabilities.worktrees.work import merge, work_of
+def command(sessions: Sequence[str], ask_agent: bool, call: Call, **given: Any) -> int:
+    if given["squash"] and given["rebase"]:
+        raise UsageError("--squash and --rebase cannot be used together")
+    if given["dry_run"] and given["check"] is not None:
+        raise UsageError("--dry-run and --check cannot be used together")
+    done: list[JsonObject] = []
+    for session in sessions:
+        try:
+            document, text = _merged(call, session, given, ask_agent=ask_agent)
+        except SmError:
+            if done and call.as_json:
+                print_json(encode(done))
+            raise
+        done.append(document)
+        if not call.as_json:
+            print_lines([text])
+    if call.as_json:
+        print_json(encode(done[0] if len(sessions) == 1 else done))
+    return 0
 
+
+def _merged(call: Call, session: str, given: JsonObject, *, ask_agent: bool) -> tuple[JsonObject, str]:
+    """Merge the work of one session. Returns what was done as JSON and in words."""
+    from sm.capabilities.worktrees.merging import Conflict, MergeOptions, Way, merge
+    from sm.capabilities.worktrees.work import work_of
+
+    way = Way.SQUASH if given["squash"] else Way.REBASE if given["rebase"] else Way.MERGE
+    options = MergeOptions(way, given["onto"], given["check"], given["dry_run"])
     work = work_of(call.client, session, {"seen": True})
-    done = merge(work, squash=squash)
+    try:
+        done = merge(work, options)
+    except Conflict as conflict:
+        if ask_agent:
+            _ask_for_rebase(call, work.session, conflict.into, conflict.files)
+        raise
     status = work.session["status"]
     if status not in ENDED and status != Status.IDLE:
         name = label(work.session)
         print_warnings([f"{name} still works ({line(status)}): merge again when it has finished"])
-    if done is not None and done.submodules:
+    if done is not None and done.submodules and done.top is not None:
         paths = ", ".join(line(path) for path in done.submodules)
         update = f"git -C {shlex.quote(line(done.top))} submodule update --init"
         print_warnings(
@@ -61,9 +120,29 @@ def command(session: str, squash: bool, call: Call) -> None:
         "commits": done.commits if done else 0,
     }
     if done is None:
-        text = f"Nothing to merge: {line(work.branch)} has no new commits"
+        return document, f"Nothing to merge: {line(work.branch)} has no new commits"
+    commits = plural(done.commits, "commit")
+    if options.dry_run:
+        return document, f"Can merge {line(done.branch)} into {line(done.into)}: {commits}, no conflicts"
+    commits += " as one" if given["squash"] and done.commits > 1 else ""
+    where = "" if done.top is None else f" in {line(done.top)}"
+    return (
+        document,
+        f"Merged {line(done.branch)} into {line(done.into)}{where}: {commits}, now at {done.commit}",
+    )
+
+
+def _ask_for_rebase(call: Call, session: JsonObject, into: str, files: Sequence[str]) -> None:
+    """Send the agent a message. A failure is a warning: the conflict is the error."""
+    names = ", ".join(line(path, 200) for path in files[:20])
+    text = (
+        f"Your branch cannot be merged into {into}: both have changed {names}. Please rebase your branch onto "
+        f"{into} (git rebase {shlex.quote(into)}), resolve the conflicts, run your checks again, and report when "
+        "it is done."
+    )
+    try:
+        call.client.post("/v1/messages", {"to": session["session_id"], "text": text}, key=new_key())
+    except SmError as error:
+        print_warnings([f"{label(session)} was not asked: {error.message}"])
     else:
-        commits = plural(done.commits, "commit")
-        commits += " as one" if squash and done.commits > 1 else ""
-        text = f"Merged {line(done.branch)} into {line(done.into)} in {line(done.top)}: {commits}, now at {done.commit}"
-    call.show_value(document, lambda _: [text])
+        print_warnings([f"asked {label(session)} to rebase its branch onto {line(into)}"])

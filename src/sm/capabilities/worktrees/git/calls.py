@@ -90,11 +90,29 @@ def git_paths(directory: str, *arguments: str, text: bytes = b"") -> list[str]:
     return [os.fsdecode(path) for path in _output(directory, arguments, {}, text).split(b"\0") if path]
 
 
+def git_answer(directory: str, *arguments: str) -> tuple[int, list[str]]:
+    """Run a command of git that answers by its exit code too. Returns the code, and the words that end with NUL each.
+
+    Raises ExternalError if git cannot run, and as `prepared`.
+    """
+    done = _run(directory, arguments, {}, b"")
+    return done.returncode, [os.fsdecode(word) for word in done.stdout.split(b"\0") if word]
+
+
 def _output(directory: str, arguments: Sequence[str], variables: Mapping[str, str], text: bytes) -> bytes:
+    done = _run(directory, arguments, variables, text)
+    if done.returncode:
+        raise ExternalError(reason_of(done.stderr, done.returncode))
+    return done.stdout
+
+
+def _run(
+    directory: str, arguments: Sequence[str], variables: Mapping[str, str], text: bytes
+) -> "subprocess.CompletedProcess[bytes]":
     limit_s, end = _limit.get() or (_TIMEOUT_S, time.monotonic() + _TIMEOUT_S)
     with prepared(directory, arguments) as (argv, environment):
         try:
-            done = subprocess.run(
+            return subprocess.run(
                 argv,
                 env={**environment, **variables},
                 input=text,
@@ -106,9 +124,6 @@ def _output(directory: str, arguments: Sequence[str], variables: Mapping[str, st
             raise ExternalError("git is not installed", "sudo apt-get install git") from None
         except subprocess.TimeoutExpired:
             raise ExternalError(f"git {_command_of(arguments)} did not finish within {limit_s:g} s") from None
-    if done.returncode:
-        raise ExternalError(reason_of(done.stderr, done.returncode))
-    return done.stdout
 
 
 def reason_of(said: bytes, code: int) -> str:

@@ -20,7 +20,9 @@ PREFIX = "sm-git-"
 _LINKS = ("HEAD", "objects", "refs", "packed-refs", "logs", "worktrees", "reftable", "lfs")
 _COPIES = ("info/attributes", "info/exclude", "shallow")
 _COPY_MAX = 4 << 20
-_CONVERTS = frozenset({"add", "commit", "diff", "merge", "reset", "status", "worktree"})
+_MERGES = frozenset({"merge", "merge-tree", "rebase"})
+"""Commands of git that merge files, by drivers."""
+_CONVERTS = _MERGES | {"add", "checkout", "commit", "diff", "reset", "status", "worktree"}
 """Commands of git that convert files by filters."""
 
 
@@ -107,7 +109,7 @@ def _refuse(repository: Repository, settings: GitSettings, command: str) -> None
                 f"git does not run in {where}: its configuration names another directory: {folded(named, 4096)}"
             )
     programs = settings.filters if command in _CONVERTS else ()
-    programs += settings.drivers if command == "merge" else ()
+    programs += settings.drivers if command in _MERGES else ()
     if programs:
         raise IllegalState(
             f"git does not run in {where}: its configuration names programs to run: {_named(programs)}",

@@ -7,6 +7,7 @@ from contextlib import suppress
 
 from sm.capabilities.worktrees.git.calls import git, git_paths
 from sm.capabilities.worktrees.git.exclusions import add_exclusion
+from sm.capabilities.worktrees.git.linked import add_linked, write_head, write_links
 from sm.capabilities.worktrees.git.progress import Cancelled, Report, git_with_progress
 from sm.capabilities.worktrees.git.submodules import empty_submodules_warning
 from sm.capabilities.worktrees.making.extra_files import copy_files, link_files
@@ -125,26 +126,20 @@ def _fetch(
 
 def _add(plan: PlannedTree, start: str) -> None:
     """Make an empty worktree. Raises ExternalError."""
-    options = ["--quiet", "--no-checkout"]
     if plan.is_new_branch and start:
-        words = [*options, "--no-track", "-b", plan.branch, plan.path, start]
+        words = ["--no-track", "-b", plan.branch, plan.path, start]
     elif start:
-        words = [*options, plan.path, plan.branch]
+        words = [plan.path, plan.branch]
     else:
         _add_unborn(plan)
         return
     try:
-        git(plan.source, "worktree", "add", *words)
+        own = add_linked(plan.source, plan.common, plan.path, *words)
     except ExternalError as error:
         hint = "choose another --name" if "already exists" in error.message else None
         raise UsageError(
             f"cannot create worktree {os.path.basename(plan.path)}: {error.message}", hint
         ) from None
-    # git wrote the path of the directory that it got.
-    with open(f"{plan.path}/.git", encoding="utf-8", errors="surrogateescape") as file:
-        own = f"{plan.common}/worktrees/{os.path.basename(file.read().rstrip())}"
-    _write(f"{own}/gitdir", f"{plan.path}/.git\n")
-    _write(f"{plan.path}/.git", f"gitdir: {own}\n")
     _copy_sparse(plan, own)
 
 
@@ -156,11 +151,9 @@ def _add_unborn(plan: PlannedTree) -> None:
         number += 1
         own = f"{plan.common}/worktrees/{name}{number}"
     os.makedirs(own)
-    _write(f"{own}/HEAD", f"ref: refs/heads/{plan.branch}\n")
-    _write(f"{own}/commondir", "../..\n")
-    _write(f"{own}/gitdir", f"{plan.path}/.git\n")
+    write_head(own, plan.branch)
     os.mkdir(plan.path)
-    _write(f"{plan.path}/.git", f"gitdir: {own}\n")
+    write_links(plan.path, own)
 
 
 def _copy_sparse(plan: PlannedTree, own: str) -> None:
@@ -213,8 +206,3 @@ def _hidden(plan: PlannedTree) -> str:
     """The place of the worktrees in the repository: all of it, but not the directory of a person around it."""
     inside = os.path.relpath(os.path.dirname(plan.path), plan.repository)
     return os.path.relpath(plan.path, plan.repository) if inside == "." else inside
-
-
-def _write(path: str, text: str) -> None:
-    with open(path, "w", encoding="utf-8", errors="surrogateescape") as file:
-        file.write(text)

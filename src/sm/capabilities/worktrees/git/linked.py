@@ -1,0 +1,35 @@
+"""Adds linked worktrees to a repository through the git directory that git gets here, whose path nobody else knows."""
+
+import os
+
+from sm.capabilities.worktrees.git.calls import git
+
+
+def add_linked(source: str, common: str, path: str, *words: str) -> str:
+    """Add an empty worktree at `path`. `words`: options and the commit of `git worktree add`.
+
+    Returns the git directory of the worktree. Raises ExternalError, and OSError.
+    """
+    git(source, "worktree", "add", "--quiet", "--no-checkout", *words)
+    # git wrote the path of the directory that it got.
+    with open(f"{path}/.git", encoding="utf-8", errors="surrogateescape") as file:
+        own = f"{common}/worktrees/{os.path.basename(file.read().rstrip())}"
+    write_links(path, own)
+    return own
+
+
+def write_links(path: str, own: str) -> None:
+    """Let the worktree and its git directory name each other."""
+    _write(f"{own}/gitdir", f"{path}/.git\n")
+    _write(f"{path}/.git", f"gitdir: {own}\n")
+
+
+def write_head(own: str, branch: str) -> None:
+    """Let the git directory of a worktree be on a branch, which may have no commit."""
+    _write(f"{own}/HEAD", f"ref: refs/heads/{branch}\n")
+    _write(f"{own}/commondir", "../..\n")
+
+
+def _write(path: str, text: str) -> None:
+    with open(path, "w", encoding="utf-8", errors="surrogateescape") as file:
+        file.write(text)
