@@ -4,7 +4,7 @@ import os
 import shlex
 from collections.abc import Callable, Iterable, Iterator
 
-from sm.capabilities.worktrees.git.calls import git, repository_around
+from sm.capabilities.worktrees.git.calls import git, prepared, repository_around
 from sm.capabilities.worktrees.git.git_config import parse_git_config
 from sm.capabilities.worktrees.git.own_directory import settings_of
 from sm.capabilities.worktrees.model import Fetched, PlannedTree, TreeWish
@@ -23,7 +23,8 @@ def plan_tree(
 ) -> PlannedTree:
     """Plan a worktree of the repository around `directory`. `place`, `branch_pattern`: of the configuration.
 
-    Raises UsageError for what cannot be made; NotPermitted.
+    Raises UsageError for what cannot be made; NotPermitted; IllegalState for a repository that needs programs of its own
+    configuration.
     """
     _check(wish)
     repository = _repository(directory)
@@ -31,6 +32,8 @@ def plan_tree(
     name = _name(name, wish)
     path = _path(main, place, name)
     allow({path, main, repository.common, repository.top or main}, main)
+    with prepared(repository.top or repository.common, ("checkout",)):
+        pass  # it raises the reason for which git will not fill the worktree
     fetched, follows = _fetched(repository, wish)
     branch, is_new = _branch(repository, wish, fetched, branch_pattern.replace("{name}", name))
     if not is_new and (wish.base is not None or fetched is not None):
