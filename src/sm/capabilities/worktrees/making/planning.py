@@ -23,8 +23,8 @@ def plan_tree(
 ) -> PlannedTree:
     """Plan a worktree of the repository around `directory`. `place`, `branch_pattern`: of the configuration.
 
-    Raises UsageError for what cannot be made; NotPermitted; IllegalState for a repository that needs programs of its own
-    configuration.
+    Raises UsageError for what cannot be made; NotPermitted; IllegalState for a repository that needs programs which its
+    own configuration names.
     """
     _check(wish)
     repository = _repository(directory)
