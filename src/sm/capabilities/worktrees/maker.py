@@ -76,7 +76,7 @@ class TreeMaker:
         `again`: an earlier process may have left a part of it.
         """
         settings = self._settings()
-        files = TreeFiles(settings.copy, settings.link)
+        files = TreeFiles(settings.copy, settings.link, settings.submodules)
         task = {"act": "make", "plan": asdict(plan), "files": asdict(files), "again": again}
         task["within_s"] = settings.timeout_s
         async with self._turns:

@@ -63,6 +63,8 @@ class TreeFiles:
 
     copy: Sequence[str] = ()
     link: Sequence[str] = ()
+    submodules: bool = False
+    """Fill the submodules."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -66,6 +66,9 @@ class WorktreeSettings(Section):
     and ** are patterns. The files of .worktreeinclude in the repository come along too."""
     link: RepositoryPaths = ()
     """Paths that git ignores and that a new worktree gets links to, such as node_modules."""
+    submodules: bool = False
+    """Fill the submodules of a new worktree: from the repository where it has them, else from their remote
+    repositories."""
     timeout_s: float = Field(default=120, ge=1, le=86_400, allow_inf_nan=False)
     """Seconds in which a worktree must be made. A repository gets one second more for each 1,000 files."""
 

@@ -11,6 +11,7 @@ from sm.capabilities.worktrees.git.linked import add_linked, write_head, write_l
 from sm.capabilities.worktrees.git.progress import Cancelled, Report, git_with_progress
 from sm.capabilities.worktrees.git.submodules import empty_submodules_warning
 from sm.capabilities.worktrees.making.extra_files import copy_files, link_files
+from sm.capabilities.worktrees.making.submodule_files import fill_submodules
 from sm.capabilities.worktrees.model import Fetched, MadeTree, PlannedTree, TreeFiles
 from sm.core.text import folded
 from sm.errors import ExternalError, SmError, UsageError
@@ -40,6 +41,11 @@ def make_tree(
         os.makedirs(os.path.dirname(plan.path), exist_ok=True)
         _add(plan, start)
         _check_out(plan, start, within_s, report, cancelled)
+        if files.submodules:
+            filled = fill_submodules(plan.path, plan.source, report, cancelled, within_s)
+        else:
+            warning = empty_submodules_warning(plan.path)
+            filled = [] if warning is None else [warning]
         copied = copy_files(plan, files.copy, report, cancelled)
         linked, notes = link_files(plan, files.link)
         os.makedirs(plan.directory, exist_ok=True)  # the base may not have it
@@ -53,9 +59,7 @@ def make_tree(
         if begun:
             remove_remains(plan, start)
         raise
-    warning = empty_submodules_warning(plan.path)
-    notes = [*copied.notes, *notes, *([] if warning is None else [warning])]
-    return MadeTree(start, copied.files, copied.bytes, linked, notes)
+    return MadeTree(start, copied.files, copied.bytes, linked, [*copied.notes, *notes, *filled])
 
 
 def remove_remains(plan: PlannedTree, start: str) -> None:

@@ -1,0 +1,233 @@
+"""Fills the submodules of a new worktree, from the objects of the main directory where it has them, else from the URL.
+
+Their git directories are made here and not by `git submodule`, which would run what their configurations name.
+"""
+
+import os
+import shutil
+import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import suppress
+from urllib.parse import urljoin
+
+from sm.capabilities.worktrees.git.calls import git, git_paths
+from sm.capabilities.worktrees.git.git_config import GitSetting, parse_git_config, write_git_config
+from sm.capabilities.worktrees.git.linked import write_links
+from sm.capabilities.worktrees.git.progress import Report, git_with_progress
+from sm.core.dataclass import dataclass
+from sm.core.text import folded
+from sm.errors import ExternalError, SmError
+from sm.linux.files import read_file
+from sm.linux.repositories import Repository, UnreadableRepository, repository_at
+
+_DEPTH_MAX = 5
+_MODULES_MAX = 1 << 20
+_COPY_S = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Submodule:
+    """A submodule at `path` in the worktree. `commit`: the one that the worktree has."""
+
+    path: str
+    commit: str
+    name: str
+    url: str
+
+
+def fill_submodules(
+    top: str, main: str | None, report: Report, cancelled: threading.Event, within_s: float, depth: int = 1
+) -> list[str]:
+    """Fill the submodules of the worktree `top`, also those in them. Returns notes about those that stay empty.
+
+    `main`: the same directory in the main worktree, or None if it has none. Raises Cancelled.
+    """
+    notes = list[str]()
+    repository = repository_at(top)
+    if repository is None:
+        return notes
+    for submodule in _submodules(top, repository, notes):
+        report(f"filling the submodule {submodule.path}", None)
+        inside = f"{top}/{submodule.path}"
+        above = None if main is None else f"{main}/{submodule.path}"
+        try:
+            _fill(submodule, inside, repository, above, report, cancelled, within_s)
+        except (SmError, OSError) as error:
+            why = error.message if isinstance(error, SmError) else error.strerror
+            notes.append(f"the submodule {folded(submodule.path, 200)} is empty: {why}")
+            continue
+        if depth < _DEPTH_MAX:
+            nested = fill_submodules(inside, above, report, cancelled, within_s, depth + 1)
+            notes += [f"{folded(submodule.path, 200)}: {note}" for note in nested]
+    return notes
+
+
+def _submodules(top: str, repository: Repository, notes: list[str]) -> Iterator[_Submodule]:
+    listed = git_paths(top, "ls-files", "--stage", "-z")
+    links = dict(_link(entry) for entry in listed if entry.startswith("160000 "))
+    if not links:
+        return
+    try:
+        settings = parse_git_config(read_file(f"{top}/.gitmodules", _MODULES_MAX).data)
+    except (OSError, ValueError) as error:
+        notes.append(f"the submodules are empty: .gitmodules cannot be read: {folded(str(error), 200)}")
+        return
+    found: dict[str, dict[str, str]] = {}
+    for setting in settings:
+        if setting.section == "submodule" and setting.name in ("path", "url") and setting.value:
+            found.setdefault(setting.subsection, {})[setting.name] = setting.value
+    for name, values in found.items():
+        path = values.get("path", "").rstrip("/")
+        if path not in links:
+            continue
+        url = _absolute(values.get("url", ""), repository)
+        if url is None or not _is_safe(name):
+            notes.append(f"the submodule {folded(path, 200)} is empty: its name or its URL is not used by sm")
+        else:
+            yield _Submodule(path, links[path], name, url)
+
+
+def _link(entry: str) -> tuple[str, str]:
+    facts, _, path = entry.partition("\t")
+    return path, facts.split(" ")[1]
+
+
+def _is_safe(name: str) -> bool:
+    """True for a name that is a path below the directory of submodules."""
+    return name.isprintable() and not name.startswith(("/", "-")) and ".." not in name.split("/")
+
+
+def _absolute(url: str, repository: Repository) -> str | None:
+    """The URL, or None for one that could be an option or a program. A relative one begins at that of the remote."""
+    if url.startswith(("./", "../")):
+        base = _remote_url(repository)
+        if base is None:
+            return None
+        if "://" in base:
+            url = urljoin(f"{base.rstrip('/')}/", url)
+        else:
+            host, colon, path = base.rpartition(":")
+            url = f"{host}{colon}{os.path.normpath(os.path.join(path, url))}"
+    return url if url and url.isprintable() and not url.startswith("-") and "::" not in url else None
+
+
+def _remote_url(repository: Repository) -> str | None:
+    with suppress(UnreadableRepository, ValueError):
+        for setting in parse_git_config(repository.config()):
+            if (setting.section, setting.subsection, setting.name) == ("remote", "origin", "url"):
+                return setting.value
+    return None
+
+
+def _fill(
+    submodule: _Submodule,
+    inside: str,
+    repository: Repository,
+    main: str | None,
+    report: Report,
+    cancelled: threading.Event,
+    within_s: float,
+) -> None:
+    """Raises ExternalError, OSError and Cancelled, with an empty directory left behind."""
+    if os.path.realpath(inside) != inside or (os.path.isdir(inside) and os.listdir(inside)):
+        raise ExternalError("its directory is not empty, or a link")
+    own = f"{repository.own}/modules/{submodule.name}"
+    os.makedirs(own)
+    try:
+        _make_git_directory(own, inside, submodule, main)
+        os.makedirs(inside, exist_ok=True)
+        write_links(inside, own)
+        os.unlink(f"{own}/gitdir")  # only of linked worktrees
+        if not _has(inside, submodule.commit):
+            git_with_progress(
+                inside,
+                *(
+                    "fetch",
+                    "--progress",
+                    "--no-tags",
+                    "--no-write-fetch-head",
+                    "--no-recurse-submodules",
+                    "--",
+                ),
+                *(submodule.url, "+refs/heads/*:refs/remotes/origin/*"),
+                report=report,
+                cancelled=cancelled,
+                within_s=within_s,
+                network=True,
+            )
+        if not _has(inside, submodule.commit):
+            raise ExternalError(
+                f"no branch of {folded(submodule.url, 200)} has the commit {submodule.commit[:12]}"
+            )
+        git_with_progress(
+            inside,
+            *("checkout", "--progress", "--force", "--no-recurse-submodules", "--detach", submodule.commit),
+            report=report,
+            cancelled=cancelled,
+            within_s=within_s,
+        )
+        _initialise(submodule, inside, repository)
+    except BaseException:
+        shutil.rmtree(inside, ignore_errors=True)
+        os.makedirs(inside, exist_ok=True)
+        shutil.rmtree(own, ignore_errors=True)
+        raise
+
+
+def _initialise(submodule: _Submodule, inside: str, repository: Repository) -> None:
+    """Tell the commands of git in the repository that the submodule is used, as `git submodule init` does."""
+    config, key = f"{repository.common}/config", f"submodule.{submodule.name}.url"
+    try:
+        git(inside, "config", "--file", config, "--get", key)
+    except ExternalError:  # it is not there
+        git(inside, "config", "--file", config, key, submodule.url)
+
+
+def _make_git_directory(own: str, inside: str, submodule: _Submodule, main: str | None) -> None:
+    for name in ("objects/info", "objects/pack", "refs/heads", "refs/tags", "info"):
+        os.makedirs(f"{own}/{name}")
+    settings = [
+        GitSetting("core", "", "repositoryformatversion", "0"),
+        GitSetting("core", "", "bare", "false"),
+        GitSetting("core", "", "worktree", os.path.relpath(inside, own)),
+        GitSetting("remote", "origin", "url", submodule.url),
+        GitSetting("remote", "origin", "fetch", "+refs/heads/*:refs/remotes/origin/*"),
+    ]
+    _write(f"{own}/config", write_git_config(settings))
+    _write(f"{own}/HEAD", f"{submodule.commit}\n".encode())
+    there = None if main is None or not os.path.isdir(main) else repository_at(os.path.realpath(main))
+    if there is not None:
+        _copy(f"{there.common}/objects/.", f"{own}/objects")
+        for name in ("refs/remotes", "packed-refs"):
+            if os.path.exists(f"{there.common}/{name}"):
+                _copy(f"{there.common}/{name}", f"{own}/{os.path.dirname(name)}")
+
+
+def _copy(source: str, target: str) -> None:
+    """Copy a directory or a file, as hard links where that is possible: objects of git never change."""
+    words = ("cp", "--archive", "--no-dereference")
+    for link in (("--link",), ()):
+        done = subprocess.run(
+            [*words, *link, "--", source, target],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            timeout=_COPY_S,
+            check=False,
+        )
+        if not done.returncode:
+            return
+    raise ExternalError(f"cannot copy its objects: {folded(done.stderr.decode('utf-8', 'replace'), 200)}")
+
+
+def _has(inside: str, commit: str) -> bool:
+    with suppress(ExternalError):
+        git(inside, "cat-file", "-e", f"{commit}^{{commit}}")
+        return True
+    return False
+
+
+def _write(path: str, data: bytes) -> None:
+    with open(path, "wb") as file:
+        file.write(data)

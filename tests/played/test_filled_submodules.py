@@ -1,0 +1,57 @@
+"""`worktrees.submodules`: the submodules of a new worktree are filled, or named."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.fixtures import context_fixture
+from tests.git_repositories import git
+from tests.played.test_submodules import IDENTITY, make_repository
+from tests.sim.stage import Instance
+
+pytestmark = pytest.mark.processes  # git
+filling = context_fixture("module", lambda: Instance("worktrees: {submodules: true}"))
+
+
+@pytest.mark.parametrize("objects", ["in the repository", "only at the URL"])
+def test_submodules_are_filled_if_the_configuration_says_so(
+    filling: Instance, tmp_path: Path, objects: str
+) -> None:
+    inner, library, repo = tmp_path / "inner", tmp_path / "library", tmp_path / "repo"
+    make_repository(inner, y="y\n")
+    make_repository(library, x="x\n")
+    git(library, *IDENTITY, "submodule", "--quiet", "add", str(inner), "deep")
+    git(library, "commit", "-qm", "add deep")
+    make_repository(repo, a="a\n")
+    git(repo, *IDENTITY, "submodule", "--quiet", "add", str(library), "libs/x")
+    git(repo, *IDENTITY, "submodule", "--quiet", "update", "--init", "--recursive")
+    git(repo, "commit", "-qm", "add x")
+    if objects == "only at the URL":
+        git(repo, "submodule", "--quiet", "deinit", "--all", "--force")
+        shutil.rmtree(repo / ".git" / "modules")
+    else:
+        library.rename(tmp_path / "moved")
+    done = filling.run("spawn", "Sleeper", "x", "--worktree", "--json", cwd=repo)
+    assert (done.returncode, done.stderr) == (0, "")
+    worktree = Path(json.loads(done.stdout)["worktree"]["path"])
+    assert (worktree / "libs" / "x" / "x.txt").read_text() == "x\n"
+    assert (worktree / "libs" / "x" / "deep" / "y.txt").read_text() == "y\n"
+    assert git(worktree, "status", "--porcelain") == ""
+    assert not git(worktree, "submodule", "status", "--recursive").startswith(("-", "+"))
+    session_id = json.loads(done.stdout)["session_id"]
+    filling.sm("kill", session_id)
+    assert filling.run("rm", session_id).stderr == ""
+    assert not worktree.exists()
+
+
+def test_submodule_that_cannot_be_filled_is_named(filling: Instance, tmp_path: Path) -> None:
+    library, repo = tmp_path / "library", tmp_path / "repo"
+    make_repository(library, x="x\n")
+    make_repository(repo, a="a\n")
+    git(repo, *IDENTITY, "submodule", "--quiet", "add", str(library), "libs/x")
+    git(repo, "config", "--file", ".gitmodules", "submodule.libs/x.url", "ext::sh -c 'touch /tmp/never'")
+    git(repo, "commit", "-qam", "add x")
+    done = filling.run("spawn", "Sleeper", "x", "--worktree", cwd=repo)
+    assert "the submodule libs/x is empty: its name or its URL is not used by sm" in done.stderr
