@@ -48,8 +48,11 @@ def follow_worktree(
             click.echo(f"\r{' ' * shown}\r", nl=False, err=True)
     # The same request again: its answer is that of the start.
     now = decode_answer(client.text("POST", "/v1/sessions", body=body, key=key, timeout_s=timeout_s))
-    notes = [] if tree is None else tree["notes"]
-    return encode({**started, **now, "warnings": [*started["warnings"], *now["warnings"], *notes]})
+    if tree is None:
+        return encode({**started, **now})
+    made = {name: tree[name] for name in ("copied_files", "copied_bytes", "linked")}
+    warnings = [*started["warnings"], *now["warnings"], *tree["notes"]]
+    return encode({**started, **now, "worktree": {**now["worktree"], **made}, "warnings": warnings})
 
 
 def _tree(client: Client, session_id: str) -> JsonObject | None:

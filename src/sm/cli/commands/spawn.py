@@ -42,7 +42,7 @@ from sm.cli.options import (
 )
 from sm.client.environment import environment
 from sm.client.http import START_TIMEOUT_S, Client, decode_answer, new_key
-from sm.core.lines import line
+from sm.core.lines import line, plural
 from sm.core.session_lines import name_and_id
 from sm.core.statuses import Status
 from sm.errors import InvalidText, SetupRequired, SmError, UnknownAgentType, UsageError
@@ -233,9 +233,22 @@ def _spawned(session: dict[str, Any]) -> list[str]:
     )
     return [
         spawned,
+        *_worktree_lines(session["worktree"]),
         *([] if mode is None else [f"Permission mode: {line(mode)} ({line(source)})"]),
         *([] if program is None else [f"Program: {line(program['line'])}"]),
     ]
+
+
+def _worktree_lines(tree: dict[str, Any] | None) -> list[str]:
+    if tree is None:
+        return []
+    found = [f"Worktree: {line(tree['path'], 4096)}, branch {line(tree['branch'])}"]
+    if tree.get("copied_files"):
+        size = f"{max(1, round(tree['copied_bytes'] / 1000)):,} kB"
+        found.append(f"Copied {plural(tree['copied_files'], 'file')} that git does not track: {size}")
+    if tree.get("linked"):
+        found.append(f"Linked to the repository: {', '.join(line(path) for path in tree['linked'])}")
+    return found
 
 
 def _post(client: Client, body: dict[str, Any], timeout_s: float, *, ask: bool) -> str:
