@@ -13,6 +13,7 @@ from pydantic.fields import FieldInfo
 
 from sm.capabilities.budgets.settings import BudgetText
 from sm.capabilities.completion.settings import CompletionPatterns
+from sm.capabilities.worktrees.settings import BranchPattern, RepositoryPaths, TreePlace
 from sm.config import fields, sandbox, telegram, web
 from sm.config.example import descriptions
 from sm.config.model import Config
@@ -47,6 +48,9 @@ _TYPES = (
     (fields.AbsolutePath, "absolute path"),
     (fields.Url, "URL"),
     (BudgetText, "budget"),
+    (TreePlace, "path with `{repo}` and `{name}`"),
+    (BranchPattern, "branch with `{name}`"),
+    (RepositoryPaths, "list of paths in a repository"),
     (fields.Program, "list: a program and its arguments"),
     (fields.ProgramOrName, "program, or a list with its arguments"),
     (fields.Trust, " or ".join(f"`{level}`" for level in TrustLevel)),

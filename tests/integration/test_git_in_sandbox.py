@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.git_repositories import git
 from tests.instance import Instance
 from tests.integration.test_sandbox import CONFIG, OWNER, read_later
-from tests.integration.test_worktree import git
 
 _ATTACK = """
 cp -r .git /tmp/evil 2>/dev/null || cp -r {common} /tmp/evil

@@ -79,7 +79,7 @@ class Merge:
     """The paths of the submodules that it points to other commits."""
 
 
-class Conflict(IllegalState):
+class MergeConflict(IllegalState):
     """The work and the branch have changed the same lines. `files`: their paths. `into`: the branch."""
 
     def __init__(self, message: str, hint: str, files: tuple[str, ...], into: str) -> None:
@@ -111,7 +111,7 @@ def merge(work: Work, options: MergeOptions) -> Merge | None:
 
     If the agent has made a branch of its own there, which has all commits, that branch is merged. Outside of the
     repository, the target is the repository's main worktree. Returns None when there is nothing to merge. Raises
-    Conflict, IllegalState, UsageError and ExternalError.
+    MergeConflict, IllegalState, UsageError and ExternalError.
     """
     name = label(work.session)
     main = None if work.tree is None else work.tree.repository
@@ -201,7 +201,7 @@ def _check_directory(work: Work, top: str) -> None:
 
 
 def _refuse_conflicts(work: Work, target: _Target, options: MergeOptions) -> None:
-    """Raises Conflict, before anything changes, for files that the work and the branch have both changed."""
+    """Raises MergeConflict, before anything changes, for files that the work and the branch have both changed."""
     options_of_git = ("--write-tree", "--name-only", "--no-messages", "-z")
     code, words = git_answer(
         target.around, "merge-tree", *options_of_git, target.ref, f"refs/heads/{work.branch}"
@@ -213,8 +213,8 @@ def _refuse_conflicts(work: Work, target: _Target, options: MergeOptions) -> Non
     # An older git finds the conflicts in the merge, which is undone then.
 
 
-def _conflict(work: Work, target: _Target, options: MergeOptions, files: tuple[str, ...]) -> Conflict:
-    return Conflict(
+def _conflict(work: Work, target: _Target, options: MergeOptions, files: tuple[str, ...]) -> MergeConflict:
+    return MergeConflict(
         f"cannot merge {folded(str(work.branch), 200)} in {target.where}: conflicts in {named_paths(files)}; "
         "nothing was changed",
         _command(work, target, options.way),
@@ -304,7 +304,7 @@ def _is_no_directory(path: str) -> bool:
 
 
 def _merge_in(top: str, target: _Target, work: Work, way: Way) -> None:
-    """Merge in a directory. Raises Conflict and IllegalState after undoing a merge that failed."""
+    """Merge in a directory. Raises MergeConflict and IllegalState after undoing a merge that failed."""
     before = git(top, "rev-parse", "HEAD")
     try:
         if way is Way.SQUASH:
@@ -350,7 +350,7 @@ def _merge_beside(work: Work, target: _Target, options: MergeOptions) -> str:
 
 
 def _rebase_in(top: str, target: _Target, work: Work, onto: str) -> None:
-    """Repeat the commits of the work on top of a commit. Raises Conflict and IllegalState."""
+    """Repeat the commits of the work on top of a commit. Raises MergeConflict and IllegalState."""
     git(top, "checkout", "--quiet", "--detach", f"refs/heads/{work.branch}")
     try:
         git(top, "rebase", "--quiet", onto)

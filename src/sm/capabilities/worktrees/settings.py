@@ -50,16 +50,18 @@ def _path(value: str) -> str:
 
 
 warnings.filterwarnings("ignore", 'Field name "copy" .*shadows', UserWarning)
+TreePlace = Annotated[str, AfterValidator(_directory)]
+BranchPattern = Annotated[str, AfterValidator(_branch)]
 RepositoryPaths = Annotated[tuple[Annotated[str, AfterValidator(_path)], ...], AfterValidator(_paths)]
 
 
 class WorktreeSettings(Section):
     """Git worktrees of agents (`sm spawn --worktree`)."""
 
-    dir: Annotated[str, AfterValidator(_directory)] = PLACE
+    dir: TreePlace = PLACE
     """The directory of the worktrees, from the main directory of the repository, such as ../{repo}-worktrees/{name}.
     {repo} is the name of that directory, {name} that of the worktree. Without {name}, it is added at the end."""
-    branch: Annotated[str, AfterValidator(_branch)] = "sm/{name}"
+    branch: BranchPattern = "sm/{name}"
     """The new branch of a worktree."""
     copy: RepositoryPaths = ()  # type: ignore[assignment]  # of BaseModel.copy, which is deprecated
     """Files that git does not track and that a new worktree gets copies of, such as .env and config/local.yml. *, ?

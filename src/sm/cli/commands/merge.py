@@ -89,7 +89,7 @@ def command(sessions: Sequence[str], ask_agent: bool, call: Call, **given: Any) 
 
 def _merged(call: Call, session: str, given: JsonObject, *, ask_agent: bool) -> tuple[JsonObject, str]:
     """Merge the work of one session. Returns what was done as JSON and in words."""
-    from sm.capabilities.worktrees.merging import Conflict, MergeOptions, Way, merge
+    from sm.capabilities.worktrees.merging import MergeConflict, MergeOptions, Way, merge
     from sm.capabilities.worktrees.work import work_of
 
     way = Way.SQUASH if given["squash"] else Way.REBASE if given["rebase"] else Way.MERGE
@@ -97,7 +97,7 @@ def _merged(call: Call, session: str, given: JsonObject, *, ask_agent: bool) -> 
     work = work_of(call.client, session, {"seen": True})
     try:
         done = merge(work, options)
-    except Conflict as conflict:
+    except MergeConflict as conflict:
         if ask_agent:
             _ask_for_rebase(call, work.session, conflict.into, conflict.files)
         raise

@@ -2,6 +2,7 @@
 
 from sm.core.dataclass import dataclass
 from sm.operations import Operation
+from sm.operations.audiences import EVERY_CALLER, READ_ALSO_ITSELF
 from sm.wire_types.worktrees import TreeView
 
 
@@ -18,6 +19,8 @@ LIST = Operation(
     "GET /v1/worktrees",
     list[TreeView],
     TreesOf,
+    audience=EVERY_CALLER,
+    rules=(READ_ALSO_ITSELF,),
     command="worktree ls",
 )
 OPERATIONS = (LIST,)

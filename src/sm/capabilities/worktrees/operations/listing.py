@@ -9,7 +9,8 @@ from sm.capabilities.worktrees.tables import PART, TreeRow, TreeState
 from sm.core.labels import label
 from sm.core.models import Caller, Session
 from sm.kernel import OperationCall
-from sm.policy.access import Action, is_unrestricted
+from sm.operations.audiences import READ_ALSO_ITSELF
+from sm.policy.access import is_unrestricted
 from sm.sessions.authorizer import Authorizer
 from sm.store import Store
 from sm.wire_types.worktrees import TreeProgress, TreeView
@@ -31,7 +32,7 @@ class TreeList:
         asked: TreesOf = call.arguments
         rows = list(self._store.part(PART).rows.values())
         if asked.session is not None:
-            of = self._authorizer.find(call.caller, asked.session, Action.READ).id
+            of = self._authorizer.find(call.caller, asked.session, READ_ALSO_ITSELF).id
             rows = [row for row in rows if row.session_id == of]
         there = await asyncio.to_thread(lambda: {row.path for row in rows if os.path.lexists(row.path)})
         sessions = {row.path: self._store.sessions.get(row.session_id) for row in rows}
