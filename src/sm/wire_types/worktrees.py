@@ -10,12 +10,12 @@ from sm.wire_types.fields import Time
 class TreeProgress(Tolerant):
     PLANNED = "planned"
     BEGUN = "begun"
-    """It is being made."""
+    """The daemon makes it now."""
     MADE = "made"
 
 
 @dataclass(frozen=True, slots=True)
-class TreeView:
+class MadeTreeView:
     """A git worktree that the daemon has made for a session, or makes now."""
 
     path: str
@@ -30,7 +30,7 @@ class TreeView:
     label: str | None
     """The name of its session for people, or null if the session was removed."""
     status: str | None
-    """That of its session."""
+    """The status of its session."""
     state: TreeProgress
     step: str | None
     """How far it is: `checking out 41%`. Null if it is made."""
@@ -41,5 +41,5 @@ class TreeView:
     linked: Sequence[str]
     """The paths that are links to those of the repository."""
     notes: Sequence[str]
-    """What a person should know of it, such as files that were not copied."""
+    """Facts about it for a person, such as files that were not copied."""
     created_at: Time

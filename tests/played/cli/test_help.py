@@ -190,7 +190,11 @@ def test_version_command_and_option_print_the_same(run: Sm) -> None:
         ("start", "unknown command 'start'; did you mean spawn or daemon start?", "sm --help"),
         ("create Engineer", "unknown command 'create'; did you mean spawn or workspace create?", "sm --help"),
         ("restart", "unknown command 'restart'; did you mean restore or daemon restart?", "sm --help"),
-        ("worktree", "unknown command 'worktree'; did you mean spawn --worktree?", "sm --help"),
+        (
+            "worktrees",
+            "unknown command 'worktrees'; did you mean worktree ls or spawn --worktree?",
+            "sm --help",
+        ),
         ("exec x ls", "unknown command 'exec'; did you mean attach or send?", "sm --help"),
         ("login", "unknown command 'login'; did you mean doctor or sandbox login?", "sm --help"),
         ("inspect login", "unknown command 'inspect'; did you mean status?", "sm --help"),

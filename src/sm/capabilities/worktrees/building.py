@@ -33,7 +33,7 @@ class TreeBuilder:
         self._steady = steady
         self._tasks = set[asyncio.Task[None]]()
         self.steps = dict[str, str]()
-        """What is done for worktrees that are being made, by path."""
+        """The steps of worktrees that are being made, by path."""
 
     async def build(self, effect: Effect) -> None:
         """Make the worktree, or fail the session. A session that is killed meanwhile gets none."""

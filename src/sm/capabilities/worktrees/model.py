@@ -77,7 +77,7 @@ class MadeTree:
     copied_bytes: int = 0
     linked: Sequence[str] = ()
     notes: Sequence[str] = field(default_factory=tuple)
-    """What a person should know of it, such as files that were not copied."""
+    """Facts about it for a person, such as files that were not copied."""
 
 
 def planned_from(fields: Mapping[str, Any]) -> PlannedTree:

@@ -24,7 +24,8 @@ Examples:
   sm diff engineer-login && sm merge engineer-login
   sm merge engineer-login --squash
   sm merge engineer-login --dry-run
-  sm merge engineer-login tester-login --onto release --check 'make test' --ask-agent
+  sm merge engineer-login tester-login --onto release --ask-agent
+  sm merge engineer-login --check 'make test'
 """
 
 import shlex

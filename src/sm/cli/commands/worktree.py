@@ -49,9 +49,9 @@ def command() -> None:
 @click.option("--all", "every", is_flag=True, help="List the worktrees of live agents too.")
 @json_option
 def ls(every: bool, call: Call) -> None:
-    """List the worktrees whose agents have ended, of all workspaces.
+    """List the worktrees whose agents have ended.
 
-    Shows the size and the age of each one, and the work in it that exists nowhere else. The JSON is an array.
+    Those of all workspaces. Shows the size and the age of each one, and the work in it that exists nowhere else. The JSON is an array.
 
     \b
     Examples:

@@ -34,9 +34,9 @@ _NEXT = "end your turn: a message wakes you when this session has finished, or a
         working_dir=text(4096, "An absolute path. Yours by default."),
         budget=text(200, "usd=5,tokens=2M,minutes=90: for it and all below it."),
         restart=choice(("never", "on-failure")),
-        worktree=flag("Its own git worktree and branch: its changes do not meet yours."),
-        base=text(300, "With worktree: the commit or branch it begins with. HEAD by default."),
-        branch=text(300, "With worktree: a branch that exists, or a name for the new one."),
+        worktree=flag("Its own git worktree."),
+        base=text(300, "Its first commit."),
+        branch=text(300),
     ),
     result(
         session_id="string",

@@ -106,7 +106,7 @@ def _included(source: str) -> Iterator[str]:
 
 
 def _ignored(source: str, paths: Sequence[str]) -> list[str]:
-    """Those of the paths that git ignores."""
+    """The paths among these that git ignores."""
     if not paths:
         return []
     text = b"".join(os.fsencode(path) + b"\0" for path in paths)

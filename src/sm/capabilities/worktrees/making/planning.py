@@ -182,7 +182,7 @@ def _exists(repository: Repository, ref: str) -> bool:
 
 
 def _fetched(repository: Repository, wish: TreeWish) -> tuple[Fetched | None, tuple[str, str] | None]:
-    """What is fetched from a remote, and the branch of the remote that the new branch follows."""
+    """The ref that is fetched from a remote, and the branch of the remote that the new branch follows."""
     if wish.pull_request is None and wish.remote_branch is None:
         return None, None
     remotes = dict(_remotes(repository))

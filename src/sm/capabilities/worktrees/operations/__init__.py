@@ -3,7 +3,7 @@
 from sm.core.dataclass import dataclass
 from sm.operations import Operation
 from sm.operations.audiences import EVERY_CALLER, READ_ALSO_ITSELF
-from sm.wire_types.worktrees import TreeView
+from sm.wire_types.worktrees import MadeTreeView
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +17,7 @@ LIST = Operation(
     "worktrees",
     "List the worktrees that sm has made for sessions, also those of removed sessions that still exist.",
     "GET /v1/worktrees",
-    list[TreeView],
+    list[MadeTreeView],
     TreesOf,
     audience=EVERY_CALLER,
     rules=(READ_ALSO_ITSELF,),

@@ -13,7 +13,7 @@ from sm.operations.audiences import READ_ALSO_ITSELF
 from sm.policy.access import is_unrestricted
 from sm.sessions.authorizer import Authorizer
 from sm.store import Store
-from sm.wire_types.worktrees import TreeProgress, TreeView
+from sm.wire_types.worktrees import MadeTreeView, TreeProgress
 
 
 class TreeList:
@@ -24,7 +24,7 @@ class TreeList:
         self._authorizer = authorizer
         self._steps = steps
 
-    async def show(self, call: OperationCall) -> list[TreeView]:
+    async def show(self, call: OperationCall) -> list[MadeTreeView]:
         """The worktrees of the sessions that the caller may read, the oldest first.
 
         Forgets those whose session and directory are gone.
@@ -48,9 +48,9 @@ class TreeList:
             return exists and is_unrestricted(caller)
         return is_unrestricted(caller) or self._authorizer.may_read(caller, session)
 
-    def _view(self, row: TreeRow, session: Session | None, *, exists: bool) -> TreeView:
+    def _view(self, row: TreeRow, session: Session | None, *, exists: bool) -> MadeTreeView:
         plan, made = row.plan, row.made
-        return TreeView(
+        return MadeTreeView(
             row.path,
             plan.branch,
             plan.repository,
