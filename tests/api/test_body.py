@@ -9,8 +9,7 @@ from sm.api.operation_routes import operation_route
 from sm.errors import UsageError
 from sm.operations import Operation
 from sm.operations.arguments import NEEDED, OneOf, Seconds, WholeNumber
-from sm.wire_types.common import EmptyView
-from sm.wire_types.fields import Anything
+from sm.wire_types.fields import Anything, EmptyView
 
 
 @dataclass(frozen=True, slots=True)

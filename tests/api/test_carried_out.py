@@ -13,7 +13,7 @@ from sm.errors import UsageError
 from sm.operations import Operation
 from sm.operations.arguments import NEEDED, LongText, OneOf, Seconds, WholeNumber
 from sm.operations.event_operations import REPORT_EVENT, HookReport
-from sm.wire_types.common import EmptyView
+from sm.wire_types.fields import EmptyView
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from sm.mcp.tool import ToolCall
 from sm.mcp.tools.operation_tools import operation_tool
 from sm.operations import Most, Operation
 from sm.telegram.command_call import CommandCall
-from sm.telegram.operation_commands import operation_command
+from sm.telegram.commands import operation_command
 from tests.board.samples import row
 
 

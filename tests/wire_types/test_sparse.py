@@ -11,7 +11,7 @@ from typing import get_args, get_type_hints
 import pytest
 
 import sm.wire_types
-from sm.wire_types.sparse import Sparse
+from sm.wire_types.fields import Sparse
 
 MODULES = [import_module(f"sm.wire_types.{m.name}") for m in pkgutil.iter_modules(sm.wire_types.__path__)]
 ANSWERS = {

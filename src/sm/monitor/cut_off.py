@@ -9,7 +9,7 @@ from sm.core.models import OPERATOR
 from sm.core.timers import Timer, TimerKind
 from sm.errors import SandboxBusy, SandboxUnavailable, SmError
 from sm.sessions.restore import Restorer
-from sm.state.cut_off import WITHIN_S, close_plan, is_cut_off, is_planned, warn_not_restored
+from sm.state.losses import WITHIN_S, close_plan, is_cut_off, is_planned, warn_not_restored
 from sm.store import Store
 
 log = logging.getLogger(__name__)

@@ -6,10 +6,8 @@ from typing import Annotated
 from sm.core.states import EventType
 from sm.operations import AgentOperation, EventStream, Most
 from sm.operations.arguments import LISTED, NEEDED, Limit, OneOf, SessionName, WaitS, WorkspaceName
-from sm.wire_types.common import EmptyView
-from sm.wire_types.event_answers import EventsView, EventView
-from sm.wire_types.fields import Anything, Time
-from sm.wire_types.hooks import DialogTakenView, DialogView
+from sm.wire_types.event_answers import DialogTakenView, DialogView, EventsView, EventView
+from sm.wire_types.fields import Anything, EmptyView, Time
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from typing import Annotated
 from sm.core.statuses import ENDED_OF_ANY_KIND, Status
 from sm.operations import AgentOperation, DoorNames, Operation
 from sm.operations.arguments import NEEDED, LongText, OneOf, SeenByPerson, TrustName, WaitS
-from sm.wire_types.common import EmptyView
+from sm.wire_types.fields import EmptyView
 from sm.wire_types.session_answers import (
     AllRestoredView,
     InterruptedView,

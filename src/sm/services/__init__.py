@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from sm.core.config_state import ConfigState
+from sm.config.changes import ConfigState
 from sm.core.session_index import KnownSessions
 from sm.messaging.messages import Messages
 from sm.monitor.first_turns import FirstTurns
@@ -33,8 +33,7 @@ from sm.sessions.reports import Reports
 from sm.sessions.restore import Restorer
 from sm.sessions.sandboxing import Sandboxing
 from sm.sessions.seen import SeenSessions
-from sm.sessions.session_fields import SessionFields, StatusFields
-from sm.sessions.session_sums import SessionSums
+from sm.sessions.session_fields import SessionFields, SessionSums, StatusFields
 from sm.sessions.spawn import Spawner
 from sm.sessions.workspaces import Workspaces
 from sm.sessions.writable_paths import WritablePaths

@@ -22,7 +22,6 @@ from sm.core.models import (
 from sm.core.names import friendly_name, nearest_name, normalize_title
 from sm.core.next_process import Restarts
 from sm.core.permission_facts import current_mode
-from sm.core.process_limits import checked_limits
 from sm.core.program_states import ProgramState
 from sm.core.states import CallerKind, Mode, TrustLevel
 from sm.core.statuses import Status
@@ -32,6 +31,7 @@ from sm.equipment.agreements import Agreements
 from sm.equipment.grants import Granter, Grants
 from sm.errors import IllegalState, NotPermitted, SetupRequired, UsageError
 from sm.linux.file_threads import FileThreads
+from sm.linux.process_limits import checked_limits
 from sm.operations.hints import Argument, Hint, Use
 from sm.operations.session_operations import SPAWN
 from sm.paths import InstancePaths

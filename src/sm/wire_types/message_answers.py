@@ -3,8 +3,7 @@
 from dataclasses import dataclass
 
 from sm.core.states import MessageMode, MessageState
-from sm.wire_types.fields import Time
-from sm.wire_types.sparse import Sparse
+from sm.wire_types.fields import Sparse, Time
 
 
 @dataclass(frozen=True, slots=True)

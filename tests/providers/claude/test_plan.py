@@ -20,8 +20,7 @@ from sm.providers.claude.abilities import own_environment
 from sm.providers.claude.briefing import TEMPLATE, briefing
 from sm.providers.claude.hooks import EVENTS
 from sm.providers.claude.permissions import canonical, mode_of, mode_word_in, ranks
-from sm.providers.claude.plan import ClaudeProvider, as_text
-from sm.providers.claude.resume import resume_environment
+from sm.providers.claude.plan import ClaudeProvider, as_text, resume_environment
 from sm.providers.claude.section import ClaudeSection
 from sm.providers.claude.settings import UNASKED, UNASKED_TOOLS
 from sm.providers.claude.trouble import INSTALL

@@ -129,3 +129,12 @@ def _seconds(since: str, until: str) -> float:
         return max(0.0, epoch_s(until) - epoch_s(since))  # the clock may have been set back
     except ValueError:
         return 0.0
+
+
+class PauseTimer(StrEnum):
+    """The kinds of their timers. They are stored, so they never change."""
+
+    RESUME = "resume"
+    """The time of a session's pause is over."""
+    PAUSE = "pause"
+    """A paused agent may still work: its interrupt is repeated."""

@@ -16,15 +16,14 @@ from sm.capabilities.budgets.operations import CHANGE, CHANGE_DAY, BudgetChange
 from sm.capabilities.budgets.operations.amounts import added, amounts_of, changed_limits, check_left
 from sm.capabilities.budgets.rules import as_much_again, is_spent, only_lowers, still_spent
 from sm.capabilities.budgets.settings import BudgetSettings
-from sm.capabilities.budgets.state.charges import Budgets
-from sm.capabilities.budgets.state.spending import priced
+from sm.capabilities.budgets.state.charges import Budgets, priced
 from sm.capabilities.budgets.tables import PART
 from sm.capabilities.budgets.text import amounts_to_type
 from sm.capabilities.budgets.text.sentences import spent_text
 from sm.capabilities.budgets.views import amounts_view, budget_view
 from sm.core.labels import label, name_to_type
 from sm.core.lifecycle import is_live
-from sm.core.local_days import day_start, local_day
+from sm.core.local_times import day_start, local_day
 from sm.core.models import Caller, Session, is_pausing
 from sm.core.requests import Answer, Request
 from sm.errors import IllegalState, NotPermitted, UsageError

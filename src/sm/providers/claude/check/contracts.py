@@ -14,8 +14,15 @@ from sm.config import Config
 from sm.errors import SmError
 from sm.linux.processes import identify, program_of, read_stat
 from sm.providers.checks import CheckStage, Contract, Outcome, ProgramPackage
-from sm.providers.claude.check.home import QUIET, seed
-from sm.providers.claude.check.play import ContractBroken, FalseClaim, Play, expect, expect_true_claim
+from sm.providers.claude.check.play import (
+    QUIET,
+    ContractBroken,
+    FalseClaim,
+    Play,
+    expect,
+    expect_true_claim,
+    seed,
+)
 from sm.providers.claude.check.scripted_api import ModelRequest, ScriptedApi, TokenUsage, tool, usage
 from sm.providers.claude.dialect import NOTHING, Known, current, facts_text, version_in
 from sm.providers.claude.dialect import use as use_dialect
