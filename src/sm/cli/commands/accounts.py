@@ -11,8 +11,8 @@ Examples:
 import click
 
 from sm.cli.call import Call, json_option
-from sm.cli.display.accounts import park_text
 from sm.cli.display.output import now, print_json, print_lines, print_table
+from sm.cli.display.overview import park_text
 from sm.cli.display.text_table import Table
 from sm.client.http import decode_answer
 from sm.core.lines import JsonObject, age, line
