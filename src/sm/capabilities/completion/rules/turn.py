@@ -8,10 +8,9 @@ from typing import Self
 
 from sm.capabilities.completion.model import TurnFacts
 from sm.capabilities.completion.patterns import CompletionPattern
-from sm.capabilities.completion.rules.features import Weighed, weigh
+from sm.capabilities.completion.rules.features import Weighed, plain_task, weigh
 from sm.capabilities.completion.rules.message import FinalMessage, Sentence, read_message
 from sm.capabilities.completion.rules.phrases import Found, Phrases, is_inquiry
-from sm.capabilities.completion.rules.task import plain_task
 from sm.capabilities.completion.rules.words import Words, languages
 
 _OFFERED = re.compile(
