@@ -172,7 +172,7 @@ _SUGGESTIONS = {
 """Names of other tools that have no exact counterpart, or whose counterpart changes or deletes something."""
 MODULES = {
     **dict.fromkeys(("all", "children", "who", "others"), "lists"),
-    **dict.fromkeys(("approve", "deny", "reject"), "answer"),
+    **dict.fromkeys(("answer", "deny", "reject"), "approve"),
     **dict.fromkeys(("unarchive", "seen"), "archive"),
     **dict.fromkeys(("checkpoint", "checkpoints", "note", "complete"), "reports"),
     **dict.fromkeys(("completion", "version"), "help"),

@@ -6,7 +6,8 @@ import pytest
 
 from sm.errors import InvalidText
 from sm.providers.base import InputCommand
-from sm.providers.claude.hooks import read_command, read_hook
+from sm.providers.claude.commands import read_command
+from sm.providers.claude.hooks import read_hook
 from sm.providers.claude.transcript import ClaudeTranscriptReader
 from sm.providers.readers import AcceptedInput
 

@@ -11,11 +11,10 @@ from sm.core.task_text import task_of
 from sm.core.text import folded
 from sm.core.turns import cut_message
 from sm.core.usage import ToolUse
-from sm.errors import InvalidText, UsageError
-from sm.providers.base import InputCommand
 from sm.providers.claude import values
 from sm.providers.claude.actions import tool_line
 from sm.providers.claude.background import background_work, is_entered
+from sm.providers.claude.commands import COMPACT
 from sm.providers.claude.decisions import PLANS, answers_in, decision, plan_of, read_dialog
 from sm.providers.claude.dialect import current
 from sm.providers.claude.faults import read_fault
@@ -23,15 +22,6 @@ from sm.providers.claude.pasted_text import without_paste_tags
 from sm.providers.claude.permissions import shown_mode
 from sm.providers.readers import FIRST_TURN_S, AcceptedInput, HookEvent
 
-_INSTRUCTIONS_MAX = 700
-"""The input box folds a text of more than 800 characters."""
-_COMMAND = re.compile(r"/(?:(?P<compact>compact)(?P<instructions>\s.*)?|clear|context)", re.DOTALL)
-"""The commands that need no dialog and concern only their own conversation. `/model NAME` changes the user's default,
-`/cost` and `/permissions` open dialogs, and `sm kill` replaces `/exit`."""
-COMPACT = InputCommand("/compact", by_parent=True)
-
-
-_START_COMMAND = re.compile(r"/[A-Za-z][\w:.-]*( .*)?")
 EVENTS = (
     "SessionStart", "SessionEnd", "UserPromptSubmit", "PreToolUse", "PermissionRequest", "PermissionDenied",
     "PostToolUse", "PostToolUseFailure", "Notification", "Stop", "StopFailure", "SubagentStart", "SubagentStop",
@@ -48,33 +38,6 @@ _ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 _Observe: TypeAlias = Callable[..., Observation]
-
-
-def require_start_command(prompt: str) -> str:
-    """Return the command with which claude starts, such as `/review` or that of a skill. Raises UsageError."""
-    command = prompt.strip()
-    if _START_COMMAND.fullmatch(command) is None:
-        raise UsageError(
-            "with --as-command the prompt must be one line that begins with / and the name of a command",
-            "for a text, omit --as-command",
-        )
-    return command
-
-
-def read_command(text: str) -> InputCommand | None:
-    """The command that the whole message is, or None if the message is a text. Raises InvalidText for instructions that
-    cannot be typed.
-    """
-    found = _COMMAND.fullmatch(text.strip())
-    if found is None:
-        return None
-    instructions = (found["instructions"] or "").strip()
-    if "\n" in instructions or "[" in instructions or len(instructions) > _INSTRUCTIONS_MAX:
-        raise InvalidText(
-            f"the instructions of /compact must be one line of at most {_INSTRUCTIONS_MAX} characters, without ["
-        )
-    name = found[0].split(maxsplit=1)[0]
-    return InputCommand(f"{name} {instructions}".strip(), by_parent=found["compact"] is not None)
 
 
 def tool_of(name: str, arguments: object) -> str:

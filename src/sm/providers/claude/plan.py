@@ -38,17 +38,12 @@ from sm.providers.claude import dialect, trouble
 from sm.providers.claude.abilities import Abilities, abilities_of, own_environment
 from sm.providers.claude.box_reader import ClaudeBoxReader
 from sm.providers.claude.briefing import TEMPLATE, briefing
+from sm.providers.claude.commands import COMPACT, read_command, require_start_command
 from sm.providers.claude.container import home_files
 from sm.providers.claude.definitions import ClaudeDefinitions
 from sm.providers.claude.dialect import current
 from sm.providers.claude.home import ClaudeHome
-from sm.providers.claude.hooks import (
-    COMPACT,
-    ClaudeHookReader,
-    conversation_id,
-    read_command,
-    require_start_command,
-)
+from sm.providers.claude.hooks import ClaudeHookReader, conversation_id
 from sm.providers.claude.options import BYPASS, is_sandbox_environment, merge_options, resumable_arguments
 from sm.providers.claude.permissions import (
     AUTO,

@@ -1,26 +1,26 @@
-"""Answer an agent's question.
+"""Approve a permission, plan, completion or more budget.
 
 REQUEST is a request ID, such as r57; sm requests lists them. Instead, you can give a SESSION that has exactly one
-open question.
+open request. To see exactly what the agent asks for, run sm requests r57.
 
-TEXT is the number of an option, the option itself, or any other text. Give one TEXT for each question. If a question
-accepts several options, separate them with commas. If a TEXT is -, it is read from stdin.
-
-The first answer wins: the question can also be answered in the agent's terminal.
+If you approve a permission or a plan, the agent continues and gets MESSAGE. If you approve a completion, the
+session ends. If you approve more budget, as much again is added, or the amounts in MESSAGE, and its sessions go on.
+If you approve a dialog of an agent's start (kind setup), sm stores your answer for claude and presses the keys in
+the dialog, and the agent starts. The first answer wins.
 
 \b
 Exit codes:
   0  answered
   3  no such request or session
-  4  the question is already closed, or the session has none, or several;
+  4  the request is already closed, or the session has none, or several;
      or the agent did not act on the answer
+  5  an agent may not answer a dialog of an agent's start
 
 \b
 Examples:
-  sm answer r57 2                      # the second option
-  sm answer r57 'neither: use a file'  # another answer
-  sm answer r58 1,3                    # two options
-  sm answer r59 1 '1,3' 'on Friday'    # three questions
+  sm approve r57
+  sm approve engineer-login 'but keep the old API'
+  sm approve r58 usd=2,minutes=30
 """
 
 from collections.abc import Mapping
@@ -76,43 +76,40 @@ def _open_end(request: JsonObject) -> str:
     return f", not confirmed by the agent yet (sm why {request['request_id']})"
 
 
-@click.command(help=__doc__)
+command = verdict_command(__doc__, approved=True, done="Approved")
+
+
+@click.command()
 @request_argument
 @click.argument("answers", metavar="TEXT...", nargs=-1, required=True)
 @json_option
-def command(request: str, answers: tuple[str, ...], call: Call) -> None:
-    texts = [message_text(text) for text in answers]
-    send_verdict(call, request, {"approved": True, "answers": texts}, "Answered")
-
-
-approve_command = verdict_command(
-    """Approve a permission, plan, completion or more budget.
+def answer_command(request: str, answers: tuple[str, ...], call: Call) -> None:
+    """Answer an agent's question.
 
     REQUEST is a request ID, such as r57; sm requests lists them. Instead, you can give a SESSION that has exactly one
-    open request. To see exactly what the agent asks for, run sm requests r57.
+    open question.
 
-    If you approve a permission or a plan, the agent continues and gets MESSAGE. If you approve a completion, the
-    session ends. If you approve more budget, as much again is added, or the amounts in MESSAGE, and its sessions go on.
-    If you approve a dialog of an agent's start (kind setup), sm stores your answer for claude and presses the keys in
-    the dialog, and the agent starts. The first answer wins.
+    TEXT is the number of an option, the option itself, or any other text. Give one TEXT for each question. If a
+    question accepts several options, separate them with commas. If a TEXT is -, it is read from stdin.
+
+    The first answer wins: the question can also be answered in the agent's terminal.
 
     \b
     Exit codes:
       0  answered
       3  no such request or session
-      4  the request is already closed, or the session has none, or several;
+      4  the question is already closed, or the session has none, or several;
          or the agent did not act on the answer
-      5  an agent may not answer a dialog of an agent's start
 
     \b
     Examples:
-      sm approve r57
-      sm approve engineer-login 'but keep the old API'
-      sm approve r58 usd=2,minutes=30
-    """,
-    approved=True,
-    done="Approved",
-)
+      sm answer r57 2                      # the second option
+      sm answer r57 'neither: use a file'  # another answer
+      sm answer r58 1,3                    # two options
+      sm answer r59 1 '1,3' 'on Friday'    # three questions
+    """
+    texts = [message_text(text) for text in answers]
+    send_verdict(call, request, {"approved": True, "answers": texts}, "Answered")
 
 
 deny_command = verdict_command(
