@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from sm.core.backoff import Backoff
 from sm.core.effects import EffectState
+from sm.core.lines import plural
 from sm.core.telegram_model import SENDS_ONCE, BotMethod, Need, NewCall, Outgoing, session_object
 from sm.core.telegram_text import marked_again, plain_parameters, utf16_length, visible
 from sm.core.telegram_threads import TOPIC, session_of_progress
@@ -70,7 +71,7 @@ def _is_report(call: Outgoing) -> bool:
 def summary(chat_id: int, reports: Sequence[Outgoing], left_out: int) -> NewCall:
     """One message for the reports. `left_out`: how many more were dropped because the queue was full."""
     count = len(reports) + left_out
-    head = f"{count} {'report' if count == 1 else 'reports'} waited too long for Telegram."
+    head = f"{plural(count, 'report')} waited too long for Telegram."
     lines: list[str] = []
     room = _LINES_MAX
     for report in reversed(reports[-REPORTS_MAX:]):

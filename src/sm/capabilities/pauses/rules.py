@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from sm.core.lines import plural
 from sm.core.models import Exit, Session
 from sm.core.next_process import OrderedEnd, Restart, Restarts
 from sm.core.pause_states import Held
@@ -58,7 +59,7 @@ class Seen:
         if not self.works:
             return ()
         if self.agents:
-            return (f"{self.agents} background agent{'' if self.agents == 1 else 's'}",)
+            return (plural(self.agents, "background agent"),)
         return ("its turn",)
 
     def goes_on_after(self, pause: Pause, now: str) -> bool:

@@ -19,7 +19,7 @@ def park_text(account: JsonObject, now: datetime, zone: tzinfo | None) -> str:
 def parked_line(account: JsonObject, now: datetime, zone: tzinfo | None) -> str:
     """`claude-1a2b3c4d until 06:00: session limit, 3 sessions wait`."""
     waiting = account["waiting"]
-    waits = f"{waiting} session{'' if waiting == 1 else 's'} wait{'s' if waiting == 1 else ''}"
+    waits = f"{plural(waiting, 'session')} wait{'s' if waiting == 1 else ''}"
     return f"{line(account['name'])} {park_text(account, now, zone)}, {waits}"
 
 
