@@ -20,7 +20,7 @@ _LOOK_AGAIN_S = 60.0
 
 
 class CutOffSessions:
-    """Restores each session that has a plan (`state.cut_off`), also one of an earlier daemon.
+    """Restores each session that has a plan (`state.losses`), also one of an earlier daemon.
 
     A session is restored at most 3 times in 10 minutes. The engine may be away: this daemon tries for 10 minutes.
     """
