@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Protocol
 from unittest import mock
 
-from sm.cli.mcp import link, pump
+from sm.cli.mcp import link, pump, unread
 from tests.mcp.speech import Speech
 from tests.sim.blocking import drive, run_blocking_on_loop
 from tests.sim.command import Command, Streams
@@ -113,7 +113,7 @@ def played_pumps(loop: VirtualLoop) -> Iterator[None]:
         mock.patch.object(link, "_thread", threads),
         mock.patch.object(pump, "select", _Select),
         mock.patch.object(pump, "posix", _Pipes()),
-        mock.patch.object(link, "wait_for_reader", return_value=True),  # a client that reads at once
+        mock.patch.object(unread, "wait_for_reader", return_value=True),  # a client that reads at once
     ):
         try:
             yield

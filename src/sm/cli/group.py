@@ -178,7 +178,6 @@ MODULES = {
     **dict.fromkeys(("completion", "version"), "help"),
     "prune": "rm",
     "resume": "pause",
-    "broadcast": "send",
 }
 """The modules of commands that have none of their own name. Each command is NAME_command there."""
 _NAMES = tuple(name for _, name, _ in COMMANDS)

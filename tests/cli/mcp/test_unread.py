@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from sm.cli.mcp.link import wait_for_reader
+from sm.cli.mcp.unread import wait_for_reader
 
 LINE = b"x" * 20_000
 

@@ -4,7 +4,6 @@ A repeated call of a tool has the same idempotency key, so that the daemon carri
 """
 
 import _thread
-import fcntl
 import posix
 import time
 
@@ -42,12 +41,6 @@ if TYPE_CHECKING:
     Log = Callable[[str], None]
     Message = dict[str, Any]
 
-
-_PIPE_UNREAD = 0x541B  # FIONREAD, which also works on the end that writes
-_SOCKET_UNREAD = 0x5411  # SIOCOUTQ: bytes that the other end has not read (unix(7))
-_FORMAT, _FIFO = 0o170000, 0o010000
-"""From stat.h: the module `stat` would cost a millisecond."""
-_PAUSE_S = 0.005
 ROUTE = "/v1/mcp"
 AWAY_S = 60.0
 """A call fails when the daemon has been away for this long."""
@@ -71,29 +64,6 @@ _INITIALIZED = b'{"jsonrpc":"2.0","method":"notifications/initialized"}'
 
 _Generation = tuple[int, int, int]
 """Identifies the socket of one run of the daemon."""
-
-
-def wait_for_reader(fd: int, within_s: float) -> bool:
-    """Return True when all bytes written to `fd` are read, and False after `within_s`.
-
-    A client speaks only when it wants something, so the kernel's count of unread bytes is the evidence.
-
-    `fd`: the end of a pipe or of a Unix socket. False for a file of another kind too: nothing is known of its readers.
-    """
-    deadline = time.monotonic() + within_s
-    try:
-        is_pipe = posix.fstat(fd).st_mode & _FORMAT == _FIFO
-        while _unread_bytes(fd, _PIPE_UNREAD if is_pipe else _SOCKET_UNREAD):
-            if time.monotonic() > deadline:
-                return False
-            time.sleep(_PAUSE_S)
-    except OSError:
-        return False
-    return True
-
-
-def _unread_bytes(fd: int, request: int) -> int:
-    return int.from_bytes(fcntl.ioctl(fd, request, bytes(4)), "little")
 
 
 class _Busy(ConnectionError):
@@ -230,6 +200,7 @@ class Link:
 
     def _report_read(self) -> None:
         """Tell the daemon that the client has read the answer. Without a daemon nobody waits for the report."""
+        from sm.cli.mcp.unread import wait_for_reader
 
         if not wait_for_reader(1, _READ_S):
             return

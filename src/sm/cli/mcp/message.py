@@ -1,9 +1,6 @@
 """One message of an MCP client, on its way to the daemon. Imports only constants, to start fast."""
 
-import re
-
 from sm.registry import tool_use_names
-from sm.wire import decode
 
 TYPE_CHECKING = False  # see wire.py
 if TYPE_CHECKING:
@@ -11,16 +8,8 @@ if TYPE_CHECKING:
 
     from sm.client.connection import HttpConnection
 
-
 _TOOL_USE_MAX = 100
 _ID_MAX = 1_000
-_SCALAR = rb'(?:"(?:[^"\\]|\\.)*"|-?[\d.eE+-]+|true|false|null)'
-_ID = rb'"id"\s*:\s*("(?:[^"\\]|\\.)*"|-?\d+)'
-_MEMBER = rb'"\w+"\s*:\s*' + _SCALAR
-_FIRST = re.compile(rb"\s*\{\s*(?:" + _MEMBER + rb"\s*,\s*)*?" + _ID + rb"\s*[,}]")
-"""The id among the first members, which are no objects."""
-_LAST = re.compile(rb"[,{]\s*" + _ID + rb"\s*(?:,\s*" + _MEMBER + rb"\s*)*\}\s*\Z")
-"""The id among the last members. One brace follows, so that it belongs to no inner object."""
 
 
 class ClientMessage:
@@ -68,14 +57,3 @@ def _tool_use(params: "dict[str, Any]") -> str | None:
     if isinstance(use, str) and 0 < len(use) <= _TOOL_USE_MAX and use.isascii() and use.isprintable():
         return f"mcp-{use}"
     return None
-
-
-def find_id(head: bytes, tail: bytes) -> str | int | None:
-    """The id of the request of which `head` and `tail` are the ends. None without one, or with its id elsewhere."""
-    found = _FIRST.match(head) or _LAST.search(tail)
-    if found is None:
-        return None
-    try:
-        return valid_id(decode(found[1].decode()))
-    except ValueError:
-        return None

@@ -134,7 +134,7 @@ class Pump:
     def _take(self, line: bytes | LongLine) -> None:
         """Start what the line asks for."""
         if isinstance(line, LongLine):
-            from sm.cli.mcp.message import find_id
+            from sm.cli.mcp.long_line import find_id
 
             said = f"the message is larger than {BODY_MAX_BYTES:,} bytes"
             self._answer(rpc_error(find_id(line.head, line.tail), INVALID_REQUEST, said))
