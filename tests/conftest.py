@@ -20,7 +20,7 @@ from types import ModuleType
 import pytest
 from hypothesis import HealthCheck, settings
 
-from sm.store import connection, database
+from sm.store import connection
 from sm.store.migrations import migrate
 from tests.claude_container import claude_inside, pytest_terminal_summary
 from tests.engine import NO_ENGINE, engine, own_engine, private_engine
@@ -178,14 +178,14 @@ def copied_databases() -> Iterator[None]:
 
     The migrations of one, and the waits of its commits, take longer than most tests of a store.
     """
-    with replaced((database, "migrate", prepare), (connection, "_LOG_ROOM_BYTES", 1 << 16)):
+    with replaced((connection, "migrate", prepare), (connection, "_LOG_ROOM_BYTES", 1 << 16)):
         yield
 
 
 @pytest.fixture
 def migrated_databases() -> Iterator[None]:
     """Make each new database with its migrations, and wait for the disk, as the daemon does."""
-    with replaced((database, "migrate", migrate), (connection, "_LOG_ROOM_BYTES", _LOG_ROOM_BYTES)):
+    with replaced((connection, "migrate", migrate), (connection, "_LOG_ROOM_BYTES", _LOG_ROOM_BYTES)):
         yield
 
 

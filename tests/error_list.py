@@ -46,7 +46,7 @@ PASSED_ON = {
     "sm/config/loading.py:load": "<path>:<line>:<column>: <key>: <mistake>",
     "sm/daemon/start_effects.py:start": "cannot run <program>: <reason>",
     "sm/providers/claude/dialect/loading.py:load_own": "<path>: <mistake in a fact>",
-    "sm/sessions/plan.py:_mode": "unknown lifecycle mode '<mode>': use auto, manual or supervised",
+    "sm/sessions/spawn_options.py:mode": "unknown lifecycle mode '<mode>': use auto, manual or supervised",
     "sm/capabilities/pairing/operations/pairings.py:_level": "unknown trust level <value>: use sandboxed or direct",
     "sm/sessions/restore.py:_give_up_sandbox": "unknown trust level <value>: use sandboxed or direct",
     "sm/sessions/workspaces.py:_lifecycle": "unknown lifecycle mode '<mode>': use auto, manual or supervised",

@@ -267,11 +267,11 @@ def _copy_databases() -> None:
 
     The migrations of one, and the waits of its commits, take longer than the rest of a forked daemon's start.
     """
-    from sm.store import database
+    from sm.store import connection
     from tests.sim import template
 
     template.empty_database()
-    database.migrate = template.prepare  # type: ignore[attr-defined]
+    connection.migrate = template.prepare  # type: ignore[attr-defined]
 
 
 def _lengthen_grace() -> None:

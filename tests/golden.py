@@ -1,6 +1,6 @@
-"""Writes `tests/data/v15.db`, a database of the current schema version: `python -m tests.golden`.
+"""Writes `tests/data/v16.db`, a database of the current schema version: `python -m tests.golden`.
 
-Run only until version 15 is released. After that the file never changes, so that later versions prove they can read it.
+Run only until version 16 is released. After that the file never changes, so that later versions prove they can read it.
 """
 
 import asyncio
@@ -261,7 +261,7 @@ async def write(path: str) -> None:
 
 
 def main() -> None:
-    target = DATA / "v15.db"
+    target = DATA / "v16.db"
     with tempfile.TemporaryDirectory() as directory:
         path = os.path.join(directory, "sm.db")
         asyncio.run(write(path))

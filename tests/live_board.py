@@ -24,6 +24,8 @@ class LiveBoard:
         self.rows: dict[str, live_stream.Json] = {}
         self.updates: list[live_stream.Json] = []
         self.revision: str | None = None
+        self.earlier: list[tuple[str | None, bool, int]] = []
+        """The numbers of sessions without rows, by workspace and by whether they are archived."""
 
     def follow(self, updates: Iterator[live_stream.Json]) -> None:
         """Add updates until the stream ends."""
@@ -32,7 +34,9 @@ class LiveBoard:
 
     def add(self, update: live_stream.Json) -> None:
         if update["snapshot"]:
-            self.rows = {}
+            self.rows, self.earlier = {}, []
+        if (counts := update.get("earlier")) is not None:
+            self.earlier = [(each["workspace"], each["archived"], each["sessions"]) for each in counts]
         self.rows |= {row["session_id"]: row for row in update["rows"]}
         for session_id in update["removed"]:
             self.rows.pop(session_id, None)

@@ -1,19 +1,23 @@
 """Writes the tables of docs/security.md: `python -m tests.policy_table`.
 
-That of permissions is from `sm.policy`, that of doors from the routes and the declared operations.
+Both are from the declared operations: that of permissions by their audiences, as `sm.policy` decides, that of doors
+by their routes.
 """
 
 import importlib
 import pkgutil
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 from sm import operations
 from sm.api.routes import ROUTES
-from sm.core.capability_parts import capability_operations
+from sm.core.capability_parts import capability_parts
 from sm.core.states import CallerKind, TrustLevel
-from sm.policy.access import Action, Position, Relation, may
+from sm.operations.audiences import EVERY_CALLER, Audience, CallerRole
+from sm.operations.workspace_operations import SEE_WORKSPACE
+from sm.policy.access import Position, Relation, may
 from sm.web.relay import GET_ROUTES
 
 DOCUMENT = Path("docs/security.md")
@@ -32,52 +36,100 @@ NO, YES, SEEN = "-", "yes", "yes (1)"
 _MODES = [(mine, theirs) for mine in TrustLevel for theirs in TrustLevel]
 
 
-def cell(action: Action, position: Position, kind: CallerKind = CallerKind.SESSION) -> str:
+def cell(audience: Audience, position: Position, kind: CallerKind = CallerKind.SESSION) -> str:
     """The entry for sessions or paired users. Raises AssertionError if the table has no word for the combination."""
-    allowed = {modes for modes in _MODES if may(Relation(kind, modes[0], position, modes[1]), action)}
+    allowed = {modes for modes in _MODES if may(Relation(kind, modes[0], position, modes[1]), audience)}
     hidden = (TrustLevel.SANDBOXED, TrustLevel.DIRECT)
     words = {frozenset[tuple[TrustLevel, TrustLevel]](): NO, frozenset(_MODES): YES}
     words[frozenset(_MODES) - {hidden}] = SEEN
-    assert frozenset(allowed) in words, (action, position, allowed)
+    assert frozenset(allowed) in words, (audience.name, position, allowed)
     return words[frozenset(allowed)]
 
 
 def permission_table() -> str:
     heads = ["action", "the operator", *COLUMNS.values(), "an owner in a chat", *PAIRED_COLUMNS.values()]
     rows = [heads, ["---"] * len(heads)]
-    for action in Action:
-        operator = YES if may(Relation(CallerKind.OPERATOR), action) else NO
-        owner = YES if may(Relation(CallerKind.BRIDGE, owner=True), action) else NO
-        sessions = [cell(action, position) for position in COLUMNS]
-        paired = [cell(action, position, CallerKind.BRIDGE) for position in PAIRED_COLUMNS]
-        if action is Action.SEE_WORKSPACE:  # no session is the target, so no column has that position
-            paired[0] = cell(action, Position.SELF, CallerKind.BRIDGE)
-        rows.append([action.value, operator, *sessions, owner, *paired])
+    for audience in audiences().values():
+        operator = YES if may(Relation(CallerKind.OPERATOR), audience) else NO
+        owner = YES if may(Relation(CallerKind.BRIDGE, owner=True), audience) else NO
+        sessions = [cell(audience, position) for position in COLUMNS]
+        paired = [cell(audience, position, CallerKind.BRIDGE) for position in PAIRED_COLUMNS]
+        if audience is SEE_WORKSPACE:  # no session is the target, so no column has that position
+            paired[0] = cell(audience, Position.SELF, CallerKind.BRIDGE)
+        rows.append([audience.action, operator, *sessions, owner, *paired])
     return _text(rows)
+
+
+def kernel_declarations() -> Iterator[Any]:
+    """Yield the contents of the modules of the kernel that declare operations."""
+    for module in pkgutil.iter_modules(operations.__path__, f"{operations.__name__}."):
+        yield from vars(importlib.import_module(module.name)).values()
+
+
+def declarations() -> Iterator[Any]:
+    """As `kernel_declarations`, with those of capabilities."""
+    yield from kernel_declarations()
+    for module in capability_parts("operations"):
+        yield from vars(module).values()
+
+
+def audiences(values: Iterable[Any] | None = None) -> dict[str, Audience]:
+    """The audiences of operations and of their rules, by name. `EVERY_CALLER` needs no permission."""
+    found: dict[str, Audience] = {}
+    for value in declarations() if values is None else values:
+        own = (value.audience, *value.rules) if isinstance(value, operations.Operation) else (value,)
+        for audience in own:
+            if isinstance(audience, Audience) and audience is not EVERY_CALLER:
+                assert found.setdefault(audience.name, audience) is audience, audience.name
+    return found
+
+
+def members(audience: Audience) -> str:
+    if audience is EVERY_CALLER:
+        return "every caller"
+    return ", ".join(member for member in CallerRole if member in audience.members)
 
 
 def declared_operations() -> Iterator[operations.Operation]:
     """Yield the operations of capabilities and of the kernel."""
-    yield from capability_operations()
-    for module in pkgutil.iter_modules(operations.__path__, f"{operations.__name__}."):
-        names = vars(importlib.import_module(module.name)).values()
-        yield from (value for value in names if isinstance(value, operations.Operation))
+    seen = dict.fromkeys(value for value in declarations() if isinstance(value, operations.Operation))
+    yield from seen
 
 
 def door_table() -> str:
     declared = {(each.method, each.path): each for each in declared_operations()}
     pages = {_shape(path) for path in GET_ROUTES}
-    heads = ["route", "operation", "sandboxed agents", "`sm web`", "`sm`", "MCP tool", "in chats"]
+    heads = [
+        "route",
+        "operation",
+        "who may call it",
+        "also decided by the right to",
+        "sandboxed agents",
+        "`sm web`",
+        "`sm`",
+        "MCP tool",
+        "in chats",
+        "key in live views",
+    ]
     rows = [heads, ["---"] * len(heads)]
     for route in (route for routes in ROUTES.values() for route in routes):
         names = declared.pop((route.method, route.path))
         relayed = YES if route.method == "GET" and _shape(route.path) in pages else NO
         tool = f"{names.tool} {names.tool_action}".strip()
         doors = [
-            f"`{name}`" if name else "" for name in (names.command, tool, names.chat and f"/{names.chat}")
+            f"`{name}`" if name else ""
+            for name in (names.command, tool, names.chat and f"/{names.chat}", names.key)
         ]
         rows.append(
-            [f"{route.method} {route.path}", route.name, YES if route.agents else NO, relayed, *doors]
+            [
+                f"{route.method} {route.path}",
+                route.name,
+                members(names.audience),
+                ", ".join(rule.action for rule in names.rules),
+                YES if route.agents else NO,
+                relayed,
+                *doors,
+            ]
         )
     assert not declared, f"operations without a route: {declared}"
     return _text(rows)

@@ -18,6 +18,7 @@ from sm.mcp.results import with_tools
 from sm.mcp.tools import TOOLS
 from sm.mcp.tools.control_tools import control_session
 from sm.operations import DoorNames, Operation
+from sm.operations.audiences import EVERY_CALLER
 from sm.operations.hints import Argument, Hint, Use, parts_of
 from sm.operations.list_operations import SEE_SESSIONS
 from sm.operations.message_operations import SEND
@@ -152,10 +153,20 @@ def test_operation_of_a_capability_has_the_names_with_which_the_kernel_refers_to
 
 def test_verb_of_a_command_ends_before_its_arguments() -> None:
     pair = Operation(
-        "approve_user", "Pair a user.", "POST /v1/pairings/{id}", None, command="pair approve ID"
+        "approve_user",
+        "Pair a user.",
+        "POST /v1/pairings/{id}",
+        None,
+        audience=EVERY_CALLER,
+        command="pair approve ID",
     )
     pause = Operation(
-        "pause_account", "Pause.", "POST /v1/accounts/{id}", None, command="pause --account NAME"
+        "pause_account",
+        "Pause.",
+        "POST /v1/accounts/{id}",
+        None,
+        audience=EVERY_CALLER,
+        command="pause --account NAME",
     )
     assert (pair.verb, pause.verb) == ("pair approve", "pause")
 

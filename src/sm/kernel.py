@@ -1,11 +1,12 @@
 """The parts of the kernel that a capability uses, and the places where it registers its own."""
 
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, TypeAlias
 
 from sm.config import Config
 from sm.core.capability_parts import capability_parts
+from sm.core.dataclass import dataclass
 from sm.core.effects import Effect
 from sm.core.models import Caller, RequestKey
 from sm.core.program_states import ProgramStateOf
@@ -22,9 +23,9 @@ from sm.requests import Requests
 from sm.sessions.authorizer import Authorizer
 from sm.sessions.chat_users import ChatUsers
 from sm.sessions.keepers import Keepers
-from sm.sessions.plan import SpawnPlanner
 from sm.sessions.reports import Reports
 from sm.sessions.session_fields import SessionFields, SessionSums, StatusFields
+from sm.sessions.spawn_parts import SpawnPart
 from sm.sessions.workspaces import Workspaces
 from sm.sessions.writable_paths import WritablePaths
 from sm.state.endings import Endings
@@ -81,7 +82,7 @@ class Kernel:
     endings: Endings
     faults: Faults
     providers: Mapping[str, Provider]
-    planner: SpawnPlanner
+    spawn_parts: list[SpawnPart]
     usage: UsageMeter
     observer: Observer
     turn_rules: list[TurnRule]

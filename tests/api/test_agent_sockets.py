@@ -43,6 +43,7 @@ class OneSession:
 
     def __init__(self, holder: Session) -> None:
         self.sessions = {holder.id: holder}
+        self.memory = self
         self._holder = holder
 
     def session_of_token(self, token_hash: str) -> Session | None:

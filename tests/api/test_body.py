@@ -9,6 +9,7 @@ from sm.api.operation_routes import operation_route
 from sm.errors import UsageError
 from sm.operations import Operation
 from sm.operations.arguments import NEEDED, OneOf, Seconds, WholeNumber
+from sm.operations.audiences import EVERY_CALLER
 from sm.wire_types.fields import Anything, EmptyView
 
 
@@ -26,7 +27,9 @@ class SampleFields:
     mode: Annotated[str, OneOf("mode", ("auto", "urgent"))] | None = None
 
 
-Sample: Any = operation_route(Operation("sample", "Sample.", "POST /v1/sample", EmptyView, SampleFields)).body
+Sample: Any = operation_route(
+    Operation("sample", "Sample.", "POST /v1/sample", EmptyView, SampleFields, audience=EVERY_CALLER)
+).body
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from sm.core.models import RequestKey
 from sm.errors import UsageError
 from sm.operations import Operation
 from sm.operations.arguments import NEEDED, LongText, OneOf, Seconds, WholeNumber
+from sm.operations.audiences import EVERY_CALLER
 from sm.operations.event_operations import REPORT_EVENT, HookReport
 from sm.wire_types.fields import EmptyView
 
@@ -27,7 +28,16 @@ class Baking:
     note: LongText | None = None
 
 
-BAKE = Operation("bake", "Bake.", "POST /v1/bake/{ref}", EmptyView, Baking, fields={"cake": {"maxLength": 9}})
+BAKE = Operation(
+    "bake",
+    "Bake.",
+    "POST /v1/bake/{ref}",
+    EmptyView,
+    Baking,
+    audience=EVERY_CALLER,
+    on_host=True,
+    fields={"cake": {"maxLength": 9}},
+)
 WATCH = Operation(
     "watch_cake",
     """Watch a
@@ -36,6 +46,7 @@ WATCH = Operation(
     Once.""",
     "POST /v1/watch",
     EmptyView,
+    audience=EVERY_CALLER,
     takes_key=False,
     reads_body=False,
 )

@@ -75,8 +75,12 @@ def row(session_id: str = "1a2b3c4d", **more: Any) -> BoardRow:
 
 
 def update(rows: Iterable[Json] = (), *removed: str, snapshot: bool = False, **more: Any) -> Json:
-    made = {"revision": "r-1", "at": AT, "snapshot": snapshot, "more": False} | more
+    made = {"revision": "r-1", "at": AT, "snapshot": snapshot, "more": False, "earlier": None} | more
     return cast(Json, {**made, "rows": list(rows), "removed": list(removed)})
+
+
+def earlier(sessions: int, workspace: str | None = None, *, archived: bool = False) -> Json:
+    return cast(Json, {"workspace": workspace, "archived": archived, "sessions": sessions})
 
 
 def board_of(*rows: Json) -> Board:

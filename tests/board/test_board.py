@@ -7,11 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sm.board import Board, Sort, board_row
+from sm.board.details import earlier_command, earlier_words
 from sm.board.order import arrange
 from sm.client.live_stream import Json
 from sm.wire_types.live_answers import LiveRowView, LiveUpdateView, TreeView
 from sm.wire_types.usage_answers import TokensView
-from tests.board.samples import AT_S, board_of, row, row_data, shown_ids, update
+from tests.board.samples import AT_S, board_of, earlier, row, row_data, shown_ids, update
 
 
 def test_samples_have_only_fields_that_the_daemon_sends() -> None:
@@ -277,3 +278,31 @@ def test_audience_is_the_live_sessions_of_the_chosen_workspace() -> None:
     assert (board.target().workspace, list(board.target().audience)) == ("shop", ["a"])
     board.apply(update([row_data("d", workspace="shop")]), 2.0)
     assert list(board.target().audience) == ["a", "d"]
+
+
+def test_board_says_how_many_sessions_of_the_workspace_ended_earlier() -> None:
+    board = board_of(row_data("a"))
+    assert (board.earlier, earlier_words(board)) == (0, "")
+    counts = [earlier(300), earlier(12, "shop"), earlier(1, "blog"), earlier(5, "shop", archived=True)]
+    board.apply(update(earlier=counts), 0.0)
+    assert earlier_words(board) == "318 sessions ended earlier"
+    assert earlier_command(board, archived=True) == "sm ls --all --archived --limit all"
+    board.choose("shop", 0.0)
+    assert earlier_words(board) == "17 sessions ended earlier"
+    board.choose("blog", 0.0)
+    assert earlier_words(board) == "1 session ended earlier"
+    assert earlier_command(board, archived=False) == "sm ls --all --workspace blog --limit all"
+    board.filter_by("status:error", 0.0)
+    assert earlier_words(board) == "The filter does not search 1 session that ended earlier"
+    assert earlier_command(board, archived=False) == "sm ls --all --workspace blog --search WORDS"
+    board.filter_by("Fix status:error login", 0.0)
+    assert earlier_command(board, archived=False) == "sm ls --all --workspace blog --search 'fix login'"
+    board.choose("none", 0.0)
+    assert earlier_words(board) == ""
+    hidden = Board(board.table, archived=False)
+    assert hidden.earlier == 313
+    older = {name: value for name, value in update([row_data("a")]).items() if name != "earlier"}
+    board.apply(older, 0.0)
+    assert hidden.earlier == 313, "an older daemon does not send them"
+    board.apply(update([row_data("a")], snapshot=True, earlier=None), 0.0)
+    assert hidden.earlier == 0, "all rows, and these numbers, come again"

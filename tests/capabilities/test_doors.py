@@ -15,8 +15,9 @@ from sm.kernel import OperationCall, UseCases
 from sm.mcp.tool import ToolCall
 from sm.mcp.tools.operation_tools import operation_tool
 from sm.operations import Most, Operation
+from sm.operations.audiences import EVERY_CALLER
 from sm.telegram.command_call import CommandCall
-from sm.telegram.commands import operation_command
+from sm.telegram.operation_commands import operation_command
 from tests.board.samples import row
 
 
@@ -54,6 +55,7 @@ PAINT = Operation(
     "POST /v1/sessions/{ref}/paint",
     Painted,
     Paint,
+    audience=EVERY_CALLER,
     command="paint SESSION --why WHY",
     done=lambda painted: f"Painted {painted.session_id}",
     tool="paint_session",
@@ -80,7 +82,8 @@ class Painting:
 
 def test_schema_of_a_tool_has_the_target_and_the_arguments_with_their_limits() -> None:
     tool = operation_tool(PAINT)
-    assert (tool.name, tool.description, tool.reads) == ("paint_session", "Paint a session.", False)
+    words = 'Paint a session. Example: {"session_id": "1a2b3c4d", "why": "why"}'
+    assert (tool.name, tool.description, tool.reads) == ("paint_session", words, False)
     assert tool.input["required"] == ["session_id", "why"]
     properties = tool.input["properties"]
     assert properties["why"]["description"] == "The reason, for people."

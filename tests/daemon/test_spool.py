@@ -9,16 +9,17 @@ from typing import Any, cast
 
 import pytest
 
-from sm.core.models import Caller, Exit, RequestKey, Session, digest
+from sm.core.models import Caller, Exit, RequestKey, Session, Workspace, digest
 from sm.core.states import TrustLevel
 from sm.core.statuses import Status
 from sm.daemon.spool import replay
 from sm.errors import RateLimited
-from sm.messaging import Messages
+from sm.messaging import Inbox
 from sm.monitor import Observer
 from sm.paths import InstancePaths
 from sm.sessions.reports import Reports
-from tests.samples import AT, session
+from sm.store import Store
+from tests.samples import AT, LAUNCH, session
 
 TOKEN = "s3cret"
 SESSION = replace(session("aaaa1111"), token_hash=digest(TOKEN))
@@ -57,10 +58,17 @@ def spool(
 
 
 async def replayed(paths: InstancePaths, *sessions: Session) -> list[str]:
-    """The reports that a replay carries out for these sessions."""
+    """The reports that a replay carries out, for these sessions in an empty database."""
     reports = LimitedReports()
-    known = cast(Mapping[str, Session], {s.id: s for s in sessions})
-    await replay(paths, known, cast(Reports, reports), cast(Messages, None), cast(Observer, None))
+    Path(paths.database).unlink(missing_ok=True)
+    async with await Store.open(paths.database) as store:
+        async with store.transaction() as tx:
+            for slug in {s.workspace for s in sessions} - {None}:
+                tx.put_workspace(Workspace(str(slug), "/work", AT))
+            for session_ in sessions:
+                await tx.insert(session_, LAUNCH, None)
+        store.memory.forget_old()
+        await replay(paths, store, cast(Reports, reports), cast(Inbox, None), cast(Observer, None))
     return reports.done
 
 
@@ -94,6 +102,8 @@ async def test_replay_refuses_report_that_was_written_after_the_kill_of_its_sess
 BOXED = replace(SESSION, effective_mode=TrustLevel.SANDBOXED)
 """A sandboxed session without a workspace, and one of a workspace."""
 SHOP = replace(BOXED, id="bbbb2222", workspace="shop")
+BOXED_OLD = replace(BOXED, status=Status.COMPLETED, exit=Exit(0), completed_at=AT, seen_at=AT)
+"""Ended so long ago that it is not in memory."""
 
 
 async def test_replay_carries_out_reports_in_the_home_directory_of_a_container(paths: InstancePaths) -> None:
@@ -101,6 +111,30 @@ async def test_replay_carries_out_reports_in_the_home_directory_of_a_container(p
         path = spool(paths.sandbox(session_.workspace).spool, 1, "note", {"text": session_.id}, of=session_)
         assert await replayed(paths, session_) == [session_.id]
         assert not path.exists()
+
+
+async def test_replay_carries_out_report_in_a_container_of_a_session_that_left_memory(
+    paths: InstancePaths,
+) -> None:
+    for boxed in (BOXED, SHOP):
+        old = replace(BOXED_OLD, id=boxed.id, workspace=boxed.workspace)
+        path = spool(paths.sandbox(old.workspace).spool, 1, "note", {"text": old.id}, of=old)
+        assert await replayed(paths, old) == [old.id]
+        assert not path.exists()
+
+
+async def test_replay_reads_twenty_of_the_sessions_in_a_container_that_left_memory(
+    paths: InstancePaths,
+) -> None:
+    place = paths.sandbox(None).spool
+    old = [replace(BOXED_OLD, id=f"dddd{n:04}", name=f"engineer-{n}") for n in range(25)]
+    files = [spool(place, n, "complete", {"message": s.id}, of=s) for n, s in enumerate(old)]
+    for n in range(30):
+        spool(place, n, "complete", {"message": "of nobody"}, of=replace(BOXED_OLD, id=f"cccc{n:04}"))
+    first = await replayed(paths, *old)
+    assert len(first) == 20
+    assert {*first, *await replayed(paths, *old)} == {s.id for s in old}
+    assert not any(path.exists() for path in files)
 
 
 @pytest.mark.parametrize(

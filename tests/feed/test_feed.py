@@ -3,7 +3,7 @@
 import asyncio
 import socket
 import threading
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +11,11 @@ import pytest
 
 from sm.cli.tui.source import ThreadedSource
 from sm.client.http import Client, DaemonAway
-from sm.feed import Feed, FeedNews, FeedSource, Mail, Outage
+from sm.feed import Feed, FeedNews, FeedSource, Mail, Outage, Situation, Unshown
 from sm.feed import feed as feed_module
 from sm.web.daemon_link import DaemonLink
 from tests.board.samples import row_data, update
+from tests.cli.samples import request
 from tests.waits import until, until_async
 
 
@@ -112,21 +113,45 @@ async def test_feed_reads_all_rows_again_when_archived_ones_are_wanted_too() -> 
     assert not [each for each in news if isinstance(each, Outage)]
 
 
-async def test_feed_goes_on_after_news_that_the_view_cannot_show(caplog: pytest.LogCaptureFixture) -> None:
-    shown: list[str] = []
+async def test_feed_tells_what_the_view_cannot_show_and_reads_all_rows_again(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(feed_module, "_AGAIN_S", 0.001)
+    told = list[tuple[str, Sequence[str]]]()
 
     def show(news: FeedNews) -> None:
-        if isinstance(news, dict):
-            shown.append(news["rows"][0]["status"])
+        situation.take(news, 0.0)
+        told.append((situation.unshown, [*situation.table.rows]))
 
     unknown = {**row_data("a")}
     del unknown["status"]
-    source = ScriptedSource([update([unknown], snapshot=True), update([row_data("a")])])
-    running = asyncio.create_task(Feed(source, show).run())
+    first = update([row_data("b"), row_data("a")], snapshot=True)
+    source = ScriptedSource([first, update([unknown]), update([row_data("c")])], [first])
+    feed = Feed(source, show)
+    situation = Situation(feed.ask)
+    running = asyncio.create_task(feed.run())
+    why = "cannot show all sessions (KeyError: 'status')"
 
     async def has_shown() -> bool:
-        return len(shown) == 1
+        return (why, ["b", "a", "c"]) in told and told[-1][0] == ""
 
-    await until_async(has_shown, "the second row")
+    await until_async(has_shown, "the later row, and then all rows")
     running.cancel()
+    assert source.queries == [{}, {}], "without a revision, because the view lacks rows"
     assert "cannot show news of the daemon" in caplog.text
+
+
+async def test_situation_keeps_the_last_requests_when_new_ones_cannot_be_shown() -> None:
+    situation = Situation(lambda: None)
+    situation.take(update([row_data("a")], snapshot=True), 0.0)
+    situation.take(Mail(requests=[request(57, session_id="a")]), 0.0)
+    for odd in (Mail(requests=[{"state": "open"}]), Mail(messages=[{}])):
+        with pytest.raises(KeyError) as found:
+            situation.take(odd, 0.0)
+        situation.take(Unshown(odd, repr(found.value)), 0.0)
+        situation.take(update([row_data("a")], snapshot=True), 0.0)
+        situation.find_needs(0.0)
+        assert [need.key for need in situation.found] == ["r57"]
+        assert situation.unshown.startswith("cannot show all requests and messages (KeyError(")
+    situation.take(Mail(), 0.0)
+    assert situation.unshown == ""

@@ -3,7 +3,9 @@
 import hashlib
 import json
 import re
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,7 @@ import sm.web
 from sm.client.http import Client
 from sm.core.lifecycle import is_live
 from sm.core.statuses import Status
+from sm.core.timestamps import iso
 from tests.browser import AXE, DESKTOP, PHONE, Tab, Visitor, chromium, skip_without
 from tests.fixtures import context_fixture
 from tests.instance import Instance
@@ -34,6 +37,29 @@ QUESTION = {
     "options": [{"label": "Large", "description": "l"}, {"label": "Tiny", "description": "t"}],
     "multiSelect": False,
 }
+
+
+def add_history(instance: Instance, session_id: str, copies: int) -> None:
+    """Let a session have ended long ago, and so many copies of it, each a minute before the other."""
+    instance.kill_daemon()
+    with closing(sqlite3.connect(instance.state / "sm.db")) as db:
+        for number in range(copies + 1):
+            at = iso((datetime.now(UTC) - timedelta(days=9, minutes=number)).timestamp())
+            db.execute("CREATE TEMP TABLE copy AS SELECT * FROM sessions WHERE id = ?", (session_id,))
+            times = dict.fromkeys(("created_at", "started_at", "status_at", "completed_at", "seen_at"), at)
+            own = {
+                "id": f"{number:08x}",
+                "name": f"sleeper-{number:08x}",
+                "completion_message": f"wrote file{number}.",
+            }
+            values = {**times, **(own if number else {})}
+            changes = ", ".join(f"{name} = ?" for name in values)
+            db.execute(f"UPDATE copy SET {changes}", (*values.values(),))  # noqa: S608 - constant names
+            db.execute("INSERT OR REPLACE INTO sessions SELECT * FROM copy")
+            db.execute("DROP TABLE copy")
+        db.commit()
+    instance.start_daemon()
+
 
 browser = context_fixture("module", chromium)
 stage = context_fixture("module", Stage)
@@ -638,6 +664,45 @@ def test_kill_asks_and_names_what_ends(stage: Stage, visitor: Visitor) -> None:
         assert stage.ended(parent)["status"] == "killed"
 
 
+# Sessions that are not in the list
+
+
+def test_sessions_that_ended_earlier_are_shown_by_page(browser: Browser, instance: Instance) -> None:
+    instance.start_daemon()
+    first = instance.spawn("Sleeper", "x", "--name", "login")["session_id"]
+    instance.sm("kill", first, "--force")
+    instance.ended(first)
+    add_history(instance, first, 119)
+    with web_server(instance, "--scope", "all") as server, Visitor(browser, server).tab() as tab:
+        tab.shows("No sessions here.", "120 sessions ended earlier")
+        tab.press("/")
+        tab.page.keyboard.type("login")
+        tab.shows("No session matches the filter.", "The filter does not search 120 sessions")
+        tab.press("Escape")
+        tab.find(".earlier a").click()
+        entries = tab.find(".panel [data-session]")
+        tab.until(lambda: entries.count() == 50, "the first page")
+        more = tab.find('.panel button:has-text("left")')
+        assert "70 left" in more.inner_text()
+        more.click()
+        tab.until(lambda: entries.count() == 100, "the second page")
+        more.click()
+        tab.until(lambda: entries.count() == 120 and more.count() == 0, "the last page")
+        times = tab.find(".panel time").evaluate_all("times => times.map((time) => time.dateTime)")
+        assert times == sorted(times, reverse=True)
+        assert len({*times}) == 120
+        search = tab.find(".page-head input")
+        search.fill("file57.")
+        tab.until(lambda: entries.count() == 1, "the session that the search finds")
+        entries.locator("a").click()
+        tab.shows("sleeper-login", "wrote file57.")
+        tab.page.go_back()
+        tab.until(lambda: entries.count() == 1 and search.input_value() == "file57.", "the search is kept")
+        instance.sm("rm", "--yes", first)
+        search.fill("")
+        tab.until(lambda: "69 left" in more.inner_text(), "the number without the removed session")
+
+
 # Outages
 
 
@@ -652,6 +717,32 @@ def test_page_greys_what_it_shows_while_the_daemon_is_away(browser: Browser, ins
         instance.start_daemon()
         tab.until(lambda: tab.find('.main[data-stale="false"]').count() == 1, "fresh rows")
         assert tab.order() == [agent]
+
+
+def test_page_says_what_the_server_cannot_show(stage: Stage, visitor: Visitor) -> None:
+    agent = stage.spawn("Sh", "exec sleep 1000", "--name", "login")["session_id"]
+    why = "cannot show all sessions (KeyError: 'status')"
+    said = [why]
+
+    def pass_on(route: WebSocketRoute) -> None:
+        remote = route.connect_to_server()
+
+        def from_server(message: str | bytes) -> None:
+            frame = json.loads(message)
+            route.send(json.dumps({**frame, "unshown": said[0]}) if frame["t"] == "board" else message)
+
+        remote.on_message(from_server)
+
+    with visitor.tab() as tab:
+        tab.page.route_web_socket("**/ws", pass_on)
+        tab.page.reload()
+        tab.shows(f"{why}: what you see may be out of date", "sh-login")
+        assert tab.find('.main[data-stale="true"]').count() == 1
+        said[0] = ""
+        stage.sm("note", "goes on", env=stage.as_session(agent))
+        tab.hides("cannot show")
+        assert tab.find('.main[data-stale="false"]').count() == 1
+    stage.sm("kill", agent, "--force")
 
 
 def test_page_reconnects_when_the_server_comes_back(browser: Browser, instance: Instance) -> None:
@@ -741,6 +832,7 @@ def test_page_has_no_violations_of_accessibility(
             "#/events",
             "#/spend",
             "#/timeline",
+            "#/earlier",
         ):
             tab.open(place)
             if place == "#/":

@@ -121,7 +121,7 @@ MUTANTS = (
     Mutant(
         "message_lost_between_processes",
         "a message that was typed to a crashed agent counts as typed to the next one",
-        "src/sm/messaging/messages.py",
+        "src/sm/messaging/inbox.py",
         "(session.exit is not None or is_waiting(session))",
         "session.exit is not None",
     ),

@@ -1,5 +1,6 @@
 """A receiver of webhooks on 127.0.0.1. It keeps every request and answers as configured."""
 
+import ssl
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -32,10 +33,10 @@ class Receiver:
     """A real HTTP server in its own thread, used as a context manager.
 
     It answers with the statuses of `answers` in order, then with `answer`. After `hang` it answers no requests until
-    `go_on`. With `drips` it sends the head of a response but never the body.
+    `go_on`. With `drips` it sends the head of a response but never the body. With `tls` it speaks HTTPS.
     """
 
-    def __init__(self, port: int = 0, *, answer: int = 204) -> None:
+    def __init__(self, port: int = 0, *, answer: int = 204, tls: ssl.SSLContext | None = None) -> None:
         self.got: list[Received] = []
         self.answers: list[int] = []
         self.answer = answer
@@ -44,6 +45,12 @@ class Receiver:
         self._go_on = threading.Event()
         self._go_on.set()
         self._server = ThreadingHTTPServer(("127.0.0.1", port), self._handler())
+        self._scheme = "http"
+        if tls is not None:
+            self._scheme, self._server.socket = (
+                "https",
+                tls.wrap_socket(self._server.socket, server_side=True),
+            )
         self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02})
 
     @property
@@ -51,7 +58,7 @@ class Receiver:
         return int(self._server.server_address[1])
 
     def url(self, path: str = "/hook") -> str:
-        return f"http://127.0.0.1:{self.port}{path}"
+        return f"{self._scheme}://127.0.0.1:{self.port}{path}"
 
     def hang(self) -> None:
         self._go_on.clear()

@@ -5,6 +5,7 @@ import hashlib
 import hmac
 import os
 import socket
+import ssl
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +17,7 @@ from sm.config import Webhook
 from sm.notifiers.base import NotifyFailed
 from sm.notifiers.webhook import WebhookNotifier
 from tests.notifiers.receiver import Receiver
+from tests.tls import tls_file
 from tests.waits import NEVER_S
 
 BODY = {
@@ -221,3 +223,17 @@ async def test_webhook_closes_its_connection_when_cancelled(receiver: Receiver) 
     notification.cancel()
     with pytest.raises(asyncio.CancelledError):
         await notification
+
+
+async def test_webhook_reads_the_certificates_of_the_system_for_its_first_post(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    certificate = tls_file(tmp_path, "cert.pem")
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(certificate, tls_file(tmp_path, "key.pem"))
+    with Receiver(tls=tls) as receiver:
+        failure = await send_failure(receiver.url())
+        assert str(failure) == "the webhook cannot be reached: ClientConnectorCertificateError"
+        monkeypatch.setenv("SSL_CERT_FILE", str(certificate))  # as the system would name it
+        await send(receiver.url())
+    assert len(receiver.got) == 1

@@ -27,13 +27,14 @@ from sm.errors import (
     SmError,
 )
 from sm.kernel import OperationCall, UseCases
-from sm.policy.access import Action
+from sm.operations.daemon_operations import STOP
 from sm.requests.answers import RequestReply
 from sm.services import (
     Adoptions,
     Authorizer,
     ChatUsers,
     Forks,
+    Inbox,
     Interrupts,
     Messages,
     Monitor,
@@ -61,6 +62,7 @@ _USE_CASES = {
     "use_cases": UseCases,
     "sessions": Sessions,
     "messages": Messages,
+    "inbox": Inbox,
     "requests": Requests,
     "interrupts": Interrupts,
     "monitor": Monitor,
@@ -151,7 +153,7 @@ async def test_paired_user_starts_an_agent_and_works_with_it() -> None:
         message = await w.send(ada, session.id)
         assert message.sender == ADA
         inside = Caller(CallerKind.SESSION, session.id)
-        (taken,) = await w.services.messages.take(inside, 5, None, idle=True)
+        (taken,) = await w.services.inbox.take(inside, 5, None, idle=True)
         assert taken.shown.startswith(f"[sm] from {ADA}, message {message.id}\n")
         assert (await w.services.messages.read(ada, message.id)).id == message.id
         assert [m.id for m, _ in await w.services.messages.log(ada, None, 10)] == [message.id]
@@ -181,9 +183,9 @@ async def test_paired_user_starts_an_agent_and_works_with_it() -> None:
         assert ended.status == "killed"
         # The operator hears of an ending that a person in a chat caused, and that person has no inbox.
         await w.world.settled()
-        assert w.services.messages.available(OPERATOR, idle=True)
-        assert w.services.messages.available(ada, idle=True) == []
-        assert await w.services.messages.take(ada, 5, None, idle=True) == []
+        assert w.services.inbox.available(OPERATOR, idle=True)
+        assert w.services.inbox.available(ada, idle=True) == []
+        assert await w.services.inbox.take(ada, 5, None, idle=True) == []
         # Its child has moved to the operator's sessions, and the user still has it.
         assert w.sessions[child.id].parent_id is None
         assert await w.listed(ada) >= {child.id, below.id}
@@ -345,7 +347,7 @@ async def test_owner_sees_and_does_what_the_operator_may_but_needs_a_terminal_fo
         ):
             assert isinstance(await refusal(call), NotPermitted)
         with pytest.raises(NotPermitted):
-            w.services.authorizer.require(OWNER, Action.STOP_DAEMON)
+            w.services.authorizer.require(OWNER, STOP.audience)
         assert ("telegram:1", "stop_daemon", None, "refused") in w.audit()
         await w.kill(OWNER, operators.id)
 

@@ -12,6 +12,7 @@ from sm.board import board_row
 from sm.core.timestamps import iso
 from sm.feed import read_row
 from tests.fixtures import context_fixture
+from tests.live_board import LiveBoard
 from tests.sim.blocking import drive
 from tests.sim.live_board import board
 from tests.sim.stage import BOX, Stage, until
@@ -175,6 +176,40 @@ def test_all_old_sessions_are_marked_as_seen(stage: Stage, old: list[str]) -> No
     assert stage.get("/v1/overview/rest")["older"] == 0
 
 
+def test_live_view_knows_how_many_sessions_ended_earlier(stage: Stage) -> None:
+    (stage.home / "shop").mkdir()
+    stage.sm("workspace", "create", "shop", "--working-dir", str(stage.home / "shop"))
+    live = stage.spawn("Sh", "sleep 99999999")["session_id"]
+    ids = [stage.spawn("Sh", "exit 0", "--name", f"task{n}")["session_id"] for n in range(3)]
+    inside = stage.spawn("Sh", "exit 0", "--workspace", "shop")["session_id"]
+    for session_id in (*ids, inside):
+        stage.ended(session_id)
+    stage.sm("seen", "--all")
+    stage.wait(23.9 * 3600.0)
+    with board(stage) as shown, board(stage, archived=True) as everything:
+
+        def shows(*counts: tuple[str | None, bool, int]) -> bool:
+            return shown.earlier == [*counts]
+
+        assert len(shown.rows) == 5
+        assert shows()
+        until(lambda: shows((None, False, 3), ("shop", False, 1)), "they have left memory", 1200)
+        assert {*shown.rows} == {live}
+        stage.sm("rm", "--yes", ids[0])
+        until(lambda: shows((None, False, 2), ("shop", False, 1)), "one is removed")
+        stage.sm("restore", ids[1])
+        until(lambda: shows((None, False, 1), ("shop", False, 1)), "one is restored")
+        stage.sm("archive", inside)
+        until(lambda: shows((None, False, 1)), "one is archived")
+        until(lambda: everything.earlier == [(None, False, 1), ("shop", True, 1)], "it has left memory", 1200)
+        assert shows((None, False, 1))
+        revision = shown.revision
+    stage.sm("rm", "--yes", ids[2])
+    with board(stage, since=revision) as again:
+        until(lambda: len(again.updates) == 1 and again.updates[0]["earlier"] == [], "there are none")
+        assert not again.updates[0]["snapshot"]
+
+
 def test_completion_offers_old_sessions(stage: Stage, old: list[str]) -> None:
     offered = stage.run(
         env={"_SM_COMPLETE": "bash_complete", "COMP_WORDS": "sm restore sh-", "COMP_CWORD": "2"}
@@ -229,6 +264,39 @@ def test_live_view_reads_an_old_session_as_a_row(stage: Stage) -> None:
     same = {name for name in before.keys() & row.keys() - {"tree"} if not name.endswith("_at")}
     assert {name: row[name] for name in same} == {name: before[name] for name in same}
     assert board_row(row).task() == board_row(before).task()
+
+
+def enter_memory(stage: Stage, session_id: str) -> None:
+    stage.sm("archive", session_id)
+    stage.sm("unarchive", session_id)
+
+
+def leave_memory(stage: Stage, session_id: str, shown: LiveBoard) -> None:
+    shown.shows(session_id, lambda row: not row["archived"])
+    assert stage.world.store.memory.forget_old() == [session_id]
+    until(lambda: session_id not in shown.rows, "the row of an old session is gone")
+
+
+def test_live_view_drops_a_session_each_time_that_it_leaves_memory(stage: Stage, old: list[str]) -> None:
+    with board(stage) as shown:
+        for session_id in (old[0], old[1], old[0]):
+            enter_memory(stage, session_id)
+            leave_memory(stage, session_id, shown)
+
+
+def test_live_view_that_comes_back_has_a_session_that_left_memory_and_returned(
+    stage: Stage, old: list[str]
+) -> None:
+    with board(stage) as shown:
+        enter_memory(stage, old[0])
+        shown.shows(old[0], lambda row: not row["archived"])
+        since = shown.revision
+        leave_memory(stage, old[0], shown)
+        enter_memory(stage, old[0])
+        shown.shows(old[0], lambda row: not row["archived"])
+        with board(stage, since=since) as back:
+            assert not back.updates[0]["snapshot"]
+            assert old[0] in back.rows
 
 
 def test_old_sessions_are_completed_by_names_and_ids(stage: Stage, old: list[str]) -> None:

@@ -133,7 +133,9 @@ def test_reader_gets_only_the_later_changes_when_it_comes_back_with_its_revision
     note(instance, second, "meanwhile")
     instance.sm("rm", third, "--yes")
     with board(instance, since=revision) as back:
-        (update,) = back.updates
+        until(lambda: len(back.updates) == 2, "the changes, and the number of sessions without rows")
+        update, counted = back.updates
+        assert (counted["rows"], counted["removed"], counted["earlier"]) == ([], [], [])
         assert (update["snapshot"], list(back.rows), update["removed"]) == (False, [second], [third])
         note(instance, first, "later")
         back.shows(first, lambda row: row["note"] == "later")
@@ -201,11 +203,16 @@ def test_sums_for_a_session_have_the_old_descendants_that_it_sees(instance: Inst
     viewer, top = (instance.spawn("Sleeper", "x")["session_id"] for _ in range(2))
     below = instance.spawn("Sleeper", "x", "--parent", top)["session_id"]
     inner = instance.spawn("Sleeper", "x", "--parent", below)["session_id"]
-    instance.sm("kill", "--force", below, "--tree")
+    (instance.home / "shop").mkdir()
+    instance.sm("workspace", "create", "shop", "--working-dir", str(instance.home / "shop"))
+    hidden = instance.spawn("Sleeper", "x", "--workspace", "shop")["session_id"]
+    instance.sm("kill", "--force", below, hidden, "--tree")
     instance.wait(2)  # until the archives are written
-    instance.age(below, inner)
+    instance.age(below, inner, hidden)
     with board(instance) as everything, board(instance, instance.as_session(viewer)) as shown:
         assert {*everything.rows} == {*shown.rows} == {viewer, top}
+        until(lambda: everything.earlier == [(None, False, 2), ("shop", False, 1)], "all old sessions")
+        until(lambda: shown.earlier == [(None, False, 2)], "those that the session sees")
         assert everything.rows[top]["tree"]["sessions"] == shown.rows[top]["tree"]["sessions"] == 3
 
 
@@ -239,3 +246,12 @@ def test_rows_after_a_lost_server_are_lost_until_they_are_restored(stage: Stage)
         shown.shows(session_id, lambda row: row["lost"])
         stage.sm("restore", "--all")
         shown.shows(session_id, lambda row: not row["lost"])
+
+
+def test_live_row_changes_with_a_field_of_a_capability_alone(instance: Instance) -> None:
+    session_id = instance.spawn("Sleeper", "x")["session_id"]
+    with board(instance) as shown:
+        instance.sm("budget", session_id, "--set", "usd=5")
+        shown.shows(session_id, lambda row: row["budget"] is not None)
+        instance.sm("budget", session_id, "--set", "usd=7")
+        shown.shows(session_id, lambda row: row["budget"]["limits"]["usd"] == 7)

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from sm.core.models import OPERATOR, BridgeUser, Caller, Session
 from sm.core.states import BridgeLevel, CallerKind, TrustLevel
+from sm.operations.audiences import Audience
 from sm.policy.access import (
-    Action,
     Position,
     Relation,
     is_unrestricted,
@@ -22,18 +22,24 @@ from sm.policy.access import (
     visible,
     visible_workspace,
 )
+from tests.policy_table import audiences, kernel_declarations
 from tests.samples import session
 
+ACTIONS = list(audiences().values())
 SELF, BELOW, TEAM, FOREIGN = Position.SELF, Position.DESCENDANT, Position.TEAM, Position.FOREIGN
 DIRECT, SANDBOXED = TrustLevel.DIRECT, TrustLevel.SANDBOXED
 
-# One row per action. First columns: are the operator and the owners in chats allowed? Other columns: the targets
+# One row per audience. First columns: are the operator and the owners in chats allowed? Other columns: the targets
 # allowed for a session, by the effective modes of caller and target (direct -> direct, direct -> sandboxed, and so on).
 # The letters: s itself, d descendant, t team, f foreign; - is none. For a paired user the letters d hold, but in the
 # rows with an x.
 TABLE = """
                     operator  owner  d->d  d->s  s->d  s->s
 SEE                 yes       yes    sdt   sdt   s     sdt
+ME                  no        no     s     s     s     s
+READ_ALSO_ITSELF    yes       yes    sd    sd    s     sd
+SEE_REQUESTS        yes       yes    sd    sd    s     sd
+ARCHIVES            yes       no     -     -     -     -
 SEND                yes       yes    dt    dt    -     dt
 SPAWN               yes       yes    sd    sd    s     sd
 REPORT              no        no     s     s     s     s
@@ -75,12 +81,19 @@ MODES = [(DIRECT, DIRECT), (DIRECT, SANDBOXED), (SANDBOXED, DIRECT), (SANDBOXED,
 ROWS = {words[0]: words[1:] for words in map(str.split, TABLE.strip().splitlines()[1:])}
 
 
-def test_permission_table_has_a_row_for_every_action() -> None:
-    assert sorted(ROWS) == sorted(action.name for action in Action)
+def row_of(audience: Audience) -> list[str]:
+    """Its row; an audience of a capability may have that of another one with the same members."""
+    same = (other for other in ACTIONS if other.members == audience.members and other.name.upper() in ROWS)
+    return ROWS.get(audience.name.upper()) or ROWS[next(same).name.upper()]
+
+
+def test_permission_table_has_a_row_for_every_audience_of_the_kernel() -> None:
+    assert ROWS.keys() <= {name.upper() for name in audiences()}
+    assert ROWS.keys() >= {name.upper() for name in audiences(kernel_declarations())}
 
 
 def permitted(
-    caller: CallerKind, action: Action, positions: Iterable[Position] = Position, *, owner: bool = False
+    caller: CallerKind, action: Audience, positions: Iterable[Position] = Position, *, owner: bool = False
 ) -> dict[tuple[Position, TrustLevel, TrustLevel], bool]:
     """By the position of the target and both modes, whether the caller may do it."""
     return {
@@ -90,23 +103,23 @@ def permitted(
     }
 
 
-@pytest.mark.parametrize("action", list(Action))
-def test_session_may_do_exactly_the_actions_of_the_table(action: Action) -> None:
+@pytest.mark.parametrize("action", ACTIONS, ids=lambda action: action.name)
+def test_session_may_do_exactly_the_actions_of_the_table(action: Audience) -> None:
     assert permitted(CallerKind.SESSION, action) == {
-        (position, *modes): LETTERS[position] in ROWS[action.name][2 + column]
+        (position, *modes): LETTERS[position] in row_of(action)[2 + column]
         for position in Position
         for column, modes in enumerate(MODES)
     }
 
 
-@pytest.mark.parametrize("action", list(Action))
-def test_operator_may_do_everything_except_report_for_a_session(action: Action) -> None:
+@pytest.mark.parametrize("action", ACTIONS, ids=lambda action: action.name)
+def test_operator_may_do_everything_except_report_for_a_session(action: Audience) -> None:
     found = permitted(CallerKind.OPERATOR, action)
-    assert found == dict.fromkeys(found, ROWS[action.name][0] == "yes")
+    assert found == dict.fromkeys(found, row_of(action)[0] == "yes")
 
 
-@pytest.mark.parametrize("action", list(Action))
-def test_no_action_is_allowed_when_the_caller_may_not_see_the_target(action: Action) -> None:
+@pytest.mark.parametrize("action", ACTIONS, ids=lambda action: action.name)
+def test_no_action_is_allowed_when_the_caller_may_not_see_the_target(action: Audience) -> None:
     hidden = [
         Relation(CallerKind.SESSION, mode, position, target_mode)
         for position in Position
@@ -117,11 +130,11 @@ def test_no_action_is_allowed_when_the_caller_may_not_see_the_target(action: Act
     assert not any(may(hidden_relation, action) for hidden_relation in hidden)
 
 
-@pytest.mark.parametrize("action", list(Action))
-def test_action_without_a_target_session_is_allowed_only_for_the_operator(action: Action) -> None:
-    if ROWS[action.name][2:] == ["-"] * 4:
+@pytest.mark.parametrize("action", ACTIONS, ids=lambda action: action.name)
+def test_action_without_a_target_session_is_allowed_only_for_the_operator(action: Audience) -> None:
+    if row_of(action)[2:] == ["-"] * 4:
         assert may_at_all(OPERATOR, action)
-        assert may_at_all(_user(BridgeLevel.OWNER), action) is (ROWS[action.name][1] == "yes")
+        assert may_at_all(_user(BridgeLevel.OWNER), action) is (row_of(action)[1] == "yes")
     for caller in (
         Caller(CallerKind.SESSION, "aaaaaaaa"),
         *map(_user, (BridgeLevel.DIRECT, BridgeLevel.SANDBOXED)),
@@ -139,15 +152,15 @@ def _user(level: BridgeLevel, workspace: str | None = None) -> Caller:
     return Caller(CallerKind.BRIDGE, user=BridgeUser("telegram:4711", level, workspace))
 
 
-@pytest.mark.parametrize("action", list(Action))
-def test_owner_may_do_exactly_the_actions_of_the_table(action: Action) -> None:
+@pytest.mark.parametrize("action", ACTIONS, ids=lambda action: action.name)
+def test_owner_may_do_exactly_the_actions_of_the_table(action: Audience) -> None:
     found = permitted(CallerKind.BRIDGE, action, owner=True)
-    assert found == dict.fromkeys(found, ROWS[action.name][1] == "yes")
+    assert found == dict.fromkeys(found, row_of(action)[1] == "yes")
 
 
-@pytest.mark.parametrize("action", list(Action))
-def test_paired_user_may_do_exactly_the_actions_of_the_table(action: Action) -> None:
-    row = ROWS[action.name]
+@pytest.mark.parametrize("action", ACTIONS, ids=lambda action: action.name)
+def test_paired_user_may_do_exactly_the_actions_of_the_table(action: Audience) -> None:
+    row = row_of(action)
     assert permitted(CallerKind.BRIDGE, action, [BELOW, FOREIGN]) == {
         (position, *modes): LETTERS[position] in row[2 + column] and row[-1] != "x"
         for position in (BELOW, FOREIGN)
@@ -167,9 +180,9 @@ _sessions = st.builds(
 _workspaces = st.sampled_from([None, "team"])
 
 
-@given(_sessions, st.sampled_from(LEVELS), _workspaces, st.sampled_from(Action), st.booleans())
+@given(_sessions, st.sampled_from(LEVELS), _workspaces, st.sampled_from(ACTIONS), st.booleans())
 def test_person_in_a_chat_may_do_nothing_that_the_operator_may_not(
-    target: Session, level: BridgeLevel, workspace: str | None, action: Action, below: bool
+    target: Session, level: BridgeLevel, workspace: str | None, action: Audience, below: bool
 ) -> None:
     user = BridgeUser("telegram:4711", level, workspace)
     allowed = may(relation(user, target, is_descendant=below), action)
@@ -178,9 +191,9 @@ def test_person_in_a_chat_may_do_nothing_that_the_operator_may_not(
     assert not owner or may(Relation(CallerKind.OPERATOR), action)
 
 
-@given(_sessions, st.sampled_from(PAIRED), _workspaces, st.sampled_from(Action))
+@given(_sessions, st.sampled_from(PAIRED), _workspaces, st.sampled_from(ACTIONS))
 def test_paired_user_may_do_nothing_to_a_session_that_is_hidden(
-    target: Session, level: BridgeLevel, workspace: str | None, action: Action
+    target: Session, level: BridgeLevel, workspace: str | None, action: Audience
 ) -> None:
     user = BridgeUser("telegram:4711", level, workspace)
     if not visible(user, target):
@@ -197,9 +210,9 @@ def test_paired_user_sees_only_own_sessions_or_those_of_the_workspace(
     assert visible(user, target) is (own and fits)
 
 
-@given(_sessions, _workspaces, st.sampled_from(Action))
+@given(_sessions, _workspaces, st.sampled_from(ACTIONS))
 def test_user_paired_as_sandboxed_may_do_nothing_that_one_paired_as_direct_may_not(
-    target: Session, workspace: str | None, action: Action
+    target: Session, workspace: str | None, action: Audience
 ) -> None:
     sandboxed = BridgeUser("telegram:4711", BridgeLevel.SANDBOXED, workspace)
     direct = replace(sandboxed, level=BridgeLevel.DIRECT)
@@ -207,9 +220,9 @@ def test_user_paired_as_sandboxed_may_do_nothing_that_one_paired_as_direct_may_n
         assert may(relation(direct, target, is_descendant=False), action)
 
 
-@given(_sessions, st.sampled_from(PAIRED), _workspaces, st.sampled_from(Action))
+@given(_sessions, st.sampled_from(PAIRED), _workspaces, st.sampled_from(ACTIONS))
 def test_paired_user_may_do_nothing_that_a_session_above_the_target_may_not(
-    target: Session, level: BridgeLevel, workspace: str | None, action: Action
+    target: Session, level: BridgeLevel, workspace: str | None, action: Audience
 ) -> None:
     found = relation(BridgeUser("telegram:4711", level, workspace), target, is_descendant=False)
     if may(found, action):

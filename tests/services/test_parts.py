@@ -1,9 +1,10 @@
 """Handlers and classes get the use cases that their keyword-only parameters name."""
 
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY
 
 import pytest
 
+from sm.core.dataclass import dataclass
 from sm.services.parts import DoorParts
 
 

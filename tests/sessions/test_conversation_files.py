@@ -119,7 +119,7 @@ async def test_archives_of_the_newest_forks_serve_another_one(bench: Bench) -> N
     forks = [ended(f"{99 - n:08x}", 60 - n, conversation=TALK) for n in range(50)]
     async with await Store.open(str(bench.root / "sm.db"), lambda: NOW) as bench.store:
         await insert(bench.store, *forks)
-        bench.store.forget_old()
+        bench.store.memory.forget_old()
         bench.archive(forks[-20].id)
         assert len(await bench.give_back({"HOME": str(bench.root / "me")})) == 1
         await insert(bench.store, ended("recent01", 0.5, conversation=TALK))

@@ -244,8 +244,8 @@ class Acts:
         self._say(f"{target} exits with {code}")
 
     async def _kill(self, target: str, *, tree: bool) -> None:
-        sessions = self._world.store.sessions
-        self._told.killed |= {s for s in sessions if s == target or (tree and self._is_below(s, target))}
+        known = {*self._world.store.sessions, *self._told.spawned}
+        self._told.killed |= {s for s in known if s == target or (tree and self._is_below(s, target))}
         await self.post(self._world.operator, f"/v1/sessions/{target}/kill", {"tree": True} if tree else {})
         self._say(f"operator killed {'the tree of ' if tree else ''}{target}")
 

@@ -7,7 +7,7 @@ import signal
 import sys
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 from aiohttp import web
@@ -41,6 +41,7 @@ from tests.sim.file_events import PlayedNotices
 from tests.sim.lives import Life
 from tests.sim.log import LifeLog
 from tests.sim.loop import VirtualLoop
+from tests.sim.memory import Memory
 from tests.sim.processes import PlayedKernel, PlayedProcess
 from tests.sim.programs import WAY_IN
 from tests.sim.terminals import PlayedServer
@@ -73,6 +74,7 @@ class DaemonOptions:
     containment: Containment | None = None
     check_program: RunCheck = no_check
     """No real program runs in a simulation."""
+    memory: Memory = field(default_factory=Memory)
 
 
 def played_engine(access: PlayedAccess, context: EngineContext) -> ContainerEngine:
@@ -184,7 +186,12 @@ class Daemon:
         loaded = load(paths.config)
         around.cover()
         self._log.begin(paths, loaded.config.daemon.log_level)
-        async with await open_database(paths, new=self._new_database) as store:
+        memory = self._options.memory
+        unseen_days = memory.unseen_s / 86_400
+        opened = await open_database(
+            paths, new=self._new_database, unseen_days=unseen_days, lately_s=memory.lately_s
+        )
+        async with opened as store:
             terminals = around.server.client(store.instance, self.life)
             self.store = store
             engine = around.engine
@@ -229,6 +236,7 @@ class Daemon:
             running = {
                 **running_parts(paths, store, parts, later),
                 "stop": self._stopping.wait(),
+                "memory": memory.limit(store),
             }
             try:
                 await run_until_one_ends(running, parts, runner)

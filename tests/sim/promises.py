@@ -6,10 +6,13 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 
+import orjson
+
 from sm.providers.claude.plan import ClaudeProvider
 from tests.sim.endings import wrong_endings
 from tests.sim.sums import wrong_sums
 from tests.sim.told import Told
+from tests.sim.wire import Caller, target
 from tests.sim.world import World
 
 _INTERRUPTING = ("Escape", *ClaudeProvider.stop_background_keys)
@@ -18,7 +21,7 @@ LIVE = ("spawned", "starting", "running", "idle", "waiting_input")
 
 async def broken(world: World, told: Told) -> list[str]:
     """Name each promise that does not hold at a settled point. Each text begins with the number of the promise."""
-    shown = await world.operator.get("/v1/sessions", all=1)
+    shown = await _listed(world.operator)
     report = await world.operator.get("/v1/usage/report")
     with closing(sqlite3.connect(world.paths.database)) as db:
         return [
@@ -34,6 +37,18 @@ async def broken(world: World, told: Told) -> list[str]:
             *_typed(db, told),
             *(f"2: {what}" for what in told.waited),
         ]
+
+
+async def _listed(operator: Caller) -> list[dict[str, object]]:
+    """Every session that lists have, read by page."""
+    found, before = list[dict[str, object]](), None
+    while True:
+        query = {"all": 1} if before is None else {"all": 1, "before": before}
+        page = await operator.answer("GET", target("/v1/sessions", query))
+        found += orjson.loads(page.body)
+        before = page.headers.get("sm-next")
+        if before is None:
+            return found
 
 
 def _acts(db: sqlite3.Connection, told: Told) -> list[str]:

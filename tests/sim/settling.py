@@ -51,7 +51,7 @@ def left_to_do(daemon: Daemon, clocks: Clocks) -> list[str]:
     # Time passes while an agent is read only if the read waits for room on the disk, or for the terminal server.
     agents = daemon.parts.watch.observer._agents.values()
     left += [f"read of agent {agent.session_id}" for agent in agents if agent.lock.locked()]
-    if store._writing.locked() or not store._queue._turns.empty():
+    if store.log.writing.locked() or not store.commits.queue._turns.empty():
         left.append("transaction")
     return left
 

@@ -4,6 +4,7 @@ import asyncio
 import random
 from collections.abc import Sequence
 from contextlib import ExitStack, nullcontext
+from dataclasses import replace
 
 from sm.errors import SmError
 from tests.sim.acts import Acts
@@ -13,6 +14,7 @@ from tests.sim.company import Company
 from tests.sim.faults import Faults
 from tests.sim.fleet import Act, Entry, Fault, config_of
 from tests.sim.loop import BEGIN_S, VirtualLoop
+from tests.sim.memory import memory_of
 from tests.sim.parts import Part, parts_of
 from tests.sim.programs import Running
 from tests.sim.promises import broken
@@ -56,6 +58,7 @@ class Storm:
         in_memory = Part.SANDBOXES not in parts
         async with simulation(settings, seed=self._seed, starts=False, in_memory=in_memory) as world:
             self._world, open = world, ExitStack()
+            world.daemon_options = replace(world.daemon_options, memory=memory_of(self._seed))
             try:
                 self._company = Company(world, parts, self._told, self._say, open)
                 self._acts = Acts(world, self._told, self._say, self._start_daemon, self._company)

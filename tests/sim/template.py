@@ -7,7 +7,7 @@ from itertools import chain
 
 import aiosqlite
 
-from sm.store.migrations import MIGRATIONS, Schema, check_versions, migrate
+from sm.store.migrations import MIGRATIONS, Recorded, Schema, check_versions, migrate
 from sm.store.part import known_schemas
 
 
@@ -16,7 +16,9 @@ def empty_database() -> sqlite3.Connection:
     """Carry out the real migrations, once in this process."""
     # Each database that is copied from it has a thread of its own outside of a simulation.
     database = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
-    for statement in chain(*MIGRATIONS.values(), *(schema.statements(0) for schema in known_schemas())):
+    for statement in chain(
+        *MIGRATIONS.values(), *(schema.statements(Recorded()) for schema in known_schemas())
+    ):
         database.execute(statement)
     database.execute(f"PRAGMA user_version = {max(MIGRATIONS)}")
     # Drawn by SQLite, which knows no seed.

@@ -79,7 +79,7 @@ class EventView(_View):
 
 
 class RowView(_View):
-    """Shows the rows of the sessions in their newest states."""
+    """Shows the rows of the sessions in memory in their newest states."""
 
     def __init__(self, world: World) -> None:
         super().__init__(world)
@@ -100,6 +100,7 @@ class RowView(_View):
 
     def misses(self, db: sqlite3.Connection) -> str:
         rows = dict(db.execute("SELECT id, status FROM sessions WHERE removed = 0 AND archived = 0"))
+        rows = {s: status for s, status in rows.items() if self._world.store.sessions.is_kept(s)}
         wrong = sorted(s for s in {*rows, *self._statuses} if rows.get(s) != self._statuses.get(s))
         return "".join(f"a view shows {s} as {self._statuses.get(s)}, not {rows.get(s)}" for s in wrong[:1])
 

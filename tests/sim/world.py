@@ -16,7 +16,7 @@ from sm.daemon import lock
 from sm.linux.inotify import replaced_notices
 from sm.linux.kernel import replaced_kernel
 from sm.paths import InstancePaths
-from sm.store import Store, connection, database
+from sm.store import Store, connection
 from tests.sim.clocks import Clocks, PlayedModules
 from tests.sim.containers import played_client
 from tests.sim.daemon import Daemon, DaemonOptions, Surroundings
@@ -226,7 +226,7 @@ def world_on(loop: VirtualLoop, config: str, seed: int, *, in_memory: bool = Tru
         stack.enter_context(
             replaced(
                 (lock, "_listener", world.board.listener),
-                (database, "migrate", migrate_or_copy),
+                (connection, "migrate", migrate_or_copy),
                 (connection, "_LOG_ROOM_BYTES", _LOG_ROOM_BYTES),
             )
         )

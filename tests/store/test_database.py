@@ -22,7 +22,7 @@ from sm.core.models import OPERATOR, Caller, Checkpoint, Exit, Process, RequestK
 from sm.core.states import CallerKind, EventType, Mode, SignalKind, TrustLevel
 from sm.core.statuses import Status
 from sm.errors import DatabaseRefused, IllegalState, InternalError, StorageFull, UsageError
-from sm.store import Store, Transaction, backups, database
+from sm.store import Store, Transaction, backups, connection
 from sm.store.backup import count_sessions
 from sm.store.migrations import MIGRATIONS, migrate
 from tests.samples import AT, LAUNCH, commit, session
@@ -85,7 +85,7 @@ async def test_store_writes_on_when_the_emptied_log_cannot_be_opened(path: str) 
 async def test_copied_database_of_tests_is_as_a_migrated_one(tmp_path: Path) -> None:
     made = []
     for name, migrated in (("migrated.db", migrate), ("copied.db", migrate_or_copy)):
-        with replaced((database, "migrate", migrated)):
+        with replaced((connection, "migrate", migrated)):
             async with await Store.open(str(tmp_path / name)):
                 pass
         with closing(sqlite3.connect(tmp_path / name)) as db:
@@ -169,7 +169,8 @@ async def test_session_is_found_by_its_newest_token_only(path: str) -> None:
             await tx.update(tx.session(first.id), token_hash="aaaaaaaa 2")
     async with await Store.open(path) as store:
         sessions = {
-            text: store.session_of_token(text) for text in ("aaaaaaaa 1", "aaaaaaaa 2", "bbbbbbbb 1", "", "x")
+            text: store.memory.session_of_token(text)
+            for text in ("aaaaaaaa 1", "aaaaaaaa 2", "bbbbbbbb 1", "", "x")
         }
         assert {text: s.id for text, s in sessions.items() if s} == {
             "aaaaaaaa 2": first.id,
@@ -186,10 +187,10 @@ async def test_session_is_found_by_its_newest_token_only(path: str) -> None:
 
         with pytest.raises(IllegalState):
             await commit(store, fail)
-        assert store.session_of_token("aaaaaaaa 3") is None
+        assert store.memory.session_of_token("aaaaaaaa 3") is None
         await commit(store, forget)
-        assert store.session_of_token("aaaaaaaa 2") is None
-        assert store.session_of_token("bbbbbbbb 1") is None
+        assert store.memory.session_of_token("aaaaaaaa 2") is None
+        assert store.memory.session_of_token("bbbbbbbb 1") is None
 
 
 async def test_failed_transaction_leaves_no_rows_and_no_gap_in_event_numbers(store: Store) -> None:

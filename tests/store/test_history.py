@@ -51,7 +51,7 @@ async def store(path: str) -> AsyncIterator[Store]:
             ),
             replace(session("live0001"), created_at=NOW),
         )
-        opened.forget_old()
+        opened.memory.forget_old()
         yield opened
 
 
@@ -70,10 +70,10 @@ async def test_only_live_recent_unseen_and_needed_sessions_stay_in_memory(path: 
     made = (recent, old, unseen, older, killed, told, running, top, middle, live)
     async with await Store.open(path, lambda: NOW) as store:
         await insert(store, *made)
-        assert set(store.forget_old()) == {"old00009", "older001", "killed01", "told0001"}
+        assert set(store.memory.forget_old()) == {"old00009", "older001", "killed01", "told0001"}
         left = kept(store)
         assert left == [s.id for s in sorted(made, key=lambda s: s.created_at) if s.id in left]
-        assert store.forget_old() == []
+        assert store.memory.forget_old() == []
     async with await Store.open(path, lambda: NOW) as again:
         assert kept(again) == left
         assert {s.id: again.sessions[s.id] for s in made} == {s.id: s for s in made}
@@ -85,16 +85,16 @@ async def test_unseen_sessions_enter_memory_when_they_are_kept_for_longer(path: 
     unseen = [replace(made, seen_at=None) for made in unseen]
     async with await Store.open(path, lambda: NOW) as store:
         await insert(store, parent, *unseen, ended("seen0001", 8))
-        store.forget_old()
+        store.memory.forget_old()
         assert {*kept(store)} == {"parent01", "unseen06"}
         changes = store.changes
-        await store.keep_unseen(30 * DAY)
+        await store.memory.keep_unseen(30 * DAY)
         assert kept(store) == ["unseen29", "parent01", "unseen08", "unseen06"]
         assert store.changes > changes
-        assert store.forget_old() == []
+        assert store.memory.forget_old() == []
         assert [s.id for s in (await store.history.page(EVERY, None, 9)).sessions] == ["seen0001", "unseen40"]
-        await store.keep_unseen(7 * DAY)
-        assert {*store.forget_old()} == {"unseen29", "unseen08"}
+        await store.memory.keep_unseen(7 * DAY)
+        assert {*store.memory.forget_old()} == {"unseen29", "unseen08"}
 
 
 async def test_session_that_unfinished_work_names_is_in_memory(store: Store, path: str) -> None:
@@ -104,7 +104,7 @@ async def test_session_that_unfinished_work_names_is_in_memory(store: Store, pat
         assert kept(again) == [OLD[0], "live0001"]
         async with again.transaction() as tx:
             tx.timers.remove(OLD[0])
-        assert again.forget_old() == [OLD[0]]
+        assert again.memory.forget_old() == [OLD[0]]
 
 
 async def test_newest_session_is_the_one_that_was_made_last(store: Store) -> None:
@@ -112,7 +112,7 @@ async def test_newest_session_is_the_one_that_was_made_last(store: Store) -> Non
         await tx.insert(replace(ended("new00001", 1.5), status_at=later(NOW, -2 * DAY)), LAUNCH, None)
         await tx.insert(replace(ended("newest01", 1.1), status_at=later(NOW, -3 * DAY)), LAUNCH, None)
         await tx.remove(tx.session("live0001"))
-    store.forget_old()
+    store.memory.forget_old()
     async with store.transaction() as tx:
         newest = await tx.newest_session()
     assert newest is not None
@@ -124,7 +124,7 @@ async def test_index_of_old_sessions_alone_is_not_empty(path: str) -> None:
         assert store.index.is_empty()
         await insert(store, ended(OLD[0], 2))
         assert not store.index.is_empty()
-        store.forget_old()
+        store.memory.forget_old()
         assert not store.sessions
         assert not store.index.is_empty()
         async with store.transaction() as tx:
@@ -135,11 +135,11 @@ async def test_index_of_old_sessions_alone_is_not_empty(path: str) -> None:
 async def test_token_of_an_old_session_is_unknown(path: str) -> None:
     async with await Store.open(path, lambda: NOW) as store:
         await insert(store, ended(OLD[0], 2, token_hash=digest("token")))
-        found = store.session_of_token(digest("token"))
+        found = store.memory.session_of_token(digest("token"))
         assert found is not None
         assert found.id == OLD[0]
-        store.forget_old()
-        assert store.session_of_token(digest("token")) is None
+        store.memory.forget_old()
+        assert store.memory.session_of_token(digest("token")) is None
 
 
 async def test_old_session_is_found_by_id_prefix_and_name(store: Store) -> None:
@@ -160,7 +160,7 @@ async def test_newest_of_many_old_sessions_with_one_name_is_found(path: str) -> 
         await insert(
             store, *(replace(s, workspace="w" if s.id in ("00000003", "00000005") else None) for s in nightly)
         )
-        store.forget_old()
+        store.memory.forget_old()
         for word in ("nightly", "engineer-nightly"):
             found = store.index.named(word)
             assert found == sorted(found, key=lambda s: s.created_at)
@@ -178,12 +178,24 @@ async def test_old_session_is_found_by_name_without_a_scan(store: Store, path: s
     assert [step for step in steps if step.startswith("SCAN")] == []
 
 
+async def test_removed_sessions_that_ended_since_a_time_are_counted_without_a_scan(store: Store) -> None:
+    for session_id in OLD[:3]:
+        async with store.transaction() as tx:
+            await tx.remove(tx.session(session_id))
+    asked = list[str]()
+    await store._reader.set_trace_callback(asked.append)
+    counts = [await store.removed_endings(later(NOW, -days * DAY)) for days in (99, 9, 8, 7, 6)]
+    assert counts == [3, 3, 2, 1, 0]
+    steps = [row[3] for query in [*asked] for row in await store.read(f"EXPLAIN QUERY PLAN {query}", ())]
+    assert {step.partition(" USING ")[2] for step in steps} == {"INDEX sessions_removed (completed_at>?)"}
+
+
 async def test_changed_old_session_is_in_memory_again_in_its_place(store: Store) -> None:
     async with store.transaction() as tx:
         changed = await tx.update(tx.session(OLD[2]), note="changed")
     assert kept(store) == [OLD[2], "live0001"]
     assert store.sessions[OLD[2]] == changed
-    assert store.forget_old() == [OLD[2]]
+    assert store.memory.forget_old() == [OLD[2]]
     assert store.sessions[OLD[2]] == changed
 
 
@@ -249,7 +261,7 @@ async def test_trees_of_old_sessions_are_searched_once(store: Store, monkeypatch
     await insert(
         store, *(ended(f"below{n:03}", 9 - n, OLD[n % 2] if n < 2 else f"below{n - 2:03}") for n in range(5))
     )
-    store.forget_old()
+    store.memory.forget_old()
     searched: list[str] = []
     await store._reader.set_trace_callback(searched.append)
     below_first = [s.id for s in await store.history.all(below([OLD[0]]))]
@@ -271,7 +283,7 @@ async def test_page_follows_what_enters_and_leaves_memory(store: Store) -> None:
     async with store.transaction() as tx:
         await tx.update(tx.session(OLD[4]), note="changed")
     assert [s.id for s in (await store.history.page(EVERY, None, 9)).sessions] == [*OLD[3::-1]]
-    store.forget_old()
+    store.memory.forget_old()
     assert len((await store.history.page(EVERY, None, 9)).sessions) == 5
 
 
@@ -281,7 +293,7 @@ async def test_pages_and_counts_of_a_tree_follow_a_move_of_a_session_in_memory(s
         await tx.insert(replace(session("live0002"), created_at=NOW), LAUNCH, None)
         await tx.insert(replace(session("live0003", parent="live0001"), created_at=NOW), LAUNCH, None)
         await tx.update(tx.session(OLD[1]), parent_id="live0003")
-    store.forget_old()
+    store.memory.forget_old()
 
     async def found(parent: str) -> list[str]:
         chosen = descendants_of(parent, None)
@@ -299,7 +311,7 @@ async def test_roots_follow_who_sees_their_parents(store: Store) -> None:
     guest = replace(session("guest001"), workspace="w")
     async with store.transaction() as tx:
         await tx.update(tx.session(OLD[0]), parent_id="live0001", workspace="w")
-    store.forget_old()
+    store.memory.forget_old()
     assert [s.id for s in (await store.history.page(roots_for(guest), None, 9)).sessions] == [OLD[0]]
     async with store.transaction() as tx:
         await tx.update(tx.session("live0001"), workspace="w")
@@ -344,7 +356,7 @@ async def test_list_of_more_sessions_than_are_read_at_once_is_complete(path: str
     async with await Store.open(path, lambda: NOW) as store:
         made = [ended(f"{n:08x}", 2 + n % 7) for n in range(450)]
         await insert(store, *made)
-        store.forget_old()
+        store.memory.forget_old()
         found = await store.history.all()
         assert sorted(s.id for s in found) == [s.id for s in made]
         assert [s.status_at for s in found] == sorted((s.status_at for s in made), reverse=True)
@@ -352,7 +364,7 @@ async def test_list_of_more_sessions_than_are_read_at_once_is_complete(path: str
 
 async def test_descendants_of_a_session_are_found_below_old_ones(store: Store) -> None:
     await insert(store, ended("child001", 5, "live0001"), ended("child002", 4, "child001"))
-    store.forget_old()
+    store.memory.forget_old()
     assert {s.id for s in await store.history.all(below(["live0001"]))} == {"child001", "child002"}
     assert await store.history.ended_children(children_of("live0001", None)) == [
         ("live0001", Status.COMPLETED, 1)
@@ -399,8 +411,8 @@ async def many(path: str) -> AsyncIterator[Store]:
     made = [_random_session(dice, number) for number in range(120)]
     async with await Store.open(path, lambda: NOW) as opened:
         await insert(opened, *made)
-        opened.unseen_s = 0.0
-        opened.forget_old()
+        opened.memory.unseen_s = 0.0
+        opened.memory.forget_old()
         assert not kept(opened)
         yield opened
 

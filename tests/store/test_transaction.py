@@ -82,9 +82,9 @@ async def test_caller_cancelled_while_waiting_for_its_turn_changes_nothing(store
             await leave.wait()
 
     holder = asyncio.create_task(first())
-    await until(lambda: store._queue._inside is not None)
+    await until(lambda: store.commits.queue._inside is not None)
     waiting = [asyncio.create_task(written(store, text)) for text in ("second", "third")]
-    await until(lambda: store._queue._turns.qsize() == 2)
+    await until(lambda: store.commits.queue._turns.qsize() == 2)
     waiting[0].cancel()
     leave.set()
     await asyncio.wait([holder, *waiting])
@@ -106,7 +106,7 @@ async def test_caller_cancelled_between_grant_and_start_of_its_turn_changes_noth
     task = asyncio.create_task(written(store, "never"))
     await until(lambda: bool(turns))
     await until(lambda: turns[0].granted.done())
-    assert store._queue._inside is None
+    assert store.commits.queue._inside is None
     task.cancel()
     await asyncio.wait([task])
     assert task.cancelled()
@@ -262,7 +262,7 @@ async def test_callers_that_arrive_during_a_commit_share_the_next_commit(store: 
     statements: list[str] = []
     await store._writer.set_trace_callback(statements.append)
     first = asyncio.create_task(written(store, "first"))
-    await until(lambda: store._writing.locked())
+    await until(lambda: store.log.writing.locked())
     await asyncio.gather(first, *(written(store, f"{n}") for n in range(10)))
     assert sum(sql.startswith("COMMIT") for sql in statements) == 2
 
@@ -292,7 +292,7 @@ async def test_full_disk_fails_all_transactions_of_the_commit(store: Store, othe
 async def test_durable_function_retries_until_the_disk_has_room(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sm.store.database._FIRST_PAUSE_S", 0.01)
+    monkeypatch.setattr("sm.store.commit._FIRST_PAUSE_S", 0.01)
     await store._writer.execute("PRAGMA max_page_count = 1")
     tries = 0
 

@@ -34,8 +34,13 @@ async def board_hub(tmp_path: Path) -> AsyncIterator[Hub]:
 
 
 @contextlib.asynccontextmanager
-async def answering_daemon(tmp_path: Path, answers: Mapping[str, Any]) -> AsyncIterator[list[str]]:
-    """A daemon of `board_hub` with these answers, by path: 404 for others. Yields the paths that were asked for."""
+async def answering_daemon(
+    tmp_path: Path, answers: Mapping[str, Any], more: Mapping[str, str] | None = None
+) -> AsyncIterator[list[str]]:
+    """A daemon of `board_hub` with these answers, by path: 404 for others. Yields the paths that were asked for.
+
+    `more`: further headers of each answer.
+    """
     asked = list[str]()
 
     async def answer(request: web.Request) -> web.Response:
@@ -43,7 +48,9 @@ async def answering_daemon(tmp_path: Path, answers: Mapping[str, Any]) -> AsyncI
         found = answers.get(request.path)
         error = {"error": {"code": "not_found", "message": "no such session", "hint": None}}
         body, status = (error, 404) if found is None else (found, 200)
-        return web.json_response(body, status=status, headers={PROTOCOL_HEADER: str(PROTOCOL)})
+        return web.json_response(
+            body, status=status, headers={PROTOCOL_HEADER: str(PROTOCOL), **(more or {})}
+        )
 
     app = web.Application()
     app.router.add_route("*", "/{path:.*}", answer)

@@ -12,6 +12,8 @@ from sm.web.app import HEADERS
 from sm.web.logins import WebScope
 from sm.web.page_files import STATIC
 from sm.web.relay import GET_ROUTES
+from sm.wire import LEFT_HEADER, NEXT_HEADER
+from tests.web.board_hub import answering_daemon
 from tests.web.served_app import ServedApp, served_app
 
 
@@ -234,3 +236,13 @@ async def test_every_route_needs_a_login(app: ServedApp) -> None:
         headers = {"Sec-Fetch-Site": "same-origin"}
         status, _, _ = await asked(app, "GET", f"/api{path.replace('{ref}', 'x')}", headers)
         assert status in (401, 429)
+
+
+async def test_page_of_a_list_says_where_the_next_one_begins(app: ServedApp, tmp_path: Path) -> None:
+    paging = {NEXT_HEADER: "2026-01-27T15:10:00.000Z_1a2b3c4d", LEFT_HEADER: "12"}
+    async with answering_daemon(tmp_path, {"/v1/sessions": []}, paging):
+        path = "/api/v1/sessions?before=2026-01-27T15:11:00.000Z_&limit=50"
+        status, body, headers = await asked(app, "GET", path, bearer(app.token()))
+    assert status == 200
+    assert not body
+    assert {name: headers[name] for name in paging} == paging

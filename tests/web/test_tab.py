@@ -14,7 +14,7 @@ from sm.core.timestamps import span
 from sm.feed import Mail, Outage
 from sm.web.client_frames import ViewFrame
 from sm.web.hub import Hub
-from tests.board.samples import AT_S, message
+from tests.board.samples import AT_S, earlier, message
 from tests.cli.samples import request
 from tests.web.board_hub import Page, answering_daemon, board_hub, board_of, row_data, tell, unlisted, update
 
@@ -185,6 +185,21 @@ async def test_tab_shows_archived_sessions_only_if_it_asks_for_them(hub: Hub) ->
     assert both.read()["rows"].keys() == {"b"}
 
 
+async def test_tab_says_how_many_sessions_that_it_may_show_ended_earlier(hub: Hub) -> None:
+    board_of(hub, [row_data("a", archived=True)], workspaces=("shop",))
+    plain, both = Page(hub), Page(hub)
+    assert plain.read()["earlier"] == ""
+    both.tab.show(ViewFrame(t="view", archived=True))
+    both.read()
+    frames = plain.frames
+    tell(hub, update(earlier=[earlier(3), earlier(4, "shop"), earlier(5, archived=True)]))
+    assert plain.read()["earlier"] == "7 sessions ended earlier"
+    assert both.read()["earlier"] == "12 sessions ended earlier"
+    assert plain.frames == frames + 1
+    plain.tab.show(ViewFrame(t="view", workspace="shop", filter="x"))
+    assert plain.read()["earlier"] == "The filter does not search 4 sessions that ended earlier"
+
+
 async def test_view_belongs_to_its_tab(hub: Hub) -> None:
     board_of(hub, [row_data("a", name="zebra"), row_data("b", name="ant", parent_session_id="a")])
     one, two = Page(hub), Page(hub)
@@ -215,6 +230,22 @@ async def test_lost_daemon_is_told_and_comes_back(hub: Hub) -> None:
     page.read()
     assert page.state["lost_since"] is None
     assert page.state["rows"]["a"]["task"] == "back"
+
+
+async def test_tab_says_what_it_cannot_show_until_it_is_shown(hub: Hub) -> None:
+    board_of(hub, [row_data("a")])
+    page = Page(hub)
+    assert page.read()["unshown"] == ""
+    odd = {name: value for name, value in row_data("b").items() if name != "tree"}
+    hub._feed._tell(update([odd]))
+    assert page.read()["unshown"] == "cannot show all sessions (KeyError: 'tree')"
+    late = Page(hub)
+    assert late.read()["rows"].keys() == {"a"}
+    hub._feed._tell(update([row_data("c")]))
+    assert page.read()["rows"].keys() == {"a", "c"}
+    hub._feed._tell(update([row_data("a"), row_data("b")], snapshot=True))
+    assert page.read()["unshown"] == ""
+    assert page.state["rows"].keys() == {"a", "b"}
 
 
 async def test_request_that_somebody_answered_is_told_once(hub: Hub) -> None:

@@ -4,13 +4,14 @@ import dataclasses
 import inspect
 import pkgutil
 from collections.abc import Iterator
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, fields
 from importlib import import_module
 from typing import get_args, get_type_hints
 
 import pytest
 
 import sm.wire_types
+from sm.core.dataclass import dataclass
 from sm.wire_types.fields import Sparse
 
 MODULES = [import_module(f"sm.wire_types.{m.name}") for m in pkgutil.iter_modules(sm.wire_types.__path__)]

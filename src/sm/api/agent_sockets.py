@@ -115,7 +115,7 @@ class AgentSockets:
             runner = web.AppRunner(self._app(), shutdown_timeout=2.0)
             await runner.setup()
             self._runner = runner
-        tokens = Tokens(self._store.session_of_token, workspace, self._containment)
+        tokens = Tokens(self._store.memory.session_of_token, workspace, self._containment)
         name = f"{workspace or 'no workspace'} socket"
         listener = Listener(
             name,

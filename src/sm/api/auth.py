@@ -17,8 +17,8 @@ import logging
 import os
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
+from sm.core.dataclass import dataclass
 from sm.core.models import OPERATOR, Caller, Session, digest, is_waiting
 from sm.core.session_index import SessionIndex
 from sm.core.states import CallerKind, TrustLevel

@@ -4,7 +4,7 @@ import asyncio
 import math
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY
 from typing import Any, Protocol
 
 import orjson
@@ -12,10 +12,11 @@ from aiohttp import web
 
 from sm.api.auth import invalid_token
 from sm.api.views import Views
+from sm.core.dataclass import dataclass
 from sm.core.models import Caller, Session
 from sm.errors import AnswersQuestion, DirectoryNotTrusted, RateLimited, SmError, Unauthenticated
 from sm.operations.arguments import WAIT_MAX_S
-from sm.policy.access import Action
+from sm.operations.audiences import SEE, Audience
 from sm.services import Authorizer, Listed, Reads, SeenSessions
 from sm.wire import LEFT_HEADER, NEXT_HEADER
 from sm.wire_types.fields import ErrorBody, Sparse
@@ -70,16 +71,16 @@ class ApiRequest:
         (name,) = self.http.match_info.values()
         return name
 
-    def session(self, action: Action = Action.SEE) -> Session:
-        """The session that the path names. Raises NotFound; NotPermitted when the caller may not do `action` to it."""
-        return self.authorizer.find(self.caller, self.name, action)
+    def session(self, audience: Audience = SEE) -> Session:
+        """The session that the path names. Raises NotFound; NotPermitted for a caller outside the audience."""
+        return self.authorizer.find(self.caller, self.name, audience)
 
-    async def look_at(self, action: Action = Action.SEE, *, is_person: bool = True) -> Session:
+    async def look_at(self, audience: Audience = SEE, *, is_person: bool = True) -> Session:
         """Return the named session, as `session` does, for an act by which the operator has seen it.
 
         `is_person`: False for a read of a program.
         """
-        session = self.session(action)
+        session = self.session(audience)
         if is_person:
             await self.seen.look(self.caller, [session])
         return session

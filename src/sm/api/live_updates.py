@@ -1,7 +1,6 @@
 """Writes the updates of one reader of live rows, as its caller may see them."""
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import cast
 
 import orjson
@@ -9,13 +8,14 @@ from aiohttp import web
 
 from sm.api.views import Views, build_view
 from sm.core.attention import UNSEEN, Attention
+from sm.core.dataclass import dataclass
 from sm.core.live import LiveRow
 from sm.core.models import Caller
 from sm.core.timestamps import iso
 from sm.core.tree_totals import NO_TOTALS, Totals, TreePart, TreeTotals
 from sm.core.usage import TokenCounts, ToolUse
 from sm.services import Authorizer, Live, LiveNews, Requests, SeenSessions, SessionFilter, Sessions
-from sm.wire_types.live_answers import LastToolView, LiveRowView, LiveUpdateView, TreeView
+from sm.wire_types.live_answers import EarlierView, LastToolView, LiveRowView, LiveUpdateView, TreeView
 from sm.wire_types.usage_answers import TokensView
 
 _PART_BYTES = 512 * 1024
@@ -88,11 +88,15 @@ class LiveUpdates:
         """The last text of each row, for a caller that sees only some sessions."""
         self._past: tuple[int, Mapping[str, Totals]] = (0, {})
         """The sums of `LivePast.sums`, after the number of its changes at that time."""
+        self._earlier: Sequence[EarlierView] | None = None
+        """The numbers of sessions without rows that the reader knows, or None if this is not known."""
 
     def start(self, revision: str | None) -> int | None:
         """The revision to go on from, or None to begin with a snapshot."""
         # What the caller was told before is not known, so what to remove is not known either.
-        return self._live.number_of(revision) if self._sees_all else None
+        number = self._live.number_of(revision) if self._sees_all else None
+        self._earlier = [] if number is None else None
+        return number
 
     def since(self, number: int | None) -> tuple[int, Iterator[bytes]]:
         """The current revision, and the events with what has changed after the revision `number`."""
@@ -104,6 +108,17 @@ class LiveUpdates:
             self._shared.clear()
             self._shared[key] = tuple(self._events(news))
         return news.number, iter(self._shared[key])
+
+    async def earlier(self, number: int) -> bytes | None:
+        """The event with the numbers of sessions that have no row, if these have changed.
+
+        `number`: the revision that the reader has. The rows do not wait for it: it reads the whole history.
+        """
+        found = await self._sessions.past_by_workspace(self._caller, self._filter)
+        if found == self._earlier:
+            return None
+        self._earlier = found
+        return self._event(self._live.revision(number), [], [], snapshot=False, earlier=found)
 
     def _events(self, news: LiveNews) -> Iterator[bytes]:
         """An event at least for a snapshot. A row that is newer than the revision comes again with the next one."""
@@ -122,7 +137,15 @@ class LiveUpdates:
         if texts or removed or snapshot:
             yield self._event(self._live.revision(news.number), texts, removed, snapshot=snapshot)
 
-    def _event(self, revision: str | None, rows: list[bytes], removed: list[str], *, snapshot: bool) -> bytes:
+    def _event(
+        self,
+        revision: str | None,
+        rows: list[bytes],
+        removed: list[str],
+        *,
+        snapshot: bool,
+        earlier: Sequence[EarlierView] | None = None,
+    ) -> bytes:
         update = LiveUpdateView(
             revision=revision,
             at=iso(self._now()),
@@ -130,6 +153,7 @@ class LiveUpdates:
             more=revision is None,
             rows=cast("list[LiveRowView]", [orjson.Fragment(row) for row in rows]),
             removed=removed,
+            earlier=earlier,
         )
         return b"data: %b\n\n" % orjson.dumps(update)
 

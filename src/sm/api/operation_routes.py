@@ -5,6 +5,7 @@ import dataclasses
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager
 from enum import Enum
+from functools import partial
 from types import UnionType
 from typing import IO, Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -120,8 +121,8 @@ def carried_out(operation: Operation, act: Act, parts: Mapping[str, type]) -> Ro
         handler,
         operation.name,
         operation.summary,
-        _body(operation) if not is_read and operation.reads_body else None,
-        _model(Query, arguments, _of_text, operation.fields) if is_read and arguments is not None else None,
+        partial(_body, operation) if not is_read and operation.reads_body else None,
+        partial(_model, Query, arguments, _of_text, operation.fields) if is_read and arguments else None,
         takes_key(operation),
         _answer(operation),
         operation.result if isinstance(operation.result, EventStream) else None,

@@ -1,19 +1,21 @@
 """Routes of the API as data: method, path, audience, and the models of inputs and answers."""
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
+from functools import cached_property
 from typing import Any
 
 from aiohttp import web
 
 from sm.api.body import Body, read_json, read_key
 from sm.api.fields import Query
+from sm.core.dataclass import dataclass
 from sm.operations import EventStream
 
 Handler = Callable[..., Awaitable[Any]]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False)
 class Route:
     """A route, made from an operation."""
 
@@ -28,8 +30,9 @@ class Route:
     """The name of the operation, in snake case."""
     documentation: str
     """The summary, and after a blank line more."""
-    body: type[Body] | None
-    query: type[Query] | None
+    make_body: Callable[[], type[Body]] | None
+    """Makes the model of the body; None for a route that reads none."""
+    make_query: Callable[[], type[Query]] | None
     takes_key: bool
     answer: Any
     """The type of the answer's JSON, or web.StreamResponse if the handler sends it."""
@@ -38,6 +41,16 @@ class Route:
     """As `Operation.target`."""
     parts: Mapping[str, type] = field(default_factory=dict)
     """The use cases that the handler takes."""
+
+    @cached_property
+    def body(self) -> type[Body] | None:
+        """The model of the body, made at the first request: all of them would take a tenth of the start."""
+        return None if self.make_body is None else self.make_body()
+
+    @cached_property
+    def query(self) -> type[Query] | None:
+        """The model of the query, made at the first request."""
+        return None if self.make_query is None else self.make_query()
 
     @property
     def id(self) -> str:

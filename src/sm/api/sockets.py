@@ -9,12 +9,12 @@ import os
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
-from dataclasses import dataclass
 
 from aiohttp import http_exceptions, web
 
 from sm.api.body import BodyBuffer
 from sm.api.context import RequestContext, refusal
+from sm.core.dataclass import dataclass
 from sm.errors import InvalidPath, LimitReached, UsageError
 from sm.paths import SOCKET_PATH_MAX_BYTES
 from sm.wire import BODY_MAX_BYTES, PROTOCOL, PROTOCOL_HEADER

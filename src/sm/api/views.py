@@ -3,12 +3,13 @@
 import math
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import orjson
 
+from sm.core.dataclass import dataclass
 from sm.core.forest import Forest
 from sm.core.labels import label, label_of, short_label
 from sm.core.messages import Message
@@ -17,7 +18,7 @@ from sm.core.requests import Request
 from sm.core.states import CallerKind
 from sm.core.timestamps import iso
 from sm.core.tree_totals import Totals
-from sm.messaging.messages import RenderedMessage
+from sm.messaging.inbox import RenderedMessage
 from sm.services import Authorizer, Monitor, ProgramChecks, Reads, SessionFields, Sessions, SessionSums
 from sm.sessions.restore import RestoreResult
 from sm.sessions.spawn import SessionResult

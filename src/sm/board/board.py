@@ -58,6 +58,15 @@ class Board:
         return self.table.rows if self._archived else self.table.unarchived
 
     @property
+    def earlier(self) -> int:
+        """The sessions of the chosen workspace that have no row, because they ended too long ago."""
+        return sum(
+            counted["sessions"]
+            for counted in self.table.earlier
+            if self.workspace in (None, counted["workspace"]) and (self._archived or not counted["archived"])
+        )
+
+    @property
     def revision(self) -> str | None:
         return self.table.revision
 

@@ -2,12 +2,13 @@
 
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from typing import Any
 
 from sm.board.needs import BoardNeed
 from sm.board.row import BoardRow
+from sm.core.dataclass import dataclass
 
 Body = Mapping[str, object]
 

@@ -2,10 +2,10 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from sm.board.needs import BoardNeed
 from sm.board.row import BoardRow
+from sm.core.dataclass import dataclass
 
 ALL = "All"
 _KEYS = "0123456789"

@@ -1,10 +1,11 @@
 """The choices of a person in a live view, which the next start finds again. Pure."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from enum import StrEnum
 
 from sm.board.order import Sort
+from sm.core.dataclass import dataclass
 
 _FOLDED_MAX = 1000
 

@@ -1,15 +1,17 @@
 """The texts of live views about one session or one entry, and the titles of their regions. Pure."""
 
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from sm.board.board import Board
 from sm.board.board_action import Target
 from sm.board.needs import BoardNeed, NeedKind
 from sm.board.row import DONE, FAILED, BoardRow
 from sm.board.words import context_bar
 from sm.core.figures import dollars, token_count
-from sm.core.lines import clock, fact_lines
+from sm.core.lines import clock, fact_lines, plural
 from sm.core.quotation import wrapped_at_blanks
 from sm.core.request_lines import request_details
 from sm.core.session_lines import session_block
@@ -35,6 +37,26 @@ def count_line(rows: Iterable[BoardRow]) -> str:
         cost, is_counted = cost + row.cost, is_counted or row.data["cost_usd"] is not None
     numbers = [f"{count} {name}" for name, count in counts.items() if count or name in ("live", "ended")]
     return ", ".join([*numbers, *([dollars(cost)] if is_counted else [])])
+
+
+def earlier_words(board: Board) -> str:
+    """How many sessions have no row: `312 sessions ended earlier`, or empty without any."""
+    if not board.earlier:
+        return ""
+    sessions = plural(board.earlier, "session")
+    if board.filter.is_empty:
+        return f"{sessions} ended earlier"
+    return f"The filter does not search {sessions} that ended earlier"
+
+
+def earlier_command(board: Board, *, archived: bool) -> str:
+    """The command that lists the sessions of `earlier_words`. `archived`: also archived ones."""
+    place = ("--workspace", board.workspace) if board.workspace else ()
+    hidden = ("--archived",) if archived else ()
+    wanted = ("--limit", "all")
+    if not board.filter.is_empty:
+        wanted = ("--search", " ".join(board.filter.words) or "WORDS")
+    return shlex.join(("sm", "ls", "--all", *place, *hidden, *wanted))
 
 
 def needs_title(found: Sequence[BoardNeed], quiet_s: float | None, now_s: float) -> str:

@@ -2,10 +2,10 @@
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from sm.board.row import BoardRow
 from sm.board.words import status_word
+from sm.core.dataclass import dataclass
 from sm.core.statuses import ENDED
 
 _UNITS = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}

@@ -1,11 +1,11 @@
 """The timeline of live views: when each session had which status, nested as the tree. Pure."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sm.board.details import utc
 from sm.board.words import shown, status_word
+from sm.core.dataclass import dataclass
 from sm.core.forest import Forest
 from sm.core.lines import clock
 from sm.core.statuses import Status

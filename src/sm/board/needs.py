@@ -4,12 +4,12 @@ After them come the completed sessions that the operator has not seen. They need
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
 from sm.board.row import BoardRow
 from sm.board.words import request_words, shown
+from sm.core.dataclass import dataclass
 from sm.core.messages import SM_ITSELF, TYPED_WHOLE
 from sm.core.session_lines import loss
 from sm.core.states import OPEN_STATES, MessageState

@@ -1,10 +1,10 @@
 """The list of what needs a person: selection, dead buttons, and what is new. Pure."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from sm.board.guard import ButtonGuard
 from sm.board.needs import BoardNeed
+from sm.core.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

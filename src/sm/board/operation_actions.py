@@ -28,13 +28,11 @@ def operation_action(operation: Operation) -> BoardAction:
         InputField(field.name, field.name.capitalize(), required=field.default is dataclasses.MISSING)
         for field in fields
     )
-    return action_of(operation, operation.key, operation.title, select_session, *inputs)
+    return action_of(operation, select_session, *inputs)
 
 
 def action_of(
     operation: Operation,
-    key: str,
-    title: str,
     refusal: Callable[[Target], str | None],
     *fields: InputField,
     is_long: bool = False,
@@ -49,7 +47,9 @@ def action_of(
         return ApiCall(operation.path_of(target.session_id or ""), body, is_long)
 
     command = typed(operation, *names)
-    action = BoardAction(operation.name, key, title, refusal, command, call, fields=fields)
+    action = BoardAction(
+        operation.name, operation.key, operation.title, refusal, command, call, fields=fields
+    )
     return dataclasses.replace(action, needs_session=operation.has_target, **more)
 
 

@@ -1,10 +1,10 @@
 """One session in a live view. Pure."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sm.board.words import shown, status_word
+from sm.core.dataclass import dataclass
 from sm.core.figures import dollars, model_name, token_count
 from sm.core.lines import plural
 from sm.core.pause_states import PauseState, held_words
@@ -90,11 +90,7 @@ class BoardRow:
         else:
             texts = (self._stopped(), data["note"], data["activity"], data["title"], reason)
         task = shown(next((text for text in texts if text and text.strip()), ""), 300)
-        return "; ".join(filter(None, (self.ended_children(), task)))
-
-    def ended_children(self) -> str:
-        """The ended children: `2 failed, 3 done`; empty without any."""
-        return ended_children(self.data)
+        return "; ".join(filter(None, (ended_children(self.data), task)))
 
     def _stopped(self) -> str:
         """`paused: its processes are frozen until sm resume`; empty unless sm has seen that the session is still."""

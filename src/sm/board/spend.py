@@ -2,12 +2,12 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sm.board.order import forest_of
 from sm.board.row import BoardRow
 from sm.board.words import shown
+from sm.core.dataclass import dataclass
 
 if TYPE_CHECKING:
     from sm.client.live_stream import Json

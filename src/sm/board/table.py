@@ -4,11 +4,11 @@ Ages are computed from the daemon's time, which comes with each update, so a wro
 them. `clock_s`: the reader's own monotonic clock.
 """
 
-from collections.abc import Mapping, Set
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence, Set
 from typing import TYPE_CHECKING
 
 from sm.board.row import BoardRow, board_row
+from sm.core.dataclass import dataclass
 from sm.core.timestamps import epoch_s
 
 if TYPE_CHECKING:
@@ -33,6 +33,8 @@ class SessionTable:
         """Every row, oldest first."""
         self.unarchived: Mapping[str, BoardRow] = {}
         """The rows of sessions that are not archived."""
+        self.earlier: Sequence[Json] = ()
+        """The numbers of sessions that have no row, each an EarlierView."""
         self.revision: str | None = None
         self.daemon_s = 0.0
         """The daemon's time at the last update, in seconds since the epoch."""
@@ -54,7 +56,9 @@ class SessionTable:
         for part in parts:
             if part["snapshot"] and part is parts[0]:
                 ids |= rows.keys()
-                rows = {}
+                rows, self.earlier = {}, ()
+            if (earlier := part.get("earlier")) is not None:  # an older daemon has no such field
+                self.earlier = earlier
             for data in part["rows"]:
                 row = board_row(data)
                 rows[row.id] = row

@@ -1,7 +1,9 @@
 """The tabs of a session in live views: what each one reads from the daemon, and the equivalent command. Pure."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from sm.core.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

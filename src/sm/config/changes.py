@@ -1,11 +1,11 @@
 """Compares two configurations, and takes over the keys of a changed file that need no restart of the daemon."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from pydantic import BaseModel
 
 from sm.config.model import Config
+from sm.core.dataclass import dataclass
 
 NEEDS_RESTART = (
     "tmux",

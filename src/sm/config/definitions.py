@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import yaml
@@ -13,6 +13,7 @@ from sm.config.agents import AgentConfig
 from sm.config.capability_keys import keys_of_capabilities
 from sm.config.fields import Lifecycle, Model, Text
 from sm.config.loading import Document, yaml_mistake
+from sm.core.dataclass import dataclass
 from sm.errors import ConfigError
 from sm.section import Section
 

@@ -4,7 +4,7 @@ import os
 import re
 import stat
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import date
 from difflib import get_close_matches
 from typing import Any, NamedTuple, TypeVar, get_args
@@ -15,6 +15,7 @@ from pydantic_core import ErrorDetails
 
 from sm.config.model import SET_BY_SM, Config
 from sm.config.telegram import read_token
+from sm.core.dataclass import dataclass
 from sm.errors import ConfigError
 from sm.linux.files import Content, NotRegular, read_file
 

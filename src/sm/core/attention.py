@@ -2,9 +2,9 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 
+from sm.core.dataclass import dataclass
 from sm.core.models import Session
 from sm.core.request_words import words_of_kind
 from sm.core.requests import Request

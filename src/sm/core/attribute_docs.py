@@ -12,7 +12,7 @@ def attribute_docs(cls: type) -> Mapping[str, str]:
     """The docstring of each attribute with an annotation, without those of base classes."""
     try:
         source = inspect.getsource(cls)
-    except OSError:  # a class of `make_dataclass`
+    except OSError:  # a class without source
         return {}
     definition = ast.parse(source).body[0]
     assert isinstance(definition, ast.ClassDef)

@@ -1,9 +1,10 @@
 """Side effects that the daemon carries out after a transaction has committed them. Pure data."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
+
+from sm.core.dataclass import dataclass
 
 
 class EffectKind(StrEnum):

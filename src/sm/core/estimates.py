@@ -1,10 +1,10 @@
 """Estimates the usage of a session at its end, from completed sessions or from its finished tasks. Pure."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from math import ceil
 
+from sm.core.dataclass import dataclass
 from sm.core.usage import COST_DIGITS, is_same_model
 
 

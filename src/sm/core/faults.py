@@ -1,8 +1,9 @@
 """Faults: why a turn of an agent failed, in words that are the same for every provider. Pure."""
 
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
+
+from sm.core.dataclass import dataclass
 
 _DAY_S = 86_400.0
 

@@ -1,8 +1,10 @@
 """Parts of the files in a workspace's directory that sessions get only if the operator agreed to them. Pure data."""
 
 import hashlib
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
+
+from sm.core.dataclass import dataclass
 
 _CONTENT_MAX = 10_000
 

@@ -4,9 +4,9 @@
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 
+from sm.core.dataclass import dataclass
 from sm.core.models import Signal
 from sm.core.states import REQUESTED, EventType, SignalKind
 from sm.core.statuses import ENDED, ENDED_OF_ANY_KIND, LIVE, Status

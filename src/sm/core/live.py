@@ -1,8 +1,9 @@
 """The rows of live views. Pure data."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from sm.core.attention import Attention
+from sm.core.dataclass import dataclass
 from sm.core.lifecycle import is_live
 from sm.core.models import Session
 from sm.core.tree_totals import Totals, TreePart
@@ -32,6 +33,8 @@ class LiveRow:
     """The last words of a session that failed and that the operator has not seen."""
     children_failed: int
     children_done: int
+    of_capabilities: tuple[object, ...]
+    """Compared: the rows of capabilities that its fields show."""
     tree: Totals = field(default_factory=Totals)
     """The sums of the session and all its descendants, hidden ones included."""
 

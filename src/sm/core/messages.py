@@ -1,7 +1,6 @@
 """Messages to sessions and to the operator, and the notices that become messages. Pure data."""
 
-from dataclasses import dataclass
-
+from sm.core.dataclass import dataclass
 from sm.core.states import OPEN_STATES, MessageMode, MessageState, NoticeKind
 
 SM_ITSELF = "sm"

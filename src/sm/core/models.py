@@ -2,9 +2,10 @@
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from sm.core.dataclass import dataclass
 from sm.core.faults import Fault
 from sm.core.next_process import Restarts
 from sm.core.pause_states import PauseState

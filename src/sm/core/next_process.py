@@ -1,6 +1,6 @@
 """The next process of a session whose process has ended. Pure data."""
 
-from dataclasses import dataclass
+from sm.core.dataclass import dataclass
 
 RESTART = "restart"
 """The source of the status of a session that waits for its restart."""

@@ -1,8 +1,9 @@
 """Observations of an agent with turns, each from one source. Pure data."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 
+from sm.core.dataclass import dataclass
 from sm.core.faults import Fault
 
 

@@ -3,8 +3,7 @@
 An order to pause is not its effect: `Pause.state` is `paused` only when sm has seen that the session spends nothing.
 """
 
-from dataclasses import dataclass
-
+from sm.core.dataclass import dataclass
 from sm.core.pause_states import PauseState, held_words, spending_words
 
 

@@ -1,9 +1,9 @@
 """The permission mode of a session: as ordered at its start, and as its agent reported it later. Pure."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from sm.core.dataclass import dataclass
 from sm.core.models import PermissionMode
 
 FACT = "permission"

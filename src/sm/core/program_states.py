@@ -1,9 +1,10 @@
 """The outcomes of the contracts with a version of an agent CLI, and their lines for people. Pure."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import MappingProxyType
 
+from sm.core.dataclass import dataclass
 from sm.core.lines import plural
 from sm.core.models import Session
 

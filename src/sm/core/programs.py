@@ -6,10 +6,11 @@ Each package of the registry has them in its module `program`.
 import functools
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 
 from sm import registry
+from sm.core.dataclass import dataclass
 
 OWN_SERVER = "sm"
 """The name of the MCP server that sm gives to its agents.

@@ -2,7 +2,9 @@
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from sm.core.dataclass import dataclass
 
 Run = tuple[str, str]
 """A text without control characters, and its style: words separated by blanks, none for the terminal's own style.

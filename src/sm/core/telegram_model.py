@@ -2,10 +2,11 @@
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import IntEnum, StrEnum
 from typing import Any
 
+from sm.core.dataclass import dataclass
 from sm.core.effects import EffectState
 from sm.core.telegram_threads import TOPIC, ForumFacts, ProgressCard, Topic
 

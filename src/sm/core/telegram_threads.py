@@ -1,7 +1,8 @@
 """Threads of chats that show sessions: topics of a forum, and messages with the progress of a session. Pure data."""
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from sm.core.dataclass import dataclass
 
 TOPIC = "topic"
 """The parameter of a waiting call that names the session in whose topic the message belongs."""

@@ -1,8 +1,9 @@
 """Spans of time in which a session had one status, read from its events. Pure."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from sm.core.dataclass import dataclass
 from sm.core.lifecycle import is_ended
 from sm.core.states import RESTORE, EventType
 from sm.core.statuses import Status

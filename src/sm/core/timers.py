@@ -1,10 +1,11 @@
 """Actions that are due at a time, also after a restart of the daemon. Pure data."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from typing import Any
 
+from sm.core.dataclass import dataclass
 from sm.core.timestamps import epoch_s
 
 

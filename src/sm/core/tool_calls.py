@@ -1,7 +1,8 @@
 """Tool calls of an agent as its transcript has them: the input of the rules for loops. Pure data."""
 
-from dataclasses import dataclass
 from typing import Any, TypeAlias
+
+from sm.core.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,10 @@
 """Sums over each session and its descendants, kept up to date change by change. Pure."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Self, TypeAlias
 
+from sm.core.dataclass import dataclass
 from sm.core.usage import COST_DIGITS, TokenCounts, Usage
 
 Price: TypeAlias = Callable[[Sequence[Usage]], float | None]

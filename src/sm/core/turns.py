@@ -1,8 +1,9 @@
 """A turn of an agent: its work, and its end, also as it was reported before the status follows. Pure data."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Self
 
+from sm.core.dataclass import dataclass
 from sm.core.observation import Observation
 
 FROM_FINAL_MESSAGE = "completion"

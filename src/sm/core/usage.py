@@ -2,9 +2,11 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from typing import Any, Self
+
+from sm.core.dataclass import dataclass
 
 _DATE_OF_MODEL = re.compile(r"[-@](\d{8}|latest)$", re.ASCII)
 

@@ -1,7 +1,6 @@
 """Signs that a session goes wrong. Pure data."""
 
-from dataclasses import dataclass
-
+from sm.core.dataclass import dataclass
 from sm.core.statuses import Tolerant
 
 

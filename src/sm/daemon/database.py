@@ -7,8 +7,8 @@ instance had sessions before: a backup, the token of an agent, or a running agen
 import asyncio
 import os
 import time
-from dataclasses import dataclass
 
+from sm.core.dataclass import dataclass
 from sm.daemon.lock import instance_lock
 from sm.errors import AlreadyRunning, DatabaseRefused, IllegalState, NotFound
 from sm.linux.processes import pids_with_variable
@@ -18,6 +18,7 @@ from sm.store.backup import best_backup, count_sessions, is_blank, restore, set_
 from sm.store.connection import backups, inspect, lost
 from sm.store.migrations import UnknownVersion
 from sm.store.part import known_schemas
+from sm.store.session_memory import SessionMemory
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,10 +30,12 @@ class Restored:
     replaced: str | None
 
 
-async def open_database(paths: InstancePaths, *, new: bool, unseen_days: float = 7.0) -> Store:
+async def open_database(
+    paths: InstancePaths, *, new: bool, unseen_days: float = 7.0, lately_s: float = SessionMemory.lately_s
+) -> Store:
     """Open the instance's database. `new`: begin an empty one in place of a lost or damaged one.
 
-    `unseen_days`: for how long views show sessions as not seen.
+    `unseen_days`: for how long views show sessions as not seen. `lately_s`: as in `SessionMemory`.
 
     Raises as `Store.open`; DatabaseRefused for a database that was lost; IllegalState for `new` and an intact database.
     """
@@ -40,7 +43,8 @@ async def open_database(paths: InstancePaths, *, new: bool, unseen_days: float =
         await _clear(paths.database)
     else:
         await asyncio.to_thread(_refuse_lost, paths)
-    return await Store.open(paths.database, steady=time.monotonic, unseen_s=unseen_days * 86_400.0)
+    unseen_s = unseen_days * 86_400.0
+    return await Store.open(paths.database, steady=time.monotonic, lately_s=lately_s, unseen_s=unseen_s)
 
 
 def _refuse_lost(paths: InstancePaths) -> None:

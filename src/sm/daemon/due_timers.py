@@ -3,9 +3,9 @@
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from typing import TypeAlias
 
+from sm.core.dataclass import dataclass
 from sm.core.timers import Timer
 from sm.errors import SmError
 from sm.store import Store

@@ -1,7 +1,6 @@
 """Records how far the outbox is with an effect."""
 
-from dataclasses import dataclass
-
+from sm.core.dataclass import dataclass
 from sm.core.states import EventType
 from sm.core.wording import subject
 from sm.store import Effect, Store

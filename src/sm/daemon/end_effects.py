@@ -4,11 +4,11 @@ import asyncio
 import logging
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 from sm.config import Cleanup
 from sm.core.backoff import Backoff
+from sm.core.dataclass import dataclass
 from sm.core.effects import EffectKind
 from sm.core.models import Process, Session
 from sm.core.states import EventType

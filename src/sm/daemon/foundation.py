@@ -2,10 +2,10 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from sm.api.auth import Containment
 from sm.config import Config, LoadedConfig
+from sm.core.dataclass import dataclass
 from sm.core.timestamps import iso
 from sm.daemon.check_runner import run_check
 from sm.daemon.sandboxing import SandboxParts

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING
 from sm.api.agent_sockets import AgentSockets, unreachable_containers
 from sm.api.sockets import SocketLimits
 from sm.config import LoadedConfig, sandbox_for
+from sm.core.dataclass import dataclass
 from sm.daemon.config_file import ConfigFile
 from sm.daemon.foundation import Foundation
 from sm.daemon.message_parts import MessageParts
@@ -101,7 +101,7 @@ class FrontDoors:
             resources=config.mcp.resources,
             tools=config.mcp.tools,
         )
-        self.server = ApiServer(parts, record, mcp, base.store.follow_leaving())
+        self.server = ApiServer(parts, record, mcp, base.store.memory.follow_leaving())
         self.agent_sockets = AgentSockets(
             base.paths, base.store, agent_bounds, base.containment, self.server.agent_app
         )
@@ -146,7 +146,7 @@ def _parts(
     writable, providers = base.sandboxing.writable, base.providers
     return DoorParts(
         authorizer,
-        spawner,
+        sessions.plans.types,
         writable,
         Sessions(
             store,
@@ -169,8 +169,8 @@ def _parts(
         sessions.seen,
         base.program_checks,
         sessions.restorer,
-        Forks(store, authorizer, sessions.planner, spawner, sessions.starts),
-        Adoptions(store, authorizer, spawner, sessions.starts, sessions.planner, terminals, providers),
+        Forks(store, authorizer, sessions.plans.resume, sessions.plans.files, spawner, sessions.starts),
+        Adoptions(store, authorizer, spawner, sessions.starts, sessions.plans.spawn, terminals, providers),
         Interrupts(store, authorizer, providers),
         sessions.workspaces,
         _sandboxing(base, sessions),
@@ -179,7 +179,16 @@ def _parts(
         messages.requests,
         messages.dialogs,
         messages.messages,
-        Waits(store, authorizer, messages.messages, messages.requests, sessions.waiting, messages.timers),
+        messages.inbox,
+        Waits(
+            store,
+            authorizer,
+            messages.messages,
+            messages.inbox,
+            messages.requests,
+            sessions.waiting,
+            messages.timers,
+        ),
         watch.monitor,
         watch.observer.first_turns,
         Live(store, watch.monitor, sessions.seen),

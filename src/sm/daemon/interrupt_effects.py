@@ -2,8 +2,9 @@
 
 import signal
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from sm.core.dataclass import dataclass
 from sm.core.statuses import Status
 from sm.daemon.effect_record import EffectRecord
 from sm.errors import NoServer, NoTerminal, SmError

@@ -7,6 +7,7 @@ from sm.messaging import (
     ComposerDriver,
     DeliveryReceipts,
     DeliveryWorker,
+    Inbox,
     MailTimers,
     Messages,
 )
@@ -46,6 +47,7 @@ class MessageParts:
             store, authorizer, notices, sessions.reports, self.dialogs, self.setup_dialogs
         )
         self.messages = Messages(store, authorizer, notices, base.quota, providers, self.dialogs)
+        self.inbox = Inbox(store, authorizer, notices, providers)
         receipts = DeliveryReceipts(store, notices, providers, checks.state)
         record = DeliveryRecord(store, notices)
         self.worker = DeliveryWorker(store, record, providers, terminals, self.composer, receipts)

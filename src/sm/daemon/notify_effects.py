@@ -4,9 +4,9 @@ import asyncio
 import logging
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from sm.core.backoff import Backoff
+from sm.core.dataclass import dataclass
 from sm.core.timestamps import epoch_s
 from sm.daemon.effect_record import EffectRecord
 from sm.notifiers.base import Notifier, NotifyFailed

@@ -11,9 +11,10 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from sm.core.backoff import Backoff
+from sm.core.dataclass import dataclass
 from sm.core.effects import EffectKind
 from sm.daemon.effect_record import EffectRecord
 from sm.daemon.start_effects import StartEffects

@@ -2,16 +2,15 @@
 
 from sm.core.telegram_model import telegram_user
 from sm.daemon.foundation import Foundation
+from sm.daemon.planner_parts import PlannerParts
 from sm.equipment.agreements import Agreements
 from sm.equipment.project_items import ProjectItems
 from sm.monitor import CutOffSessions
 from sm.sessions.chat_users import ChatUsers
 from sm.sessions.cleanup import TerminalCleanup
-from sm.sessions.conversation_files import ConversationFiles
 from sm.sessions.kill import Kills
 from sm.sessions.leftovers import Leftovers
 from sm.sessions.next_process import Restarter
-from sm.sessions.plan import SpawnPlanner
 from sm.sessions.reports import Reports
 from sm.sessions.restore import Restorer
 from sm.sessions.seen import SeenSessions
@@ -28,9 +27,11 @@ class SessionParts:
         notices, endings, quota, providers = base.notices, base.endings, base.quota, base.providers
         cleanup = base.config.child_agents.cleanup
         agreements = Agreements(base.paths.agreements)
-        self.planner = _planner(base, agreements)
+        self.plans = plans = PlannerParts(base, agreements)
         self.starts = AgentStarts(store, notices, endings, providers)
-        self.spawner = Spawner(store, authorizer, quota, self.planner, base.sandbox, self.starts)
+        self.spawner = Spawner(
+            store, authorizer, quota, plans.spawn, plans.spawn_parts, base.sandbox, self.starts
+        )
         self.leftovers = Leftovers(store, authorizer, base.sandboxing.session_processes)
         self.kills = Kills(store, authorizer, lambda: terminals.trouble, self.leftovers)
         self.reports = Reports(store, authorizer, notices, endings, quota)
@@ -42,14 +43,15 @@ class SessionParts:
             quota,
             providers,
             self.starts,
-            self.planner,
+            plans.resume,
+            plans.files,
             base.sandbox,
             terminals,
         )
-        self.restarter = Restarter(store, endings, self.planner, terminals)
+        self.restarter = Restarter(store, endings, plans.resume, terminals)
         self.cut_off = CutOffSessions(store, self.restorer)
         self.waiting = WaitingSessions(store, notices, providers)
-        self.workspaces = Workspaces(store, authorizer, self.spawner, ProjectItems(providers, agreements))
+        self.workspaces = Workspaces(store, authorizer, plans.types, ProjectItems(providers, agreements))
         owners = map(telegram_user, base.config.telegram.owner_ids)
         self.users = ChatUsers(store, base.audit.record, owners)
         self.seen = SeenSessions(store, authorizer, base.config)
@@ -57,20 +59,3 @@ class SessionParts:
             store, notices, providers, base.home_of, settings=cleanup, clock=base.wall
         )
         self.cleanup = TerminalCleanup(cleanup, store, terminals, base.keepers)
-
-
-def _planner(base: Foundation, agreements: Agreements) -> SpawnPlanner:
-    store = base.store
-    return SpawnPlanner(
-        base.config,
-        base.paths,
-        base.providers,
-        store,
-        agreements,
-        base.sandbox,
-        base.now,
-        ConversationFiles(store, base.home_of, base.keepers, base.containment.user),
-        base.sandboxing.has_program,
-        base.program_checks.agent_planned,
-        base.sandboxing.image_version,
-    )

@@ -10,9 +10,8 @@ import logging
 import os
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
 from typing import Annotated, Any
@@ -21,16 +20,19 @@ import orjson
 from pydantic import AfterValidator, BaseModel, Field, StrictStr
 
 from sm.api.body import fingerprint
+from sm.core.dataclass import dataclass
 from sm.core.models import Caller, RequestKey, Session, digest
 from sm.core.states import CallerKind, TrustLevel
 from sm.core.statuses import Status
 from sm.core.timestamps import iso
 from sm.errors import RateLimited, SmError, StorageFull, UsageError
 from sm.linux.files import Content, directory_below, read_file
-from sm.messaging import Messages
+from sm.messaging import Inbox
 from sm.monitor import Observer
-from sm.paths import InstancePaths
+from sm.paths import InstancePaths, SandboxPaths
 from sm.sessions.reports import Reports
+from sm.store import Store
+from sm.store.history import Chosen, among, texts
 from sm.wire import SPOOL_MAX_BYTES
 
 log = logging.getLogger(__name__)
@@ -42,6 +44,9 @@ _HALF_FOR_S = 60.0
 _NUMBER_MAX = 2**53
 _ENTRIES_MAX = 10_000
 """Entries of one directory that are read at a time. More files than this exceed `SPOOL_MAX_BYTES`."""
+_SESSION_ID = re.compile(r"[0-9a-f]{8}")
+_OLD_MAX = 20
+"""Sessions of one container that are not in memory whose reports are read at a time: their agents choose the files."""
 
 
 def _time(text: str) -> str:
@@ -86,22 +91,17 @@ class Report(BaseModel):
 
 
 async def replay(
-    paths: InstancePaths,
-    sessions: Mapping[str, Session],
-    reports: Reports,
-    messages: Messages,
-    observer: Observer,
+    paths: InstancePaths, store: Store, reports: Reports, inbox: Inbox, observer: Observer
 ) -> None:
     """Carry out and remove every spooled report, and log those that are refused or fail.
 
     Sessions can write anything into the spool, so no report may stop the daemon.
     """
     reported = _reports(_host_spools(paths.spool))
-    contained = _container_spools(paths, sessions)
-    if contained:  # in a thread: agents can make their directories slow
+    if contained := await _container_spools(paths, store):
         reported += await asyncio.to_thread(_reports, contained)
     for report in sorted(reported, key=lambda r: (r.emitted_at, r.name)):
-        session = sessions.get(report.session_id)
+        session = store.sessions.get(report.session_id)
         known = session.token_hash if session else None
         if known is None or not hmac.compare_digest(known, digest(report.token)):
             log.warning(
@@ -115,7 +115,7 @@ async def replay(
             )
         else:
             try:
-                await _carry_out(report, reports, messages, observer)
+                await _carry_out(report, reports, inbox, observer)
             except StorageFull as error:
                 # Nothing was written: this report and the rest stay for the next replay.
                 log.warning("postponed the spooled reports: %s", error.message)
@@ -140,7 +140,7 @@ def _is_after_kill(report: Report, session: Session) -> bool:
     return report.written_at > datetime.fromisoformat(session.completed_at).timestamp()
 
 
-async def _carry_out(report: Report, reports: Reports, messages: Messages, observer: Observer) -> None:
+async def _carry_out(report: Report, reports: Reports, inbox: Inbox, observer: Observer) -> None:
     caller = Caller(CallerKind.SESSION, report.session_id)
     body, at = report.body, report.emitted_at
     match report.action:
@@ -158,7 +158,7 @@ async def _carry_out(report: Report, reports: Reports, messages: Messages, obser
             status = str(body.get("status") or "completed")
             await reports.complete(caller, None if message is None else str(message), status, key, at)
         case "confirm":
-            await messages.confirm(caller, _numbers(body.get("message_ids")))
+            await inbox.confirm(caller, _numbers(body.get("message_ids")))
         case "hook":
             payload = body.get("payload")
             if not isinstance(payload, dict):
@@ -189,15 +189,48 @@ def _host_spools(directory: str) -> list[Spool]:
         return [Spool(entry.name, directory, (entry.name,)) for entry in islice(entries, _ENTRIES_MAX)]
 
 
-def _container_spools(paths: InstancePaths, sessions: Mapping[str, Session]) -> list[Spool]:
-    """The spools of the sandboxed sessions, by their ids: other directories in a container are not looked at."""
-    spools = []
-    for session in sessions.values():
+async def _container_spools(paths: InstancePaths, store: Store) -> list[Spool]:
+    """The spools of the sandboxed sessions, by their ids: other directories in a container are not read."""
+    kept: dict[str | None, set[str]] = {slug: set() for slug in (None, *store.workspaces)}
+    for session in store.sessions.values():
         if session.effective_mode is TrustLevel.SANDBOXED:
-            place = paths.sandbox(session.workspace)
-            parts = place.spool.removeprefix(place.home + "/").split("/")
-            spools.append(Spool(session.id, place.home, (*parts, session.id)))
-    return spools
+            kept.setdefault(session.workspace, set()).add(session.id)
+    # In a thread: agents can make their directories slow.
+    written = await asyncio.to_thread(_written, {slug: paths.sandbox(slug) for slug in kept}, kept)
+    found = list[Spool]()
+    for slug, spools in written.items():
+        others = [spool.session_id for spool in spools if spool.session_id not in kept[slug]]
+        sandboxed = Chosen("effective_mode = ? AND workspace IS ?", (TrustLevel.SANDBOXED, slug))
+        old = await store.history.ids(sandboxed.also(among("id"), texts(others))) if others else []
+        read = kept[slug].union(old[:_OLD_MAX])
+        found += [spool for spool in spools if spool.session_id in read]
+    return found
+
+
+def _written(
+    places: Mapping[str | None, SandboxPaths], kept: Mapping[str | None, Set[str]]
+) -> dict[str | None, list[Spool]]:
+    """The directories with names of sessions in each container: those of `kept` sessions, and others with files."""
+    found = dict[str | None, list[Spool]]()
+    for slug, place in places.items():
+        parts = place.spool.removeprefix(place.home + "/").split("/")
+        try:
+            with directory_below(place.home, parts) as directory, os.scandir(directory) as entries:
+                names = [e.name for e in islice(entries, _ENTRIES_MAX) if _SESSION_ID.fullmatch(e.name)]
+        except (FileNotFoundError, NotADirectoryError):
+            continue  # no reports
+        except OSError as error:
+            log.warning("could not read the spools in %s: %s", place.home, error)
+            continue
+        spools = [Spool(name, place.home, (*parts, name)) for name in names]
+        found[slug] = [spool for spool in spools if spool.session_id in kept[slug] or _has_files(spool)]
+    return found
+
+
+def _has_files(spool: Spool) -> bool:
+    with suppress(OSError), spool.opened() as directory, os.scandir(directory) as entries:
+        return any(True for _ in entries)
+    return False
 
 
 def _reports(spools: list[Spool]) -> list[Report]:

@@ -30,7 +30,7 @@ async def catch_up(
     """
     await remove_strays(paths, store, parts.base.sandbox)
     # Reports first: a session wrote them before recovery finds its process gone.
-    await replay(paths, store.sessions, parts.sessions.reports, parts.messages.messages, parts.watch.observer)
+    await replay(paths, store, parts.sessions.reports, parts.messages.inbox, parts.watch.observer)
     for begin in parts.kernel.at_start:
         await begin()
     await parts.base.sandboxing.adopt()
@@ -67,7 +67,7 @@ def running_parts(
         "cleanup": parts.sessions.cleanup.run(),
         **{name: run() for name, run in parts.kernel.tasks.items()},
         "transcripts": parts.sessions.transcript_watch.run(),
-        "upkeep": upkeep(paths, store, parts.sessions.reports, parts.messages.messages, parts.watch.observer),
+        "upkeep": upkeep(paths, store, parts.sessions.reports, parts.messages.inbox, parts.watch.observer),
         "program checks": parts.base.program_checks.run(),
         "telegram": parts.doors.telegram.run(),
         "web": parts.doors.web.run(),

@@ -3,9 +3,9 @@
 import asyncio
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 
 from sm.api.agent_sockets import AgentSockets
+from sm.core.dataclass import dataclass
 from sm.core.lifecycle import is_live
 from sm.core.models import Launch, Process, Session
 from sm.core.states import TrustLevel

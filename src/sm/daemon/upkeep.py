@@ -10,7 +10,7 @@ import time
 from sm.core.timestamps import iso
 from sm.daemon.spool import replay
 from sm.errors import StorageFull
-from sm.messaging import Messages
+from sm.messaging import Inbox
 from sm.monitor import Observer
 from sm.paths import InstancePaths
 from sm.sessions.reports import Reports
@@ -28,7 +28,7 @@ _REPLAY_EVERY_S = 5.0
 
 
 async def upkeep(
-    paths: InstancePaths, store: Store, reports: Reports, messages: Messages, observer: Observer
+    paths: InstancePaths, store: Store, reports: Reports, inbox: Inbox, observer: Observer
 ) -> None:
     """Run until cancelled. Errors are logged, and the next round tries again."""
     last_backup_s = time.time() - _BACKUP_EVERY_S
@@ -36,14 +36,14 @@ async def upkeep(
     while True:
         await asyncio.sleep(_REPLAY_EVERY_S)
         try:
-            await replay(paths, store.sessions, reports, messages, observer)
+            await replay(paths, store, reports, inbox, observer)
             if time.monotonic() < next_log_s:
                 continue
             next_log_s = time.monotonic() + _UPKEEP_EVERY_S
             await store.log.merge_search_index()
             await store.log.checkpoint()
             if time.monotonic() >= next_forget_s:
-                store.forget_old()
+                store.memory.forget_old()
                 next_forget_s = time.monotonic() + _FORGET_EVERY_S
             if time.monotonic() >= next_prune_s:
                 await store.prune(iso(time.time() - _UNREACHABLE_FOR_S))

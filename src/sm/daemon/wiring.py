@@ -65,7 +65,7 @@ class DaemonParts:
         base.providers.update(providers)
         base.notifiers.update(notifiers)
         set_log_level(base.config.daemon.log_level)
-        await base.store.keep_unseen(base.config.unseen_days * 86_400.0)
+        await base.store.memory.keep_unseen(base.config.unseen_days * 86_400.0)
         for follow in self.kernel.on_config:
             await follow()
         return changes
@@ -80,7 +80,7 @@ def _kernel(base: Foundation, sessions: SessionParts, watch: MonitorParts, messa
         endings=base.endings,
         faults=base.faults,
         providers=base.providers,
-        planner=sessions.planner,
+        spawn_parts=sessions.plans.spawn_parts,
         usage=watch.usage,
         observer=watch.observer,
         turn_rules=watch.turn_rules,

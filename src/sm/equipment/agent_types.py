@@ -3,10 +3,11 @@
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from difflib import get_close_matches
 
 from sm.config import AgentConfig, Config, Definition, is_agent_type
+from sm.core.dataclass import dataclass
 from sm.core.items import ItemState
 from sm.core.models import Workspace
 from sm.core.text import folded

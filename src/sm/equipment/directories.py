@@ -8,10 +8,11 @@ import logging
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 
 from sm.config import DEFINITION_MAX_BYTES, Definition, is_agent_type, read_definition, settings_length
+from sm.core.dataclass import dataclass
 from sm.core.items import ItemKind, ProjectItem
 from sm.core.text import folded
 from sm.errors import ConfigError

@@ -15,11 +15,12 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from difflib import get_close_matches
 from functools import partial
 from pathlib import PurePath
 
+from sm.core.dataclass import dataclass
 from sm.core.items import ItemState
 from sm.core.models import IDENTITY, Capabilities, Session, Workspace
 from sm.core.programs import OWN_SERVER

@@ -4,8 +4,8 @@ import asyncio
 import errno
 from collections.abc import Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 
+from sm.core.dataclass import dataclass
 from sm.core.items import ItemKind, ItemState, ProjectItem
 from sm.core.text import folded
 from sm.equipment.agreements import Agreements

@@ -4,13 +4,14 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Protocol, cast
 
 from sm.client.http import DaemonAway, session_path
 from sm.client.live_stream import Json
 from sm.core.attention import FAILURES
 from sm.core.backoff import Backoff
+from sm.core.dataclass import dataclass
 from sm.core.statuses import Status
 from sm.errors import NotFound, SmError
 
@@ -18,6 +19,8 @@ log = logging.getLogger(__name__)
 
 _MAIL_EVERY_S = 5.0
 _FULL_EVERY_S = 30.0
+_AGAIN_S = 30.0
+"""How long after rows that the view cannot show all rows are read again."""
 _PAUSE_S = 0.25
 _MESSAGES = "100"
 _REQUESTS = "1000"
@@ -47,7 +50,15 @@ class Outage:
     reason: str
 
 
-FeedNews = Json | Mail | MailFailure | Outage
+@dataclass(frozen=True, slots=True)
+class Unshown:
+    """The view cannot show news, so what it shows may be out of date."""
+
+    news: "FeedNews"
+    reason: str
+
+
+FeedNews = Json | Mail | MailFailure | Outage | Unshown
 Get = Callable[[str, Mapping[str, str] | None], Awaitable[Any]]
 """The call `FeedSource.get` of a source."""
 
@@ -121,18 +132,25 @@ class Feed:
         """Read requests and messages again now."""
         self._asked.set()
 
-    def _tell(self, news: FeedNews) -> None:
-        """Give the news to the view. News that it cannot show, such as of another version, must not end the feed."""
+    def _tell(self, news: FeedNews) -> bool:
+        """Give the news to the view, and return whether it can show them.
+
+        News that it cannot show, such as of another version, must not end the feed.
+        """
         try:
             self._on_news(news)
-        except Exception:
+        except Exception as error:
             log.exception("cannot show news of the daemon")
+            self._on_news(Unshown(news, f"{type(error).__name__}: {error}"))
+            return False
+        return True
 
     async def _follow(self) -> None:
         backoff, revision, archived = Backoff(0.1, 2.0), "", self._archived
         while True:
             if archived != self._archived:
                 archived, revision = self._archived, ""  # that was of other rows
+            is_shown, loop = True, asyncio.get_running_loop()
             query = {"archived": "1"} if archived else {}
             query |= {"since": revision} if revision else {}
             try:
@@ -144,8 +162,11 @@ class Feed:
                         backoff.reset()
                         if update["snapshot"]:
                             revision = ""  # half a snapshot is no base for later changes
-                        revision = update["revision"] or revision
-                        self._tell(update)
+                        is_shown = self._tell(update) and is_shown
+                        # What the view lacks is not known: it needs all rows again.
+                        revision = (update["revision"] or revision) if is_shown else ""
+                        if not is_shown and self._stream.when() is None:
+                            self._stream.reschedule(loop.time() + _AGAIN_S)
                 self._tell(Outage("the daemon closed the event stream"))
             except TimeoutError:
                 continue  # other rows are wanted

@@ -5,7 +5,8 @@ from dataclasses import replace
 
 from sm import __version__
 from sm.board import BoardNeed, Quiet, RowChange, SessionTable, needs
-from sm.feed.feed import FeedNews, Mail, MailFailure, Outage
+from sm.core.lines import line
+from sm.feed.feed import FeedNews, Mail, MailFailure, Outage, Unshown
 
 
 class Situation:
@@ -20,6 +21,8 @@ class Situation:
         """None until it is read."""
         self.outage = ""
         """The reason of the last outage."""
+        self._unshown: dict[str, str] = {}
+        """Why the view cannot show news, by their name."""
         self.found: Sequence[BoardNeed] = ()
         self.quiet = Quiet()
         self._ask = ask
@@ -36,10 +39,19 @@ class Situation:
         daemon = {} if self.mail is None else self.mail.overview.get("daemon") or {}
         return str(daemon.get("version") or __version__)
 
+    @property
+    def unshown(self) -> str:
+        """The news that the view cannot show, and why, or empty if it shows all."""
+        return "; ".join(f"cannot show all {what} ({line(why, 100)})" for what, why in self._unshown.items())
+
     def take(self, news: FeedNews, clock_s: float) -> RowChange | None:
         """Take one piece of news. Returns the rows that it changes."""
-        if isinstance(news, Mail):
+        if isinstance(news, Unshown):
+            self._unshown[_name(news.news)] = news.reason
+        elif isinstance(news, Mail):
+            self._needs(news, clock_s)  # if that fails, the last mail is shown
             self.mail = news
+            self._unshown.pop(_name(news), None)
         elif isinstance(news, MailFailure):
             mail = self.mail or Mail()
             self.mail = replace(mail, overview={**mail.overview, "trouble": [news.reason]})
@@ -48,6 +60,8 @@ class Situation:
             self.table.lose(clock_s)
         else:
             change = self.table.apply(news, clock_s)
+            if change is not None and change.snapshot:
+                self._unshown.pop(_name(news), None)
             open_requests = {row.id: row.requests for row in self.table.rows.values() if row.requests}
             if open_requests != self._open_requests:
                 self._open_requests = open_requests
@@ -57,10 +71,16 @@ class Situation:
 
     def find_needs(self, clock_s: float) -> None:
         """Bring `found` and `quiet` up to date."""
-        mail = self.mail
-        if mail is None:
+        if self.mail is None:
             return
-        now_s = self.table.now_s(clock_s)
-        self.found = needs(self.table.unarchived, mail.requests, mail.messages, mail.overview, now_s)
+        self.found = self._needs(self.mail, clock_s)
         if self.table.lost_for_s(clock_s) is None:
-            self.quiet.update(self.found, now_s)
+            self.quiet.update(self.found, self.table.now_s(clock_s))
+
+    def _needs(self, mail: Mail, clock_s: float) -> Sequence[BoardNeed]:
+        now_s = self.table.now_s(clock_s)
+        return needs(self.table.unarchived, mail.requests, mail.messages, mail.overview, now_s)
+
+
+def _name(news: FeedNews) -> str:
+    return "requests and messages" if isinstance(news, Mail | MailFailure) else "sessions"

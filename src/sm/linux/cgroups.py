@@ -8,8 +8,8 @@ import functools
 import os
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
+from sm.core.dataclass import dataclass
 from sm.core.programs import engine_programs
 from sm.linux.processes import read_proc
 

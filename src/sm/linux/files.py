@@ -5,7 +5,8 @@ import os
 import stat
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+
+from sm.core.dataclass import dataclass
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 # O_NONBLOCK: without it, opening a named pipe blocks until somebody writes to it.

@@ -4,9 +4,9 @@ Sources: proc(5), credentials(7), termios(3).
 """
 
 import os
-from dataclasses import dataclass
 from enum import StrEnum
 
+from sm.core.dataclass import dataclass
 from sm.core.models import Process
 from sm.linux.kernel import kernel
 from sm.linux.processes import command_line, read_stat

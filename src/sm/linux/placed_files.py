@@ -3,8 +3,8 @@
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 
+from sm.core.dataclass import dataclass
 from sm.linux.files import Content, directory_below, read_file
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC

@@ -3,8 +3,8 @@
 import os
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
+from sm.core.dataclass import dataclass
 from sm.core.models import Process
 from sm.linux.kernel import kernel
 from sm.linux.platform import boot_id

@@ -14,8 +14,8 @@ import functools
 import os
 import signal
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 
+from sm.core.dataclass import dataclass
 from sm.core.models import Process
 from sm.linux.kernel import kernel
 from sm.linux.platform import boot_id, libc

@@ -5,7 +5,8 @@ import os
 import signal
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+
+from sm.core.dataclass import dataclass
 
 _KEEPS_PARTS_S = 2.0
 

@@ -7,9 +7,9 @@ import os
 import stat
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from itertools import islice
 
+from sm.core.dataclass import dataclass
 from sm.linux.files import read_file
 
 _LINE_MAX = 4096

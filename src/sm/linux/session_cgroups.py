@@ -24,10 +24,10 @@ import shlex
 import signal
 import time
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 
 from sm.core.backoff import Backoff
+from sm.core.dataclass import dataclass
 from sm.core.models import Process
 from sm.linux.cgroups import container_directory, counters, directory_of, hierarchies, memberships
 from sm.linux.processes import identify, read_proc, signal_process

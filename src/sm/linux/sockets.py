@@ -3,7 +3,8 @@
 import socket
 import struct
 from asyncio.trsock import TransportSocket
-from dataclasses import dataclass
+
+from sm.core.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,9 +4,9 @@ A client spends tokens on tools of its own to read resources, so they are announ
 """
 
 import re
-from dataclasses import dataclass
 from urllib.parse import unquote
 
+from sm.core.dataclass import dataclass
 from sm.errors import NotFound
 from sm.mcp.results import words
 from sm.mcp.tool import Handler, Result, ToolCall

@@ -8,11 +8,11 @@ import gc
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from sm.core.dataclass import dataclass
 from sm.core.nesting import DEPTH_MAX, is_shallow
 from sm.core.text import well_formed_json
 from sm.errors import NotPermitted

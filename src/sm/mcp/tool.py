@@ -1,9 +1,9 @@
 """A tool: its description, its schemas and the function that carries it out."""
 
 from collections.abc import Awaitable, Callable, Collection, Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from sm.core.dataclass import dataclass
 from sm.core.models import Caller, RequestKey
 from sm.mcp.exchange import Exchange
 from sm.mcp.schemas import Schema

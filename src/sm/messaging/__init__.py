@@ -2,9 +2,18 @@
 
 from sm.messaging.composer import ComposerDriver
 from sm.messaging.delivery import DeliveryWorker
+from sm.messaging.inbox import Inbox
 from sm.messaging.limit_dialogs import LimitDialogs
 from sm.messaging.messages import Messages
 from sm.messaging.receipts import DeliveryReceipts
 from sm.messaging.timers import MailTimers
 
-__all__ = ["ComposerDriver", "DeliveryReceipts", "DeliveryWorker", "LimitDialogs", "MailTimers", "Messages"]
+__all__ = [
+    "ComposerDriver",
+    "DeliveryReceipts",
+    "DeliveryWorker",
+    "Inbox",
+    "LimitDialogs",
+    "MailTimers",
+    "Messages",
+]

@@ -4,10 +4,11 @@ import asyncio
 import logging
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import assert_never
 
 from sm.core.backoff import Backoff
+from sm.core.dataclass import dataclass
 from sm.core.effects import EffectKind
 from sm.core.messages import SM_ITSELF, TERMINAL, TYPED_WHOLE, Message
 from sm.core.models import Session

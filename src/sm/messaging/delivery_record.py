@@ -2,8 +2,8 @@
 
 import asyncio
 import time
-from dataclasses import dataclass
 
+from sm.core.dataclass import dataclass
 from sm.core.messages import SM_ITSELF, TERMINAL, Message
 from sm.core.models import Process, Signal
 from sm.core.states import MessageState, SignalKind

@@ -1,41 +1,40 @@
-"""Sends messages between callers, and hands them over from inboxes."""
+"""Sends messages between callers, and reads them."""
 
-import asyncio
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
 
+from sm.core.dataclass import dataclass
 from sm.core.labels import name_to_type, short_label
-from sm.core.lifecycle import is_ended, is_live
-from sm.core.messages import IN_OPERATORS_INBOX, INBOX, SM_ITSELF, Message
-from sm.core.models import Caller, RequestKey, Session, Signal, is_waiting
+from sm.core.lifecycle import is_live
+from sm.core.messages import IN_OPERATORS_INBOX, SM_ITSELF, Message
+from sm.core.models import Caller, RequestKey, Session
 from sm.core.pauses import PAUSED
 from sm.core.reference import session_word
 from sm.core.requests import Answer, Request
-from sm.core.states import CallerKind, MessageMode, MessageState, NoticeKind, RequestKind, SignalKind, TextUse
+from sm.core.states import CallerKind, MessageMode, MessageState, NoticeKind, RequestKind, TextUse
 from sm.core.statuses import Status
-from sm.core.text import MESSAGE_MAX, render_line, render_message, validate_text
+from sm.core.text import MESSAGE_MAX, render_line, validate_text
 from sm.core.timestamps import later
 from sm.core.wording import quote_session, sender_label
 from sm.errors import AnswersQuestion, IllegalState, LimitReached, UsageError
-from sm.messaging.holds import check_runs, hold_reason, is_restored
+from sm.messaging.holds import hold_reason
+from sm.operations.audiences import REPORT
 from sm.operations.hints import Hint, Use
-from sm.operations.message_operations import SEND
+from sm.operations.message_operations import SEND, SEND_COMMAND, SEND_COMPACT, SHOW_MESSAGE
 from sm.operations.request_operations import SEE_REQUESTS
-from sm.operations.session_operations import INTERRUPT, RESTORE, SHOW_STATUS
-from sm.policy.access import Action, is_unrestricted, may
+from sm.operations.session_operations import ARCHIVE, INTERRUPT, RESTORE, SHOW_STATUS
+from sm.policy.access import is_unrestricted, may
 from sm.providers.base import InputMethod, Provider
 from sm.requests.answers import decide, resolve_options
 from sm.requests.dialogs import Dialogs
 from sm.sessions.acknowledgements import acknowledge
 from sm.sessions.authorizer import Authorizer
-from sm.state.message_steps import arrive
 from sm.state.notices import Notices
 from sm.state.part_holds import held_reason
 from sm.state.quota import Quota
 from sm.state.request_steps import open_of
-from sm.state.session_steps import move, set_archived
-from sm.store import Open, Store, Transaction
+from sm.state.session_steps import set_archived
+from sm.store import Store, Transaction
 from sm.store.message_rows import no_message
 
 TTL_S = 24 * 3600.0
@@ -44,8 +43,6 @@ QUEUED_MAX = 1_000
 """The limit per recipient: a recipient that never reads must not fill the disk."""
 LOGGED_MAX = 2_000
 """The characters of each text that a log shows."""
-BATCH_MAX = 50
-"""The most messages that one call takes."""
 
 _QUESTION_MAX = 80
 """The characters of a question that the refusal of a text shows."""
@@ -53,14 +50,6 @@ _QUESTION_MAX = 80
 _UNARCHIVED = " unarchived"
 """The end of the stored result of a send that unarchived the session."""
 _NUMBER_WIDTH = 10_000_000_000  # so that a header with any later number fits
-
-
-@dataclass(frozen=True, slots=True)
-class RenderedMessage:
-    message: Message
-    text: str = field(repr=False)
-    shown: str = field(repr=False)
-    """The text with its header, which only the daemon writes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +101,7 @@ class Messages:
         """
         if session_word(reference) == CallerKind.OPERATOR and caller.session_id is not None:
             return SentText(await self._send_to_operator(caller, text, mode, ttl_s, key, use))
-        target = self._authorizer.find(caller, reference, Action.SEND)
+        target = self._authorizer.find(caller, reference, SEND.audience)
         command = None
         if use is not TextUse.ANSWER:
             command = self._command(caller, reference, target, text, mode)
@@ -120,7 +109,7 @@ class Messages:
             text, mode, use = command, MessageMode.COMMAND, TextUse.MESSAGE
         provider = self._providers[target.provider]
         if mode is MessageMode.URGENT and provider.input_of(target.agent_type) is not InputMethod.INBOX:
-            self._authorizer.find(caller, reference, Action.INTERRUPT)
+            self._authorizer.find(caller, reference, INTERRUPT.audience)
         words = _message_text(text)
         if command is None:
             for question in open_of(self._store.mail.open.requests, target.id, [RequestKind.QUESTION]):
@@ -133,7 +122,7 @@ class Messages:
                 earlier = await _earlier_result(tx, tx.replayed.removesuffix(_UNARCHIVED))
                 sent = SentText(earlier, tx.replayed.endswith(_UNARCHIVED))
         if sent.unarchived:
-            self._authorizer.find(caller, target.id, Action.ARCHIVE)  # for the audit log
+            self._authorizer.find(caller, target.id, ARCHIVE.audience)  # for the audit log
         if isinstance(sent.done, Request):
             return SentText(await self._dialogs.wait_until_taken(sent.done, caller))
         return sent
@@ -151,7 +140,7 @@ class Messages:
                 Hint(Use(INTERRUPT, name_to_type(target))),
             )
         by_parent = command.by_parent and caller.session_id == target.parent_id
-        self._authorizer.find(caller, reference, Action.COMPACT if by_parent else Action.COMMAND)
+        self._authorizer.find(caller, reference, SEND_COMPACT if by_parent else SEND_COMMAND)
         return command.text
 
     async def _answer(
@@ -205,7 +194,7 @@ class Messages:
         use: TextUse | None,
     ) -> Message:
         """Put a message of a session into the operator's inbox, where it stays until the operator takes it."""
-        sender = self._authorizer.find(caller, "me", Action.REPORT)
+        sender = self._authorizer.find(caller, "me", REPORT)
         if use is TextUse.ANSWER:
             raise IllegalState(
                 "the operator has no question that a text can answer", Hint(Use(SEND, "operator", "TEXT"))
@@ -257,7 +246,7 @@ class Messages:
                 " it cannot receive messages",
                 Hint(Use(RESTORE, name_to_type(session))),
             )
-        if not self._authorizer.filter_allowed(caller, Action.ARCHIVE, [session], self._store.sessions.get):
+        if not self._authorizer.filter_allowed(caller, ARCHIVE.audience, [session], self._store.sessions.get):
             raise IllegalState(
                 f"session {short_label(session)} is archived: it cannot receive messages from you",
                 "its parent and the operator can unarchive it",
@@ -321,7 +310,7 @@ class Messages:
         near: Iterable[Session] = self._store.sessions.values()
         if isinstance(principal, Session):
             near = tree.descendants(principal.id) if recursive else tree.children(principal.id)
-        sessions = [s for s in near if may(tree.relation(principal, s), Action.SEND)]
+        sessions = [s for s in near if may(tree.relation(principal, s), SEND.audience)]
         return [s for s in sessions if is_live(s.status) and s.exit is None and not s.archived]
 
     async def read(self, caller: Caller, message_id: int) -> Message:
@@ -331,7 +320,7 @@ class Messages:
         ends = [sessions.get(end or "") for end in (message.sender, message.session_id)]
         relations = [self._authorizer.tree.relation(principal, end) for end in ends if end is not None]
         own = is_unrestricted(caller) or message.sender == caller.name
-        if own or any(r.is_self or may(r, Action.READ) for r in relations):
+        if own or any(may(r, SHOW_MESSAGE.audience) for r in relations):
             return message
         raise no_message(message_id)
 
@@ -357,130 +346,6 @@ class Messages:
         texts = await self._store.mail.texts([m.id for m in messages], LOGGED_MAX)
         return [(m, texts[m.id]) for m in messages]
 
-    # Reading
-
-    def available(self, caller: Caller, *, idle: bool) -> list[Message]:
-        """The messages in the caller's inbox that `take` would hand over now, in that order.
-
-        `idle`: the caller waits, so it also gets messages for an idle session.
-        """
-        caller_session = self._authorizer.caller_session(caller)
-        if caller_session is not None and caller_session.paused is not None:
-            return []
-        queued: Sequence[Message] = self._store.mail.queued().get(caller.mailbox, ())
-        if caller_session is not None:
-            queued = _without_held(queued, caller_session, self._store.sessions.get, self._store.mail.open)
-        return _select_takeable(queued, self._idle(caller, idle))
-
-    def _idle(self, caller: Caller, idle: bool) -> bool:
-        session = self._store.sessions.get(caller.session_id or "")
-        return idle or session is None or session.status is Status.IDLE
-
-    async def take(
-        self, caller: Caller, limit: int, key: RequestKey | None, *, idle: bool
-    ) -> list[RenderedMessage]:
-        """Hand over the messages in the caller's inbox. A message is submitted when the caller confirms it.
-
-        Raises IllegalState for an orphan process of a session: while the session's own process is gone, and until
-        the process of a restored session runs.
-        """
-        caller_session = self._authorizer.caller_session(caller)
-        async with self._store.transaction(caller, key) as tx:
-            if caller_session is not None:
-                now = tx.session(caller_session.id)
-                check_runs(tx, now)
-                if now.paused is not None and tx.replayed is None:
-                    return []
-            if tx.replayed is not None:
-                taken = [await tx.mail.message(int(number)) for number in tx.replayed.split(",") if number]
-            else:
-                taken = await self._taken_now(tx, caller, caller_session, limit, idle=idle)
-        return await self.render(taken)
-
-    async def _taken_now(
-        self, tx: Transaction, caller: Caller, caller_session: Session | None, limit: int, *, idle: bool
-    ) -> list[Message]:
-        queued = [
-            m
-            for m in tx.mail.open.messages.values()
-            if m.session_id == caller.mailbox and m.state is MessageState.QUEUED
-        ]
-        if caller_session is not None:
-            queued = _without_held(queued, tx.session(caller_session.id), tx.find, tx.mail.open)
-        evidence = "taken from the inbox"
-        taken = [
-            tx.mail.move_message(m, MessageState.DELIVERING, tx.now, via=INBOX, evidence=evidence)
-            for m in _select_takeable(queued, self._idle(caller, idle))[:limit]
-        ]
-        if taken:
-            # Only work that somebody sends reopens a session.
-            ends = caller_session is not None and is_ended(tx.session(caller_session.id).status)
-            if caller_session is not None and not (ends and all(m.sender == SM_ITSELF for m in taken)):
-                await self._start_work(tx, caller_session)
-            tx.remember(",".join(str(m.id) for m in taken))
-        return taken
-
-    def is_gone(self, caller: Caller) -> bool:
-        """True if the caller is an orphan of a session whose own process is gone."""
-        session = self._store.sessions.get(caller.session_id or "")
-        return session is not None and (session.exit is not None or is_waiting(session))
-
-    def is_restarting(self, caller: Caller) -> bool:
-        """True while the session is being restored: the caller may belong to its old or its new process."""
-        session = self._store.sessions.get(caller.session_id or "")
-        return session is not None and is_restored(session, self._store.mail.open)
-
-    async def _start_work(self, tx: Transaction, session: Session) -> None:
-        """Mark a session that has taken a message as busy, and reopen one that had reported its completion."""
-        now = tx.session(session.id)
-        signal = None
-        if is_ended(now.status) and now.exit is None:
-            signal = Signal(SignalKind.REOPENED, INBOX, "the agent took a message from its inbox", tx.now)
-        elif not self._providers[now.provider].has_turns:
-            signal = Signal(SignalKind.BUSY, INBOX, "the agent took a message from its inbox", tx.now)
-        if signal is not None:
-            await move(tx, self._notices, now.id, signal)
-
-    async def confirm(self, caller: Caller, message_ids: Collection[int]) -> list[Message]:
-        """Confirm that the caller has the messages that it took. Also confirms messages given up as unconfirmed.
-
-        The operator may confirm a waiting message too: a view has shown it.
-        """
-        wanted = dict.fromkeys(message_ids)
-        if len(wanted) > BATCH_MAX:
-            raise UsageError(
-                f"too many messages: {len(wanted)}, at most {BATCH_MAX} are allowed in one request"
-            )
-        confirmed = []
-        async with self._store.transaction() as tx:
-            for message_id in wanted:
-                message = await self._taken_message(tx, caller, message_id)
-                evidence = "the recipient took it from the inbox"
-                if message.state is MessageState.QUEUED:
-                    evidence = "the operator marked it as read"
-                    message = tx.mail.move_message(message, MessageState.DELIVERING, tx.now, via=INBOX)
-                if message.state in (MessageState.DELIVERING, MessageState.UNCONFIRMED):
-                    message = await arrive(tx, message, tx.now, evidence)
-                confirmed.append(message)
-        return confirmed
-
-    async def _taken_message(self, tx: Transaction, caller: Caller, message_id: int) -> Message:
-        """A message that the caller took from its inbox, or one in the operator's. Raises NotFound."""
-        message = await tx.mail.message(message_id)
-        is_shown = caller.mailbox is None or message.via == INBOX
-        if message.session_id != caller.mailbox or not is_shown:
-            raise no_message(message_id)
-        return message
-
-    async def render(self, messages: Collection[Message]) -> list[RenderedMessage]:
-        texts = await self._store.mail.texts([m.id for m in messages])
-        rendered = []
-        for m in messages:
-            sender = sender_label(m.sender, self._store.sessions.get(m.sender))
-            rendered.append(RenderedMessage(m, texts[m.id], render_message(sender, m.id, texts[m.id])))
-            await asyncio.sleep(0)  # a long text blocks the event loop for milliseconds
-        return rendered
-
 
 def _message_text(text: str) -> str:
     """The text of a message as it is stored. Raises InvalidText, UsageError."""
@@ -493,18 +358,6 @@ def _message_text(text: str) -> str:
 def _hold(tx: Transaction, session: Session) -> str | None:
     """Why a pause or a hold keeps back a new message to a session that reads no input box."""
     return PAUSED if session.paused is not None else held_reason(session, tx.find, tx.mail.open, None)
-
-
-def _without_held(
-    queued: Sequence[Message], session: Session, find: Callable[[str], Session | None], open: Open
-) -> list[Message]:
-    """The messages that no hold keeps back."""
-    return [m for m in queued if held_reason(session, find, open, m.id) is None]
-
-
-def _select_takeable(queued: Collection[Message], idle: bool) -> list[Message]:
-    takeable = [m for m in queued if m.held_until is None and (idle or m.mode is not MessageMode.IDLE)]
-    return sorted(takeable, key=lambda m: (m.mode is not MessageMode.URGENT, m.id))
 
 
 def _would_answer(session: Session, request: Request) -> AnswersQuestion:

@@ -3,8 +3,8 @@
 import asyncio
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
+from sm.core.dataclass import dataclass
 from sm.core.messages import (
     IN_CONVERSATION,
     IN_ITS_QUEUE,

@@ -3,8 +3,9 @@
 import asyncio
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, field, replace
 
+from sm.core.dataclass import dataclass
 from sm.core.models import Process, Session
 from sm.core.observation import Observation
 from sm.core.turns import TurnWork

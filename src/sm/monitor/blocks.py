@@ -4,8 +4,9 @@ An agent can write a transcript with a million lines. Every function blocks: cal
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
+from sm.core.dataclass import dataclass
 from sm.core.observation import Activity, Observation
 from sm.core.timestamps import iso
 from sm.core.tool_calls import TurnBreak

@@ -7,8 +7,9 @@ blocked immediately. For idle, a source must report the end of the turn, or repo
 
 from collections import deque
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from sm.core.dataclass import dataclass
 from sm.core.observation import Activity, Observation, Source
 
 

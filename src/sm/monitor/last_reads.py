@@ -3,9 +3,9 @@
 import asyncio
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 
+from sm.core.dataclass import dataclass
 from sm.errors import SmError
 from sm.monitor.agent import Agent
 from sm.monitor.sources import Sources

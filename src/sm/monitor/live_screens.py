@@ -4,8 +4,8 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 
+from sm.core.dataclass import dataclass
 from sm.core.styled_text import Run, styled_runs
 from sm.errors import ExternalError, NoServer, NoTerminal
 from sm.store.change_signal import ChangeSignal

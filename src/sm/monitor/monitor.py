@@ -2,11 +2,12 @@
 
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from sm.config import Config
+from sm.core.dataclass import dataclass
 from sm.core.estimates import Sample
 from sm.core.models import Session
 from sm.core.timestamps import epoch_s, iso, later

@@ -4,9 +4,9 @@ Times are seconds since the epoch.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from sm.core.dataclass import dataclass
 from sm.core.timestamps import epoch_s, iso
 
 LIMIT_S = 2.0

@@ -3,9 +3,9 @@
 import asyncio
 import logging
 from collections.abc import Coroutine, Mapping
-from dataclasses import dataclass
 
 from sm.core.backoff import Backoff
+from sm.core.dataclass import dataclass
 from sm.core.lifecycle import is_live
 from sm.core.models import Exit, Process
 from sm.core.states import TrustLevel

@@ -2,8 +2,9 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
+from sm.core.dataclass import dataclass
 from sm.core.estimates import Sample, estimate_totals
 from sm.core.lifecycle import is_ended
 from sm.core.models import Checkpoint, Session

@@ -1,9 +1,9 @@
 """Writes a session's status, its reason and its conversation when the evidence changes."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from sm.core.dataclass import dataclass
 from sm.core.faults import Fault, FaultKind
 from sm.core.lifecycle import is_live
 from sm.core.messages import INBOX, SM_ITSELF, TERMINAL

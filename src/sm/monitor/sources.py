@@ -3,8 +3,9 @@
 import asyncio
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from sm.core.dataclass import dataclass
 from sm.core.labels import name_to_type
 from sm.core.lifecycle import is_live
 from sm.core.models import Process, Session

@@ -7,8 +7,8 @@ settings or memory: an injected instruction can spoil the summary and nothing el
 import asyncio
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
+from sm.core.dataclass import dataclass
 from sm.core.models import Launch, Session
 from sm.core.states import TrustLevel
 from sm.core.text import folded

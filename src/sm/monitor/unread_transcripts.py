@@ -3,9 +3,10 @@
 import logging
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from sm.core.backoff import Backoff
+from sm.core.dataclass import dataclass
 from sm.core.timers import Timer, TimerKind
 from sm.errors import SmError
 from sm.monitor.observer import Observer

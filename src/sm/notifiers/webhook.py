@@ -3,6 +3,7 @@
 import asyncio
 import hashlib
 import hmac
+import ssl
 import stat
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -40,6 +41,7 @@ class WebhookNotifier:
         self._webhooks = {webhook.url: webhook for webhook in webhooks}
         self._within_s = within_s
         self._wall = wall or time.time
+        self._trust: ssl.SSLContext | None = None
 
     async def send(self, target: str | None, body: Mapping[str, Any]) -> None:
         webhook = self._webhooks.get(target or "")
@@ -50,10 +52,13 @@ class WebhookNotifier:
         if webhook.secret_file is not None:
             secret = await asyncio.to_thread(_secret, webhook.secret_file)
             headers["SM-Signature"] = signature(secret, int(self._wall()), text)
+        if self._trust is None:  # read now: the daemon starts without certificates (`sm.daemon.__main__`)
+            self._trust = await asyncio.to_thread(ssl.create_default_context)
+        connector = aiohttp.TCPConnector(ssl=self._trust)
         try:
             async with (
                 asyncio.timeout(self._within_s),
-                aiohttp.ClientSession(trust_env=True) as client,
+                aiohttp.ClientSession(connector=connector, trust_env=True) as client,
                 client.post(webhook.url, data=text, headers=headers, allow_redirects=False) as answer,
             ):
                 status = answer.status

@@ -1,9 +1,12 @@
 """Declarations of operations, from which the doors of sm are made. Standard library alone."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import takewhile
 from typing import Any
+
+from sm.core.dataclass import dataclass
+from sm.operations.audiences import Audience
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +66,15 @@ class DoorNames:
     chat: str = ""
     """Its command in chats, without the slash, or empty if it has none. The text after the target is the only argument
     of that of a capability."""
+    chat_form: str = ""
+    """The arguments of that command, for its usage. For a capability empty means the target and one text."""
+    chat_help: str = ""
+    """The words of that command in the help of the bot, or empty for the summary."""
+    key: str = ""
+    """Its key in live views, where it is an action, or empty if it is none. That of a capability is an action on the
+    selected session."""
+    title: str = ""
+    """The title of the action in live views."""
 
     @property
     def verb(self) -> str:
@@ -96,16 +108,18 @@ class Operation(DoorNames):
     """False if a repetition does no more than the first call, so that a POST needs no Idempotency-Key."""
     reads_body: bool = True
     """False if the body of a POST is not read."""
-    agents: bool = False
-    """The sockets of sandboxed agents have its route too, not only the operator's."""
+    audience: Audience = field(kw_only=True)
+    """The callers that may call it: for its target, if that is a session, a workspace or a thing of a session."""
+    rules: Sequence[Audience] = ()
+    """The audiences that also decide: about what the answer has, about some arguments, or about a session or a thing
+    that an argument names."""
+    on_host: bool = False
+    """Only the operator's socket has its route. Else the sockets of sandboxed agents have it too, if sessions are in
+    the audience."""
     button: str = ""
     """The action of its buttons in chats, which stored buttons have, or empty if it has no button."""
     done: Callable[[Any], str] | None = None
     """Words the result for a person in a chat, or None for `Done.`"""
-    key: str = ""
-    """Its key in live views, where it is an action on the selected session, or empty if it is none."""
-    title: str = ""
-    """The title of the action in live views."""
     audit: str = ""
     """The action of a refusal in the audit log, or empty for the name."""
     fields: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -120,6 +134,11 @@ class Operation(DoorNames):
         return self.route.split()[1]
 
     @property
+    def agents(self) -> bool:
+        """True if the sockets of sandboxed agents have its route."""
+        return self.audience.has_sessions and not self.on_host
+
+    @property
     def has_target(self) -> bool:
         return "{" in self.path
 
@@ -127,10 +146,3 @@ class Operation(DoorNames):
         """The path of its route for one target, which must be safe in a URL."""
         before, _, rest = self.path.partition("{")
         return before + target + rest.partition("}")[2] if rest else before
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class AgentOperation(Operation):
-    """An operation whose route the sockets of sandboxed agents have too."""
-
-    agents: bool = True

@@ -1,11 +1,12 @@
 """The operations of agent types, and those that show what an agent does: its terminal, its progress and its status."""
 
-from dataclasses import dataclass, make_dataclass
 from typing import TYPE_CHECKING, Annotated
 
+from sm.core.dataclass import dataclass
 from sm.core.programs import location_variables
-from sm.operations import AgentOperation, EventStream, Most, Operation
+from sm.operations import EventStream, Most, Operation
 from sm.operations.arguments import LISTED, LISTED_MAX, CheckpointLimit, InWorkspace, SeenByPerson
+from sm.operations.audiences import EVERY_CALLER, OPERATOR, READ, READ_ALSO_ITSELF, SEE, Audience, CallerRole
 from sm.wire_types.agent_answers import (
     ActionView,
     AgentTypesView,
@@ -33,13 +34,9 @@ class _TypesScope(InWorkspace):
 if TYPE_CHECKING:
     TypesScope = _TypesScope
 else:
-    TypesScope = make_dataclass(
-        "TypesScope",
-        [(name.lower(), str | None, None) for name in location_variables()],
-        bases=(_TypesScope,),
-        frozen=True,
-        slots=True,
-    )
+    _VARIABLES = [name.lower() for name in location_variables()]
+    _FIELDS = {"__annotations__": dict.fromkeys(_VARIABLES, str | None), **dict.fromkeys(_VARIABLES)}
+    TypesScope = dataclass(frozen=True, slots=True)(type("TypesScope", (_TypesScope,), _FIELDS))
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,28 +63,34 @@ class ProgressParts:
     """If present, include the sums of the session and its descendants."""
 
 
-LIST_AGENT_TYPES = AgentOperation(
+LIST_AGENT_TYPES = Operation(
     "agent_types",
     "List the agent types that the caller can spawn.",
     "GET /v1/agents",
     AgentTypesView,
     TypesScope,
+    audience=EVERY_CALLER,
     command="agents",
     tool="list_agent_types",
     audit="agents",
     fields={name.lower(): {"description": f"The caller's `{name}`."} for name in location_variables()},
 )
-READ_OUTPUT = AgentOperation(
+READ_OUTPUT = Operation(
     "output",
     "Show the last lines of a session's terminal, or of its saved output once the terminal is closed.",
     "GET /v1/sessions/{ref}/output",
     OutputView,
     OutputLines,
+    audience=READ,
     command="output SESSION",
     tool="read_session_output",
     chat="output",
+    chat_form="ID [LINES]",
+    chat_help="show the last lines of the terminal",
+    key="v",
+    title="View the terminal",
 )
-FOLLOW_SCREEN = AgentOperation(
+FOLLOW_SCREEN = Operation(
     "follow_screen",
     """Stream the visible screen of a session's terminal: all rows, then those that change.
 
@@ -96,6 +99,8 @@ FOLLOW_SCREEN = AgentOperation(
     "GET /v1/sessions/{ref}/screen/stream",
     EventStream(ScreenUpdateView),
     SeenByPerson,
+    audience=READ,
+    rules=(READ_ALSO_ITSELF,),
     audit="screen",
 )
 ATTACH = Operation(
@@ -104,41 +109,57 @@ ATTACH = Operation(
     "GET /v1/sessions/{ref}/attach",
     AttachView,
     SeenByPerson,
+    audience=Audience("attach", "attach to", OPERATOR | {CallerRole.ANCESTOR}),
+    on_host=True,
     command="attach SESSION",
+    key="o",
+    title="Attach to the terminal",
 )
-SHOW_PROGRESS = AgentOperation(
+SHOW_PROGRESS = Operation(
     "progress",
     "Show the progress of a session.",
     "GET /v1/sessions/{ref}/progress",
     ProgressView,
     ProgressParts,
+    audience=SEE,
+    rules=(READ_ALSO_ITSELF,),
     command="progress SESSION",
     tool="get_progress",
     chat="progress",
+    chat_form="ID",
+    chat_help="show tokens, cost and the newest checkpoint",
 )
-WHY = AgentOperation(
+WHY = Operation(
     "why",
     "Explain the status of a session.",
     "GET /v1/sessions/{ref}/why",
     WhyView,
+    audience=SEE,
+    rules=(READ_ALSO_ITSELF,),
     command="why SESSION",
     tool="get_progress",
+    key="w",
+    title="Explain the status",
 )
-LIST_ACTIONS = AgentOperation(
+LIST_ACTIONS = Operation(
     "actions",
     "List the last actions of an agent, oldest first.",
     "GET /v1/sessions/{ref}/actions",
     list[ActionView],
     NewestActions,
+    audience=READ,
     command="tail SESSION",
 )
-SUMMARIZE = AgentOperation(
+SUMMARIZE = Operation(
     "what",
     "Summarize a session in a few sentences.",
     "POST /v1/sessions/{ref}/what",
     SummaryView,
+    audience=READ,
     command="what SESSION",
     chat="what",
+    chat_form="ID",
+    chat_help="summarize a session in a few sentences",
     takes_key=False,
     reads_body=False,
 )

@@ -1,9 +1,9 @@
 """The types of arguments that several operations have, and the marks in their annotations that doors check."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Annotated, Any
 
+from sm.core.dataclass import dataclass
 from sm.core.statuses import Status
 from sm.operations import Most
 from sm.wire_types.fields import narrowed

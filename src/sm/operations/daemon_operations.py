@@ -1,9 +1,11 @@
 """The operations of the daemon itself and of its bot."""
 
-from dataclasses import dataclass
-
-from sm.operations import AgentOperation, Operation
+from sm.core.dataclass import dataclass
+from sm.operations import Operation
 from sm.operations.arguments import InWorkspace
+from sm.operations.audiences import EVERY_CALLER, OPERATOR, OPERATOR_AND_OWNERS, SEE, Audience
+from sm.operations.request_operations import SEE_REQUESTS_OF
+from sm.operations.session_operations import KILL
 from sm.wire_types.daemon import (
     ConfigView,
     EndedOrphansView,
@@ -31,13 +33,24 @@ class BotRecipient:
     """An owner or a paired user, or null for all owners."""
 
 
-CHECK_HEALTH = AgentOperation("health", "Check that the daemon answers.", "GET /v1/health", HealthView)
-SHOW_OVERALL_STATUS = AgentOperation(
+_BOT = Audience("manage_bot", "see or test the bot", OPERATOR_AND_OWNERS)
+MUTE_GROUP = Audience("mute_group", "mute all reports in a group", OPERATOR_AND_OWNERS)
+"""Everybody in the group would miss them. A user may mute each session that they see."""
+CHECK_HEALTH = Operation(
+    "health",
+    "Check that the daemon answers.",
+    "GET /v1/health",
+    HealthView,
+    audience=EVERY_CALLER,
+)
+SHOW_OVERALL_STATUS = Operation(
     "status",
     "Show an overview in numbers.",
     "GET /v1/status",
     StatusOverview,
     InWorkspace,
+    audience=EVERY_CALLER,
+    rules=(SEE, SEE_REQUESTS_OF),
     command="status",
 )
 READ_CONFIG = Operation(
@@ -45,19 +58,24 @@ READ_CONFIG = Operation(
     "Apply a change of config.yaml now, and show what of the file applies.",
     "GET /v1/config",
     ConfigView,
+    audience=Audience("read_config", "see the configuration of the daemon", OPERATOR),
 )
-LIST_ORPHANS = AgentOperation(
+LIST_ORPHANS = Operation(
     "orphans",
     "List the live processes that ended sessions left behind.",
     "GET /v1/orphans",
     list[OrphanProcessView],
+    audience=EVERY_CALLER,
+    rules=(SEE,),
 )
-KILL_ORPHANS = AgentOperation(
+KILL_ORPHANS = Operation(
     "kill_orphans",
     "End the processes that ended sessions left behind, and look again.",
     "POST /v1/orphans/kill",
     EndedOrphansView,
     OrphanEnd,
+    audience=EVERY_CALLER,
+    rules=(SEE, KILL.audience),
     takes_key=False,
 )
 STOP = Operation(
@@ -66,6 +84,7 @@ STOP = Operation(
     "POST /v1/daemon/stop",
     StoppedView,
     StopOptions,
+    audience=Audience("stop_daemon", "stop the daemon", OPERATOR),
     command="daemon stop",
     audit="stop",
     takes_key=False,
@@ -75,6 +94,7 @@ SHOW_BOT = Operation(
     "Show the state of the bot of Telegram.",
     "GET /v1/telegram",
     TelegramView,
+    audience=_BOT,
     command="telegram status",
 )
 TEST_BOT = Operation(
@@ -83,5 +103,6 @@ TEST_BOT = Operation(
     "POST /v1/telegram/test",
     TestedView,
     BotRecipient,
+    audience=_BOT,
     command="telegram test",
 )

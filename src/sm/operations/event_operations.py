@@ -1,11 +1,12 @@
 """The operations of events, and those by which an agent's own hooks and MCP client report."""
 
-from dataclasses import dataclass
 from typing import Annotated
 
+from sm.core.dataclass import dataclass
 from sm.core.states import EventType
-from sm.operations import AgentOperation, EventStream, Most
+from sm.operations import EventStream, Most, Operation
 from sm.operations.arguments import LISTED, NEEDED, Limit, OneOf, SessionName, WaitS, WorkspaceName
+from sm.operations.audiences import EVERY_CALLER, REPORT, SEE
 from sm.wire_types.event_answers import DialogTakenView, DialogView, EventsView, EventView
 from sm.wire_types.fields import Anything, EmptyView, Time
 
@@ -53,16 +54,20 @@ class PromptTime:
     """With its zone."""
 
 
-SHOW_EVENTS = AgentOperation(
+SHOW_EVENTS = Operation(
     "events",
     "List the newest events, oldest first; with `since` or `since_time` the first events after it.",
     "GET /v1/events",
     EventsView,
     RecordedScope,
+    audience=EVERY_CALLER,
+    rules=(SEE,),
     command="events",
     chat="events",
+    chat_form="[ID] [COUNT]",
+    chat_help="show the newest events",
 )
-FOLLOW_EVENTS = AgentOperation(
+FOLLOW_EVENTS = Operation(
     "follow_events",
     """Stream new events; with `since` all events after it.
 
@@ -70,25 +75,29 @@ FOLLOW_EVENTS = AgentOperation(
     "GET /v1/events/stream",
     EventStream(EventView, "SEQ"),
     EventsScope,
+    audience=EVERY_CALLER,
+    rules=(SEE,),
     audit="stream",
 )
-REPORT_EVENT = AgentOperation(
+REPORT_EVENT = Operation(
     "hook",
     "Report an event of the calling session's own agent (`sm hook`).",
     "POST /v1/hooks",
     EmptyView,
     HookReport,
+    audience=REPORT,
     takes_key=False,
 )
-AWAIT_TOOLS = AgentOperation(
+AWAIT_TOOLS = Operation(
     "tools",
     "Wait until the calling session's own agent may begin its first turn, with the tools of sm in its requests.",
     "POST /v1/hooks/tools",
     EmptyView,
     PromptTime,
+    audience=REPORT,
     takes_key=False,
 )
-AWAIT_DIALOG = AgentOperation(
+AWAIT_DIALOG = Operation(
     "dialog",
     """Wait for the answer to a dialog of the calling session's own agent.
 
@@ -97,17 +106,19 @@ AWAIT_DIALOG = AgentOperation(
     "POST /v1/hooks/dialog",
     DialogView,
     DialogReport,
+    audience=REPORT,
 )
-CONFIRM_DIALOG = AgentOperation(
+CONFIRM_DIALOG = Operation(
     "dialog_taken",
     """Confirm that the hook printed the answer.
 
     The Idempotency-Key names the hook. Idempotent.""",
     "POST /v1/hooks/dialog/taken",
     DialogTakenView,
+    audience=REPORT,
     audit="taken",
 )
-EXCHANGE_MCP = AgentOperation(
+EXCHANGE_MCP = Operation(
     "mcp",
     """Answer one message of the Model Context Protocol (docs/mcp.md).
 
@@ -115,6 +126,7 @@ EXCHANGE_MCP = AgentOperation(
     begins with progress notifications. Notifications, responses and cancelled requests are answered with 202.""",
     "POST /v1/mcp",
     None,
+    audience=EVERY_CALLER,
     takes_key=False,
     reads_body=False,
 )

@@ -1,7 +1,6 @@
 """Hints of errors: sentences with references to operations, which each door words for its readers."""
 
-from dataclasses import dataclass
-
+from sm.core.dataclass import dataclass
 from sm.operations import DoorNames
 
 

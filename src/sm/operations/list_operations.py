@@ -1,12 +1,15 @@
 """The operations that list sessions, and show them over time."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Annotated
 
-from sm.operations import AgentOperation, EventStream, Most
+from sm.core.dataclass import dataclass
+from sm.operations import EventStream, Most, Operation
 from sm.operations.arguments import LISTED_MAX, PagedSessions, SessionFilter, SessionName, WorkspaceName
+from sm.operations.audiences import EVERY_CALLER, ITSELF, READ_ALSO_ITSELF, SEE, Audience
 from sm.operations.hints import Hint, Use
+from sm.operations.message_operations import SEND
+from sm.operations.request_operations import SEE_REQUESTS_OF
 from sm.wire_types.fields import Time
 from sm.wire_types.live_answers import LiveUpdateView, TimelineView
 from sm.wire_types.session_answers import OverviewRestView, OverviewView, SessionView, SessionWithSums
@@ -58,26 +61,32 @@ class TimelineScope:
     """Only spans that began with the newest events."""
 
 
-LIST_SESSIONS = AgentOperation(
+LIST_SESSIONS = Operation(
     "all_sessions",
     "List all sessions, oldest first: all live ones and those that ended lately, then by page older ones.",
     "GET /v1/sessions",
     list[SessionWithSums],
     SessionsScope,
+    audience=EVERY_CALLER,
+    rules=(SEE,),
     command="all",
     tool="list_workspace_sessions",
     chat="list all",
+    chat_form="[WORKSPACE] [all]",
+    chat_help="list sessions; all: also ended ones",
     audit="all",
 )
-OVERVIEW = AgentOperation(
+OVERVIEW = Operation(
     "overview",
     "List sessions with their current tasks, oldest first.",
     "GET /v1/overview",
     list[OverviewView],
     OverviewScope,
+    audience=EVERY_CALLER,
+    rules=(SEE, READ_ALSO_ITSELF, SEE_REQUESTS_OF),
     command="ls",
 )
-COUNT_REST = AgentOperation(
+COUNT_REST = Operation(
     "overview_rest",
     """Count the ended sessions that the overview leaves out and those that a loss of terminals ended.
 
@@ -85,47 +94,59 @@ COUNT_REST = AgentOperation(
     "GET /v1/overview/rest",
     OverviewRestView,
     SessionFilter,
+    audience=EVERY_CALLER,
+    rules=(SEE,),
 )
-SHOW_CALLER = AgentOperation(
+SHOW_CALLER = Operation(
     "me",
     "Show the calling session; 404 for the operator.",
     "GET /v1/me",
     SessionView,
+    audience=Audience("me", "be", ITSELF),
     command="me",
 )
-LIST_SIBLINGS = AgentOperation(
+LIST_SIBLINGS = Operation(
     "who",
     "List the other children of the caller's parent; for the operator the sessions without a parent.",
     "GET /v1/who",
     list[SessionView],
     PagedSessions,
+    audience=EVERY_CALLER,
+    rules=(SEE,),
     command="who",
 )
-LIST_OTHERS = AgentOperation(
+LIST_OTHERS = Operation(
     "others",
     "List the other sessions of the caller's workspace.",
     "GET /v1/others",
     list[SessionView],
     PagedSessions,
+    audience=EVERY_CALLER,
+    rules=(SEE,),
     command="others",
 )
-LIST_CHILDREN = AgentOperation(
+LIST_CHILDREN = Operation(
     "children",
     "List the children of a session; of the caller if `ref` is `-`.",
     "GET /v1/sessions/{ref}/children",
     Sequence[SessionWithSums],
     ChildrenScope,
+    audience=SEE,
     command="children SESSION",
     chat="subagents",
+    chat_form="ID",
+    chat_help="list the sessions below a session",
 )
-LIST_AUDIENCE = AgentOperation(
+LIST_AUDIENCE = Operation(
     "audience",
     "List the recipients of the caller's broadcast.",
     "GET /v1/audience",
     list[SessionView],
     AudienceScope,
+    audience=EVERY_CALLER,
+    rules=(SEND.audience,),
 )
-FOLLOW_ROWS = AgentOperation(
+FOLLOW_ROWS = Operation(
     "live",
     """Stream the sessions as rows: a snapshot, then each row that changes, whole.
 
@@ -134,13 +155,17 @@ FOLLOW_ROWS = AgentOperation(
     "GET /v1/live",
     EventStream(LiveUpdateView),
     LiveScope,
+    audience=EVERY_CALLER,
+    rules=(SEE, READ_ALSO_ITSELF, SEE_REQUESTS_OF),
 )
-TIMELINE = AgentOperation(
+TIMELINE = Operation(
     "timeline",
     "Show when each session had which status, archived and ended ones included.",
     "GET /v1/timeline",
     TimelineView,
     TimelineScope,
+    audience=EVERY_CALLER,
+    rules=(SEE,),
 )
 
 SEE_SESSIONS = Hint("list sessions: ", Use(LIST_SESSIONS))

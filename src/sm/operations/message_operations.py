@@ -1,10 +1,10 @@
 """The operations of messages and inboxes."""
 
-from dataclasses import dataclass
 from typing import Annotated
 
+from sm.core.dataclass import dataclass
 from sm.core.states import SENT_MODES, TextUse
-from sm.operations import AgentOperation
+from sm.operations import Operation
 from sm.operations.arguments import (
     LISTED,
     NEEDED,
@@ -17,6 +17,18 @@ from sm.operations.arguments import (
     WaitS,
     WholeNumber,
 )
+from sm.operations.audiences import (
+    ABOVE,
+    EVERY_CALLER,
+    OPERATOR_AND_OWNERS,
+    READ,
+    READ_ALSO_ITSELF,
+    REPORT,
+    SEE,
+    Audience,
+    CallerRole,
+)
+from sm.operations.session_operations import ARCHIVE, INTERRUPT
 from sm.wire_types.fields import narrowed
 from sm.wire_types.message_answers import LetterView, LoggedView, MessageView, SentView
 
@@ -80,36 +92,56 @@ class Arrivals:
     message_ids: list[WholeNumber] | None = None
 
 
-SEND = AgentOperation(
+SEND_COMMAND = Audience("command", "send commands to", OPERATOR_AND_OWNERS)
+"""A command of the agent CLI acts without its model: it can end the agent, or change its permissions."""
+SEND_COMPACT = Audience("compact", "compact the conversation of", ABOVE)
+"""For a session, `Messages.send` requires also that it is the direct parent."""
+SEND = Operation(
     "send",
     "Send a text to a session.",
     "POST /v1/messages",
     SentView,
     TextToSend,
+    audience=Audience("send", "send messages to", ABOVE | {CallerRole.TEAM}),
+    rules=(INTERRUPT.audience, ARCHIVE.audience, SEND_COMMAND, SEND_COMPACT, REPORT),
     command="send SESSION TEXT",
     tool="send_message",
     chat="send",
+    chat_form="ID TEXT",
+    chat_help="send a message to a session",
+    key="s",
+    title="Send a message",
     fields={"text": {"maxLength": 50_000}},
 )
-LOG = AgentOperation(
+LOG = Operation(
     "messages",
     "List the messages from and to a session; without one the caller's, for the operator all.",
     "GET /v1/messages",
     list[LoggedView],
     MessageFilter,
+    audience=EVERY_CALLER,
+    rules=(SEE, READ),
     command="log SESSION",
     audit="log",
 )
-SHOW_MESSAGE = AgentOperation("message", "Show a message.", "GET /v1/messages/{id}", MessageView, MessageWait)
-INBOX = AgentOperation(
+SHOW_MESSAGE = Operation(
+    "message",
+    "Show a message.",
+    "GET /v1/messages/{id}",
+    MessageView,
+    MessageWait,
+    audience=READ_ALSO_ITSELF,
+)
+INBOX = Operation(
     "inbox",
     "List the messages that wait for the caller.",
     "GET /v1/inbox",
     list[LetterView],
     InboxLimit,
+    audience=EVERY_CALLER,
     command="inbox",
 )
-TAKE_INBOX = AgentOperation(
+TAKE_INBOX = Operation(
     "take_inbox",
     """Take the messages that wait for the caller; with `wait_s` wait for the first one.
 
@@ -117,15 +149,19 @@ TAKE_INBOX = AgentOperation(
     "POST /v1/inbox/take",
     list[LetterView],
     Taking,
+    audience=EVERY_CALLER,
     command="inbox --take",
     audit="take",
 )
-CONFIRM_INBOX = AgentOperation(
+CONFIRM_INBOX = Operation(
     "confirm_inbox",
     "Confirm that taken messages arrived.",
     "POST /v1/inbox/confirm",
     list[MessageView],
     Arrivals,
+    audience=EVERY_CALLER,
+    key="M",
+    title="Mark as read",
     audit="confirm",
     takes_key=False,
     fields={"message_ids": {"maxItems": 50}},

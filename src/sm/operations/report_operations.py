@@ -1,10 +1,11 @@
 """The operations of reports: milestones, notes and results of sessions."""
 
-from dataclasses import dataclass
 from typing import Annotated
 
-from sm.operations import AgentOperation
+from sm.core.dataclass import dataclass
+from sm.operations import Operation
 from sm.operations.arguments import LISTED, NEEDED, CheckpointLimit
+from sm.operations.audiences import REPORT, SEE
 from sm.wire_types.agent_answers import CheckpointView, ReportedCheckpointView
 from sm.wire_types.fields import Anything, words
 from sm.wire_types.session_answers import StartedView
@@ -46,37 +47,41 @@ class WorkResult:
     """`completed` if null."""
 
 
-LIST_CHECKPOINTS = AgentOperation(
+LIST_CHECKPOINTS = Operation(
     "checkpoints",
     "List the newest milestones of a session, oldest first.",
     "GET /v1/sessions/{ref}/checkpoints",
     list[CheckpointView],
     NewestCheckpoints,
+    audience=SEE,
     command="checkpoints SESSION",
 )
-CHECKPOINT = AgentOperation(
+CHECKPOINT = Operation(
     "checkpoint",
     "Report a milestone of the calling session.",
     "POST /v1/sessions/me/checkpoints",
     ReportedCheckpointView,
     Milestone,
+    audience=REPORT,
     command="checkpoint TEXT",
 )
-NOTE = AgentOperation(
+NOTE = Operation(
     "note",
     "Report the current activity of the calling session.",
     "POST /v1/sessions/me/note",
     StartedView,
     ActivityNote,
+    audience=REPORT,
     command="note TEXT",
     tool="report_note",
 )
-COMPLETE = AgentOperation(
+COMPLETE = Operation(
     "complete",
     "Report that the calling session is done.",
     "POST /v1/sessions/me/complete",
     StartedView,
     WorkResult,
+    audience=REPORT,
     command="complete RESULT",
     tool="complete_session",
 )

@@ -1,10 +1,11 @@
 """The operations of requests: questions and permissions that sessions wait for."""
 
-from dataclasses import dataclass
 from typing import Annotated
 
-from sm.operations import AgentOperation, DoorNames
+from sm.core.dataclass import dataclass
+from sm.operations import DoorNames, Operation
 from sm.operations.arguments import LISTED, NEEDED, Limit, LongText, NewsWait, Seconds, SessionName
+from sm.operations.audiences import ABOVE, EVERY_CALLER, OPERATOR, REPORT, SEE, SESSION_AND_ABOVE, Audience
 from sm.operations.hints import Hint, Use
 from sm.wire_types.fields import narrowed
 from sm.wire_types.request_answers import RequestView
@@ -43,50 +44,82 @@ class GivenAnswer:
     """The `digest` of the request that the caller has seen: the answer to another one is refused."""
 
 
-LIST_REQUESTS = AgentOperation(
+ANSWER_SETUP = Audience("answer_setup", "answer the first-start dialog of", OPERATOR)
+"""The answer trusts a directory or a mode of the agent CLI permanently, and changes what it asks the user in future."""
+SEE_REQUESTS_OF = Audience("see_requests", "see requests of", SESSION_AND_ABOVE)
+LIST_REQUESTS = Operation(
     "requests",
     "List the open requests of sessions; with `all` the newest requests.",
     "GET /v1/requests",
     list[RequestView],
     RequestFilter,
+    audience=EVERY_CALLER,
+    rules=(SEE, SEE_REQUESTS_OF),
     command="requests",
     tool="list_requests",
     chat="requests",
+    chat_help="list the open requests",
 )
-ASK = AgentOperation(
+ASK = Operation(
     "ask",
     "Ask the parent of the calling session, or the operator.",
     "POST /v1/requests",
     RequestView,
     AskedQuestion,
+    audience=REPORT,
     command="ask QUESTION",
     tool="ask",
     fields={"question": {"maxLength": 10_000}, "options": {"maxItems": 20}},
 )
-SHOW_REQUEST = AgentOperation(
+SHOW_REQUEST = Operation(
     "request",
     "Show a request.",
     "GET /v1/requests/{ref}",
     RequestView,
     NewsWait,
+    audience=SEE_REQUESTS_OF,
 )
-ANSWER = AgentOperation(
+ANSWER = Operation(
     "answer",
     "Answer a request, or the only open request of a session; the first answer wins.",
     "POST /v1/requests/{ref}/answer",
     RequestView,
     GivenAnswer,
+    audience=Audience("answer", "answer requests of", ABOVE),
+    rules=(SEE_REQUESTS_OF, ANSWER_SETUP),
     command="answer REQUEST TEXT",
     tool="answer_request",
     chat="answer",
+    chat_form="rN TEXT",
+    chat_help="answer a question",
+    key="t",
+    title="Answer with a text",
 )
-APPROVE = DoorNames(command="approve", tool="answer_request", chat="approve")
-DENY = DoorNames(command="deny", tool="answer_request", chat="deny")
-TAKE_ANSWER = AgentOperation(
+APPROVE = DoorNames(
+    command="approve",
+    tool="answer_request",
+    chat="approve",
+    chat_form="rN",
+    chat_help="approve a request",
+    key="a",
+    title="Approve",
+)
+DENY = DoorNames(
+    command="deny",
+    tool="answer_request",
+    chat="deny",
+    chat_form="rN [WHY]",
+    chat_help="deny a request",
+    key="d",
+    title="Deny, with words",
+)
+TAKE_ANSWER = Operation(
     "taken",
     "Confirm that the asking session has its answer.",
     "POST /v1/requests/{ref}/taken",
     RequestView,
+    audience=REPORT,
+    rules=(SEE_REQUESTS_OF,),
     takes_key=False,
     reads_body=False,
 )

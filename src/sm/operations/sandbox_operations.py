@@ -1,11 +1,13 @@
 """The operations of sandboxes: their engine, their image and their containers. All of them are the operator's."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Annotated
 
+from sm.core.dataclass import dataclass
 from sm.core.programs import image_agents, login_commands
 from sm.operations import Most, Operation
 from sm.operations.arguments import NewsWait
+from sm.operations.audiences import EVERY_CALLER, OPERATOR_AND_OWNERS, Audience
 from sm.wire_types.sandbox_answers import (
     BuildView,
     CommandView,
@@ -65,11 +67,14 @@ class PruneOptions:
     """Remove the images without a name that no container uses."""
 
 
+_SANDBOXES = Audience("manage_sandboxes", "manage sandboxes", OPERATOR_AND_OWNERS)
+"""The logins of agents are in the containers' homes."""
 SHOW_SANDBOX = Operation(
     "sandbox_status",
     "Show the engine, the image and the containers.",
     "GET /v1/sandbox",
     SandboxView,
+    audience=_SANDBOXES,
     command="sandbox status",
     audit="sandbox",
 )
@@ -79,6 +84,7 @@ BUILD = Operation(
     "POST /v1/sandbox/build",
     BuildView,
     BuildOptions,
+    audience=_SANDBOXES,
     command="sandbox build",
     audit="build",
     takes_key=False,
@@ -95,6 +101,7 @@ FOLLOW_BUILD = Operation(
     "GET /v1/sandbox/build",
     BuildView,
     BuildLines,
+    audience=_SANDBOXES,
     audit="build",
 )
 STOP_CONTAINER = Operation(
@@ -103,6 +110,7 @@ STOP_CONTAINER = Operation(
     "POST /v1/sandbox/containers/{name}/stop",
     DoneView,
     ContainerEnd,
+    audience=_SANDBOXES,
     command="sandbox stop WORKSPACE",
     audit="stop",
     takes_key=False,
@@ -113,6 +121,7 @@ REMOVE_CONTAINER = Operation(
     "POST /v1/sandbox/containers/{name}/remove",
     DoneView,
     ContainerEnd,
+    audience=_SANDBOXES,
     command="sandbox rm WORKSPACE",
     audit="remove",
     takes_key=False,
@@ -123,6 +132,7 @@ ENTER_CONTAINER = Operation(
     "POST /v1/sandbox/containers/{name}/enter",
     CommandView,
     ContainerCommand,
+    audience=_SANDBOXES,
     command="sandbox shell WORKSPACE",
     audit="enter",
     takes_key=False,
@@ -141,6 +151,8 @@ CHECK_PATHS = Operation(
     "POST /v1/sandbox/writable",
     WritableView,
     CheckedPaths,
+    audience=EVERY_CALLER,
+    on_host=True,
     takes_key=False,
     fields={"paths": {"maxItems": 1000}},
 )
@@ -150,6 +162,7 @@ LIST_UNUSED = Operation(
     "GET /v1/sandbox/unused",
     list[UnusedView],
     UnusedScope,
+    audience=_SANDBOXES,
     audit="prune",
 )
 PRUNE = Operation(
@@ -158,6 +171,7 @@ PRUNE = Operation(
     "POST /v1/sandbox/prune",
     list[UnusedView],
     PruneOptions,
+    audience=_SANDBOXES,
     command="sandbox prune",
     audit="prune",
     takes_key=False,

@@ -1,11 +1,22 @@
 """The operations that start, show, end, restart, describe and await sessions."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Annotated
 
+from sm.core.dataclass import dataclass
 from sm.core.statuses import ENDED_OF_ANY_KIND, Status
-from sm.operations import AgentOperation, DoorNames, Operation
+from sm.operations import DoorNames, Operation
 from sm.operations.arguments import NEEDED, LongText, OneOf, SeenByPerson, TrustName, WaitS
+from sm.operations.audiences import (
+    ABOVE,
+    EVERY_CALLER,
+    OPERATOR,
+    OPERATOR_AND_OWNERS,
+    READ_ALSO_ITSELF,
+    SEE,
+    SESSION_AND_ABOVE,
+    Audience,
+)
 from sm.wire_types.fields import EmptyView
 from sm.wire_types.session_answers import (
     AllRestoredView,
@@ -149,7 +160,12 @@ class NewName:
     """The friendly name, without the type."""
 
 
-SPAWN = AgentOperation(
+SPAWN_BELOW = Audience("spawn", "spawn a child of", SESSION_AND_ABOVE)
+"""Moving a session also requires this permission for its new parent."""
+ADD_ARGUMENTS = Audience("add_arguments", "pass extra arguments to an agent", OPERATOR)
+"""The agent CLI gets them unchecked, and they can grant any permission. `child_agents.allow_args` lifts this rule."""
+_ARCHIVE = Audience("archive", "archive", ABOVE)
+SPAWN = Operation(
     "spawn",
     """Start an agent.
 
@@ -157,40 +173,59 @@ SPAWN = AgentOperation(
     "POST /v1/sessions",
     StartedView,
     AgentToStart,
+    audience=SPAWN_BELOW,
+    rules=(ADD_ARGUMENTS,),
     command="spawn",
     tool="create_session",
     chat="new",
+    chat_form="TYPE TEXT",
+    chat_help="start an agent; in a workspace: /new@WORKSPACE",
+    key="n",
+    title="Start an agent",
 )
-SHOW_STATUS = AgentOperation(
+SHOW_STATUS = Operation(
     "session",
     "Show a session.",
     "GET /v1/sessions/{ref}",
     SessionWithOutput,
     SeenByPerson,
+    audience=SEE,
+    rules=(READ_ALSO_ITSELF,),
     command="status SESSION",
     tool="get_progress",
     chat="status",
+    chat_form="[ID]",
+    chat_help="show a session, or the counts of all",
 )
-KILL = AgentOperation(
+KILL = Operation(
     "kill",
     "End the process of a session, and answer when the process is gone.",
     "POST /v1/sessions/{ref}/kill",
     KilledView,
     KillOptions,
+    # An agent once killed all other agents.
+    audience=Audience("kill", "kill", ABOVE),
     command="kill SESSION",
     tool="control_session",
     tool_action="kill",
     chat="kill",
+    chat_form="ID",
+    chat_help="end a session, after a button",
+    key="K",
+    title="Kill",
 )
-RESTORE = AgentOperation(
+RESTORE = Operation(
     "restore",
     "Start an ended session again, in a new process.",
     "POST /v1/sessions/{ref}/restore",
     RestoredView,
     RestoreOptions,
+    audience=Audience("restore", "restore", ABOVE),
     command="restore SESSION",
     tool="control_session",
     tool_action="restore",
+    key="r",
+    title="Restore",
 )
 RESTORE_ALL = Operation(
     "restore_all",
@@ -198,25 +233,34 @@ RESTORE_ALL = Operation(
     "POST /v1/restore",
     AllRestoredView,
     RestoreAllOptions,
+    audience=Audience("restore_all", "restore all sessions", OPERATOR),
     command="restore --all",
 )
-INTERRUPT = AgentOperation(
+INTERRUPT = Operation(
     "interrupt",
     "Interrupt the current turn of an agent.",
     "POST /v1/sessions/{ref}/interrupt",
     InterruptedView,
+    audience=Audience("interrupt", "interrupt", ABOVE),
     command="interrupt SESSION",
     tool="control_session",
     tool_action="interrupt",
     chat="interrupt",
+    chat_form="ID",
+    chat_help="interrupt a session",
+    key="i",
+    title="Interrupt (Escape)",
 )
-FORK = AgentOperation(
+FORK = Operation(
     "fork",
     "Start a session from a copy of the conversation of another one.",
     "POST /v1/sessions/{ref}/fork",
     StartedView,
     ForkName,
+    audience=Audience("fork", "fork", ABOVE),
     command="fork SESSION",
+    key="f",
+    title="Fork",
 )
 ADOPT = Operation(
     "adopt",
@@ -224,41 +268,60 @@ ADOPT = Operation(
     "POST /v1/adopt",
     StartedView,
     PaneToAdopt,
+    # The caller decides the trust level of an agent that sm did not start.
+    audience=Audience("adopt", "adopt an agent", OPERATOR),
     command="adopt PANE",
 )
-REPARENT = AgentOperation(
+REPARENT = Operation(
     "reparent",
     "Move a session under another parent; null: the operator.",
     "POST /v1/sessions/{ref}/reparent",
     SessionView,
     NewParent,
+    audience=Audience("reparent", "reparent", ABOVE),
+    rules=(SPAWN_BELOW,),
     command="reparent SESSION PARENT",
+    key="p",
+    title="Move under another parent",
 )
-RENAME = AgentOperation(
+RENAME = Operation(
     "rename",
     "Give a session another friendly name.",
     "POST /v1/sessions/{ref}/rename",
     SessionView,
     NewName,
+    audience=Audience("rename", "rename", ABOVE),
     command="rename SESSION NAME",
+    key="R",
+    title="Rename",
 )
-ARCHIVE = AgentOperation(
+ARCHIVE = Operation(
     "archive",
     "Hide an ended session from lists.",
     "POST /v1/sessions/{ref}/archive",
     SessionView,
+    audience=_ARCHIVE,
     command="archive SESSION",
     tool="control_session",
     tool_action="archive",
     chat="archive",
+    chat_form="ID",
+    chat_help="hide an ended session",
+    key="x",
+    title="Archive",
 )
-UNARCHIVE = AgentOperation(
+UNARCHIVE = Operation(
     "unarchive",
     "Show an archived session in lists again.",
     "POST /v1/sessions/{ref}/unarchive",
     SessionView,
+    audience=_ARCHIVE,
     command="unarchive SESSION",
     chat="unarchive",
+    chat_form="ID",
+    chat_help="show a hidden session again",
+    key="X",
+    title="Unarchive",
 )
 MARK_SEEN = Operation(
     "seen",
@@ -268,32 +331,41 @@ MARK_SEEN = Operation(
     "POST /v1/seen",
     SeenView,
     SeenMarks,
+    # It says what a person has looked at.
+    audience=Audience("mark_seen", "mark as seen", OPERATOR_AND_OWNERS),
     command="seen SESSION",
+    key="m",
+    title="Mark as seen",
 )
-REMOVE = AgentOperation(
+REMOVE = Operation(
     "remove",
     "Delete the record of an ended session.",
     "POST /v1/sessions/{ref}/remove",
     RemovedView,
+    audience=Audience("remove", "remove", ABOVE),
     command="rm SESSION",
+    key="D",
+    title="Delete",
 )
-WAIT = AgentOperation(
+WAIT = Operation(
     "wait",
     "Wait until sessions have a status.",
     "POST /v1/wait",
     WaitView,
     AwaitedSessions,
+    audience=SEE,
     command="wait SESSION",
     tool="wait_for_sessions",
     takes_key=False,
     fields={"sessions": {"minItems": 1, "maxItems": 200}},
 )
-ACKNOWLEDGE = AgentOperation(
+ACKNOWLEDGE = Operation(
     "heard",
     "Acknowledge the endings in an answer, so that the caller gets no notice of them.",
     "POST /v1/wait/heard",
     EmptyView,
     KnownEndings,
+    audience=EVERY_CALLER,
     takes_key=False,
 )
 RESUME = DoorNames(command="resume", tool="control_session", tool_action="resume")

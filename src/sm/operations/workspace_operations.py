@@ -1,10 +1,12 @@
 """The operations of workspaces."""
 
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from typing import Annotated, Any
 
-from sm.operations import AgentOperation, Operation
+from sm.core.dataclass import dataclass
+from sm.operations import Operation
 from sm.operations.arguments import ABSENT, NEEDED, UNCHECKED, absent
+from sm.operations.audiences import EVERY_CALLER, ITSELF, OPERATOR, OPERATOR_AND_OWNERS, Audience, CallerRole
 from sm.wire_types.fields import narrowed
 from sm.wire_types.workspaces import NAMES, ChangedWorkspaceView, ShownWorkspaceView, WorkspaceView
 
@@ -54,20 +56,27 @@ class AgreedItems:
     """The ids of the items, as `GET /v1/workspaces/{slug}` shows them."""
 
 
-LIST_WORKSPACES = AgentOperation(
+SEE_WORKSPACE = Audience(
+    "see_workspace", "see the workspace", OPERATOR_AND_OWNERS | ITSELF | {CallerRole.PAIRED_WITH_IT}
+)
+_WORKSPACES = Audience("manage_workspaces", "create, change or delete workspaces", OPERATOR)
+LIST_WORKSPACES = Operation(
     "workspaces",
     "List the workspaces; for a session its own.",
     "GET /v1/workspaces",
     list[WorkspaceView],
     WorkspacesScope,
+    audience=EVERY_CALLER,
+    rules=(SEE_WORKSPACE,),
     command="workspace list",
     audit="list",
 )
-SHOW_WORKSPACE = AgentOperation(
+SHOW_WORKSPACE = Operation(
     "workspace",
     "Show a workspace.",
     "GET /v1/workspaces/{slug}",
     ShownWorkspaceView,
+    audience=SEE_WORKSPACE,
     command="workspace show WORKSPACE",
     audit="show",
 )
@@ -77,7 +86,10 @@ CREATE_WORKSPACE = Operation(
     "POST /v1/workspaces",
     ChangedWorkspaceView,
     NewWorkspace,
+    audience=_WORKSPACES,
     command="workspace create WORKSPACE --working-dir PATH",
+    key="+",
+    title="Create a workspace",
     audit="create",
     fields={"slug": {"pattern": "^[a-z0-9][a-z0-9-]*[a-z0-9]$", "minLength": 2, "maxLength": 64}},
 )
@@ -87,6 +99,7 @@ SET_WORKSPACE = Operation(
     "POST /v1/workspaces/{slug}",
     ChangedWorkspaceView,
     WorkspaceSettings,
+    audience=_WORKSPACES,
     command="workspace set WORKSPACE",
     audit="set",
 )
@@ -99,6 +112,7 @@ AGREE = Operation(
     "POST /v1/workspaces/{slug}/agree",
     ShownWorkspaceView,
     AgreedItems,
+    audience=_WORKSPACES,
     command="workspace agree WORKSPACE",
     audit="agree",
     takes_key=False,
@@ -109,6 +123,7 @@ DELETE_WORKSPACE = Operation(
     "Delete a workspace; its sessions stay readable, and no session starts in it.",
     "POST /v1/workspaces/{slug}/delete",
     WorkspaceView,
+    audience=_WORKSPACES,
     command="workspace delete WORKSPACE",
     audit="delete",
 )

@@ -1,4 +1,4 @@
-"""Decides what a caller may do, by the relation between caller and target. Pure.
+"""Decides what a caller may do, by the relation between caller and target and the declared audience. Pure.
 
 The server identifies the caller, `Authorizer` its relation to the target session. Every rule reads the effective mode
 that a session runs in, never the requested trust level.
@@ -8,54 +8,14 @@ sessions of a paired user are to that user what descendants are to a session.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol, assert_never
 
+from sm.core.dataclass import dataclass
 from sm.core.models import NO_WORKSPACE, BridgeUser, Caller, Session
 from sm.core.states import CallerKind, TrustLevel
-
-
-class Action(StrEnum):
-    """An operation that needs permission. Error messages use the value as their verb."""
-
-    SEE = "see"
-    SPAWN = "spawn a child of"
-    KILL = "kill"
-    READ = "read the terminal of"
-    EXPORT = "export the archive of"
-    REPORT = "report for"
-    SEND = "send messages to"
-    COMMAND = "send commands to"
-    COMPACT = "compact the conversation of"
-    ANSWER = "answer requests of"
-    ANSWER_SETUP = "answer the first-start dialog of"
-    ARCHIVE = "archive"
-    REMOVE = "remove"
-    MARK_SEEN = "mark as seen"
-    REPARENT = "reparent"
-    RENAME = "rename"
-    ATTACH = "attach to"
-    INTERRUPT = "interrupt"
-    PAUSE = "pause or resume"
-    LOWER_BUDGET = "change the budget of"
-    RAISE_BUDGET = "raise the budget of"
-    RESTORE = "restore"
-    FORK = "fork"
-    SEE_WORKSPACE = "see the workspace"
-    # About no session at all:
-    MANAGE_WORKSPACES = "create, change or delete workspaces"
-    MANAGE_SANDBOXES = "manage sandboxes"
-    RESTORE_ALL = "restore all sessions"
-    ADOPT = "adopt an agent"
-    ADD_ARGUMENTS = "pass extra arguments to an agent"
-    MANAGE_ACCOUNTS = "see, pause or resume accounts"
-    MANAGE_DAILY_BUDGET = "see or change the budget of the day"
-    PAIR = "pair or revoke users of chat networks"
-    MANAGE_BOT = "see or test the bot"
-    MUTE_GROUP = "mute all reports in a group"
-    READ_CONFIG = "see the configuration of the daemon"
-    STOP_DAEMON = "stop the daemon"
+from sm.operations.audiences import SEE, Audience, CallerRole
+from sm.operations.workspace_operations import SEE_WORKSPACE
 
 
 class Position(StrEnum):
@@ -123,98 +83,24 @@ class Relation:
         return self.kind is CallerKind.SESSION and self.position is Position.SELF
 
 
-_NOBODY = frozenset[Position]()
-_ITSELF = frozenset({Position.SELF})
-_DESCENDANTS = frozenset({Position.DESCENDANT})
-
-_TARGETS: Mapping[Action, frozenset[Position]] = {
-    Action.SEE: frozenset({Position.SELF, Position.DESCENDANT, Position.TEAM}),
-    Action.SEND: frozenset({Position.DESCENDANT, Position.TEAM}),
-    # A command of the agent CLI acts without its model: it can end the agent, or change its permissions.
-    Action.COMMAND: _NOBODY,
-    # Only for the direct parent, which `Messages.send` checks.
-    Action.COMPACT: _DESCENDANTS,
-    # Moving a session also requires this permission for its new parent.
-    Action.SPAWN: _ITSELF | _DESCENDANTS,
-    # Complete, checkpoint, note, ask and the hooks of the agent: only the session itself knows its work.
-    Action.REPORT: _ITSELF,
-    # An agent once killed all other agents.
-    Action.KILL: _DESCENDANTS,
-    # The terminal, the actions, the log and a summary of them.
-    Action.READ: _DESCENDANTS,
-    # An archive has rows as they are stored, with the names of sessions that the caller may not see.
-    Action.EXPORT: _NOBODY,
-    # Approve, deny and answer requests of the target, and approve its completion.
-    Action.ANSWER: _DESCENDANTS,
-    # The answer changes what the agent CLI asks the user in future.
-    Action.ANSWER_SETUP: _NOBODY,
-    Action.ARCHIVE: _DESCENDANTS,
-    Action.REMOVE: _DESCENDANTS,
-    # It says what a person has looked at.
-    Action.MARK_SEEN: _NOBODY,
-    Action.REPARENT: _DESCENDANTS,
-    Action.RENAME: _DESCENDANTS,
-    Action.ATTACH: _DESCENDANTS,
-    Action.INTERRUPT: _DESCENDANTS,
-    Action.PAUSE: _DESCENDANTS,
-    # A session may restrain itself. For a descendant, what is left above is the limit.
-    Action.LOWER_BUDGET: _ITSELF | _DESCENDANTS,
-    Action.RAISE_BUDGET: _DESCENDANTS,
-    Action.RESTORE: _DESCENDANTS,
-    Action.FORK: _DESCENDANTS,
-    Action.SEE_WORKSPACE: _ITSELF,
-    Action.MANAGE_WORKSPACES: _NOBODY,
-    # Their logins are in the containers' homes.
-    Action.MANAGE_SANDBOXES: _NOBODY,
-    Action.RESTORE_ALL: _NOBODY,
-    # The caller decides the trust level of an agent that sm did not start.
-    Action.ADOPT: _NOBODY,
-    # The agent CLI gets them unchecked, and they can grant any permission. `child_agents.allow_args` lifts this rule.
-    Action.ADD_ARGUMENTS: _NOBODY,
-    # An account pays for the work of all teams.
-    Action.MANAGE_ACCOUNTS: _NOBODY,
-    Action.MANAGE_DAILY_BUDGET: _NOBODY,
-    # An owner decides on requests with the buttons of a chat.
-    Action.PAIR: _NOBODY,
-    Action.MANAGE_BOT: _NOBODY,
-    # Everybody in the group would miss them. A user may mute each session that they see.
-    Action.MUTE_GROUP: _NOBODY,
-    Action.READ_CONFIG: _NOBODY,
-    Action.STOP_DAEMON: _NOBODY,
+_ROLES: Mapping[tuple[CallerKind, Position], CallerRole] = {
+    (CallerKind.SESSION, Position.SELF): CallerRole.ITSELF,
+    (CallerKind.SESSION, Position.DESCENDANT): CallerRole.ANCESTOR,
+    (CallerKind.SESSION, Position.TEAM): CallerRole.TEAM,
+    (CallerKind.BRIDGE, Position.SELF): CallerRole.PAIRED_WITH_IT,
+    (CallerKind.BRIDGE, Position.DESCENDANT): CallerRole.PAIRED_USER,
 }
-"""The targets of each action for a session and for a paired user.
-
-The operator may do everything but report for a session, an owner everything that needs no terminal.
-"""
-
-_NEEDS_TERMINAL = frozenset(
-    {
-        Action.ATTACH,
-        Action.EXPORT,
-        # The answer trusts a directory or a mode of the agent CLI permanently.
-        Action.ANSWER_SETUP,
-        Action.MANAGE_WORKSPACES,
-        Action.MANAGE_ACCOUNTS,
-        Action.RESTORE_ALL,
-        Action.ADOPT,
-        Action.ADD_ARGUMENTS,
-        Action.READ_CONFIG,
-        Action.STOP_DAEMON,
-    }
-)
-"""Actions that nobody may do from a chat network: whoever finds a phone must not be able to do them."""
+"""The roles of sessions and paired users by the position of the target."""
 
 
-def may(relation: Relation, action: Action) -> bool:
-    """Return whether a caller in this relation may do `action`. The caller must always see the target."""
+def may(relation: Relation, audience: Audience) -> bool:
+    """Return whether a caller in this relation is in the audience. The caller must always see the target."""
     if relation.is_operator:
-        return action is not Action.REPORT
-    if relation.kind is CallerKind.BRIDGE and (action is Action.REPORT or action in _NEEDS_TERMINAL):
-        return False
+        return CallerRole.OPERATOR in audience.members
     if relation.is_owner:
-        return True
+        return CallerRole.OWNER in audience.members
     is_visible = _may_see(relation.mode, relation.position, relation.target_mode)
-    return is_visible and relation.position in _TARGETS[action]
+    return is_visible and _ROLES.get((relation.kind, relation.position)) in audience.members
 
 
 def _may_see(mode: TrustLevel, position: Position, target_mode: TrustLevel) -> bool:
@@ -227,14 +113,23 @@ def _may_see(mode: TrustLevel, position: Position, target_mode: TrustLevel) -> b
     return mode is TrustLevel.DIRECT or target_mode is TrustLevel.SANDBOXED
 
 
-def may_at_all(caller: Caller, action: Action) -> bool:
-    """Return whether `caller` may do `action`, which has no target session."""
-    return may(Relation(caller.kind, owner=caller.user is not None and caller.user.is_owner), action)
+def may_at_all(caller: Caller, audience: Audience) -> bool:
+    """Return whether `caller` may do something that has no target session."""
+    return may(Relation(caller.kind, owner=_is_owner(caller)), audience)
+
+
+def may_for_itself(caller: Caller, audience: Audience) -> bool:
+    """Return whether `caller` may do something whose target is the caller."""
+    return may(Relation(caller.kind, position=Position.SELF, owner=_is_owner(caller)), audience)
+
+
+def _is_owner(caller: Caller) -> bool:
+    return caller.user is not None and caller.user.is_owner
 
 
 def is_unrestricted(caller: Caller) -> bool:
     """True for the operator and for owners, who see every session and are bound by no limit of a caller."""
-    return may_at_all(caller, Action.SEE)
+    return may_at_all(caller, SEE)
 
 
 def relation(principal: Principal, target: AccessTarget, *, is_descendant: bool) -> Relation:
@@ -279,7 +174,7 @@ def visible(principal: Principal, target: AccessTarget) -> bool:
     if principal is None:
         return True
     # A descendant is as visible as any session of the team.
-    return may(relation(principal, target, is_descendant=False), Action.SEE)
+    return may(relation(principal, target, is_descendant=False), SEE)
 
 
 def visible_workspace(principal: Principal, slug: str) -> bool:
@@ -291,7 +186,7 @@ def visible_workspace(principal: Principal, slug: str) -> bool:
         found = Relation(CallerKind.SESSION, principal.effective_mode, position)
     else:
         found = Relation(CallerKind.BRIDGE, principal.trust, position, owner=principal.is_owner)
-    return may(found, Action.SEE_WORKSPACE)
+    return may(found, SEE_WORKSPACE)
 
 
 def paired_user(caller: Caller, parent: Session | None) -> str | None:

@@ -1,8 +1,8 @@
 """Decides whether one more child, process or message is allowed. Pure: `state.quota` supplies the numbers."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 
+from sm.core.dataclass import dataclass
 from sm.core.labels import short_label
 from sm.core.lifecycle import is_live
 from sm.core.models import BridgeUser, Session, ancestors

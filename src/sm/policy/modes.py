@@ -1,7 +1,6 @@
 """Parses and chooses the mode of a session, which decides who may finish the session. Pure."""
 
-from dataclasses import dataclass
-
+from sm.core.dataclass import dataclass
 from sm.core.models import Workspace
 from sm.core.states import Mode
 from sm.core.text import folded

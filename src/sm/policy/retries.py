@@ -1,8 +1,8 @@
 """Decides whether the session of a failed turn goes on after a pause. Pure."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from sm.core.dataclass import dataclass
 from sm.core.faults import FaultKind
 
 _RETRIED = frozenset({FaultKind.THROTTLED, FaultKind.OVERLOADED, FaultKind.SERVER, FaultKind.NETWORK})

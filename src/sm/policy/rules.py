@@ -8,10 +8,10 @@ import posixpath
 import re
 import unicodedata
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from sm.core.dataclass import dataclass
 from sm.core.programs import RuledTool, RuleKind, is_question, ruled_tools
 from sm.core.text import overlong_marks, quoted
 from sm.policy.patterns import UncertainMatch, matches, pieces_match

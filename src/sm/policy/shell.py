@@ -8,7 +8,8 @@ import re
 import unicodedata
 from bisect import bisect_right
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+
+from sm.core.dataclass import dataclass
 
 _PARTS_MAX = 1_000
 _SPECIAL_MAX = 2_000

@@ -1,6 +1,6 @@
 """Decides what keeps an idle session waiting: its own unfinished work, and a person at its terminal. Pure."""
 
-from dataclasses import dataclass
+from sm.core.dataclass import dataclass
 
 _TYPED_WITHIN_S = 60.0
 """A person who typed in the last minute is at work in the terminal."""

@@ -3,8 +3,8 @@
 import ipaddress
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
+from sm.core.dataclass import dataclass
 from sm.policy.patterns import UncertainMatch, matches
 
 _AUTHORITY = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/?#]*")

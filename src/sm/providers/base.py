@@ -2,12 +2,13 @@
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Protocol
 
 from sm.config import AgentConfig, Definition
+from sm.core.dataclass import dataclass
 from sm.core.models import Exit, PermissionMode, Session, Signal, SpawnRequest
 from sm.core.program_states import ProgramState
 from sm.core.usage import Usage

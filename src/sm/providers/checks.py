@@ -8,12 +8,13 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from pathlib import Path
 from typing import Protocol
 
 from sm.client.http import Client
 from sm.config import Config
+from sm.core.dataclass import dataclass
 from sm.errors import ExternalError, NotFound
 from sm.linux import process_groups
 from sm.linux.files import replace_private

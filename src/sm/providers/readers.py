@@ -5,10 +5,11 @@ because agents can write the input.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from typing import Any, Protocol
 
+from sm.core.dataclass import dataclass
 from sm.core.models import Process
 from sm.core.observation import Observation
 from sm.core.requests import Question, Request

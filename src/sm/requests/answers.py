@@ -2,8 +2,9 @@
 
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from sm.core.dataclass import dataclass
 from sm.core.labels import short_label
 from sm.core.models import Caller, RequestKey, Session, Signal
 from sm.core.reference import bare, request_number
@@ -13,9 +14,18 @@ from sm.core.text import MESSAGE_MAX, REPORT_MAX, validate_text
 from sm.core.timestamps import later
 from sm.core.wording import outcome
 from sm.errors import IllegalState, NotFound, UsageError
+from sm.operations.audiences import REPORT
 from sm.operations.hints import Hint, Use
-from sm.operations.request_operations import ANSWER, APPROVE, DENY, LIST_REQUESTS, SEE_REQUESTS
-from sm.policy.access import Action, Principal, is_unrestricted, may
+from sm.operations.request_operations import (
+    ANSWER,
+    ANSWER_SETUP,
+    APPROVE,
+    DENY,
+    LIST_REQUESTS,
+    SEE_REQUESTS,
+    SEE_REQUESTS_OF,
+)
+from sm.policy.access import Principal, is_unrestricted, may
 from sm.requests.dialogs import Dialogs
 from sm.requests.setup import SetupDialogs
 from sm.requests.terminal_dialogs import only_at_terminal
@@ -76,7 +86,7 @@ class Requests:
         key: RequestKey | None,
     ) -> Request:
         """Open a question of the calling session to its parent or the operator."""
-        session = self._authorizer.find(caller, "me", Action.REPORT)
+        session = self._authorizer.find(caller, "me", REPORT)
         words = validate_text(question, "question", REPORT_MAX)
         if not words.strip():
             raise UsageError("the question is empty")
@@ -129,7 +139,7 @@ class Requests:
 
     def _may_answer(self, principal: Principal, session: Session) -> bool:
         relation = self._authorizer.tree.relation(principal, session)
-        return relation.is_self or may(relation, Action.ANSWER)
+        return may(relation, SEE_REQUESTS_OF)
 
     async def find(self, caller: Caller, reference: str) -> Request:
         """The request with the id `reference`, such as `r57`. Raises NotFound, also for a request that is hidden."""
@@ -153,9 +163,7 @@ class Requests:
         """
         request_id, session_id, kind = await self._resolve(caller, reference, reply)
         is_setup = kind is RequestKind.SETUP
-        session = self._authorizer.find(
-            caller, session_id, Action.ANSWER_SETUP if is_setup else Action.ANSWER
-        )
+        session = self._authorizer.find(caller, session_id, ANSWER_SETUP if is_setup else ANSWER.audience)
         await self._dialogs.refresh(request_id)
         async with self._store.transaction(caller, key) as tx:
             request = await tx.mail.request(request_id)
@@ -181,7 +189,7 @@ class Requests:
                 raise too_late(request)
             return request.id, request.session_id, request.kind
         try:
-            session = self._authorizer.find(caller, reference, Action.ANSWER)
+            session = self._authorizer.find(caller, reference, ANSWER.audience)
         except NotFound:
             if not reference.isdecimal() or len(reference) > _NUMBER_MAX:
                 raise

@@ -11,9 +11,10 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
+from sm.core.dataclass import dataclass
 from sm.core.labels import name_to_type, short_label
 from sm.core.models import Caller, Session
 from sm.core.program_states import PLAN, ProgramStateOf, unknown_program_state

@@ -13,8 +13,9 @@ import logging
 import os
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from sm.core.dataclass import dataclass
 from sm.core.labels import name_to_type, short_label
 from sm.core.models import Caller, Session
 from sm.core.requests import BY_TERMINAL, Answer, Question, Request

@@ -1,9 +1,9 @@
 """The contract of sandboxes: where the process of an agent runs."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Protocol
 
+from sm.core.dataclass import dataclass
 from sm.core.models import Exit, Launch, Process, Session, Workspace
 from sm.errors import ExternalError
 

@@ -1,9 +1,9 @@
 """Containers of sessions, as every engine describes them."""
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 
+from sm.core.dataclass import dataclass
 from sm.core.models import Process
 from sm.linux.cgroups import cgroup_of
 from sm.linux.processes import identify, read_stat

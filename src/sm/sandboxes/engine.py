@@ -1,10 +1,10 @@
 """The contract of an engine that runs containers. docs/architecture.md says what a package of an engine has."""
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 from sm.config import Config
+from sm.core.dataclass import dataclass
 from sm.core.models import Process, Workspace
 from sm.paths import InstancePaths
 from sm.sandboxes.base import Sandbox

@@ -2,8 +2,8 @@
 
 import os
 from contextlib import suppress
-from dataclasses import dataclass
 
+from sm.core.dataclass import dataclass
 from sm.linux.files import read_file
 
 _LINE_MAX = 4096

@@ -6,9 +6,9 @@ import re
 from collections import deque
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 
 from sm import __version__
+from sm.core.dataclass import dataclass
 from sm.core.programs import image_agents
 from sm.errors import SmError, UsageError
 

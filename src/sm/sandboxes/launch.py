@@ -14,10 +14,10 @@ import re
 import shlex
 import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 from sm.core.backoff import Backoff
+from sm.core.dataclass import dataclass
 from sm.core.models import Launch
 from sm.errors import AgentStartFailed, ProgramMissing, StorageFull, UsageError
 from sm.linux import inotify

@@ -1,8 +1,8 @@
 """Maps paths of a container to paths of this host. Pure."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from sm.core.dataclass import dataclass
 from sm.errors import InvalidPath
 from sm.paths import is_within
 

@@ -5,11 +5,12 @@ A front door identifies its caller, calls only these facades and renders the res
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 from sm.config.changes import ConfigState
+from sm.core.dataclass import dataclass
 from sm.core.session_index import KnownSessions
+from sm.messaging.inbox import Inbox
 from sm.messaging.messages import Messages
 from sm.monitor.first_turns import FirstTurns
 from sm.monitor.live_screens import LiveScreens
@@ -34,7 +35,7 @@ from sm.sessions.restore import Restorer
 from sm.sessions.sandboxing import Sandboxing
 from sm.sessions.seen import SeenSessions
 from sm.sessions.session_fields import SessionFields, SessionSums, StatusFields
-from sm.sessions.spawn import Spawner
+from sm.sessions.spawn_types import SpawnTypes
 from sm.sessions.workspaces import Workspaces
 from sm.sessions.writable_paths import WritablePaths
 from sm.store import Store
@@ -48,6 +49,7 @@ __all__ = [
     "Dialogs",
     "FirstTurns",
     "Forks",
+    "Inbox",
     "Interrupts",
     "Leftover",
     "Leftovers",
@@ -71,7 +73,7 @@ __all__ = [
     "SessionFilter",
     "SessionSums",
     "Sessions",
-    "Spawner",
+    "SpawnTypes",
     "StatusFields",
     "TeamWaitResult",
     "Telegram",
@@ -94,7 +96,7 @@ class Reads:
         self.status_events = store.status_events
         self.checkpoints = store.checkpoints
         self.dead_letters = store.dead_letters
-        self.follow_leaving = store.follow_leaving
+        self.follow_leaving = store.memory.follow_leaving
 
     @property
     def sessions(self) -> KnownSessions:

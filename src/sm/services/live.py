@@ -5,9 +5,10 @@ import logging
 import secrets
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from sm.core.attention import Attention, EndedChildren, attention
+from sm.core.dataclass import dataclass
 from sm.core.labels import label, label_of
 from sm.core.live import LiveRow, live_part
 from sm.core.models import OPERATOR, Session
@@ -63,7 +64,8 @@ class Live:
         self._rows: dict[str, LiveRow] = {}
         self._totals = TreeTotals()
         self.past = LivePast()
-        self._removals = store.follow_removals()
+        self._removals = store.memory.follow_removals()
+        self._resets = store.history.resets
         self._changes = LiveChanges(store, monitor, self._rows)
         self._pace = RowPace()
         self._due: dict[str, None] = {}
@@ -151,6 +153,9 @@ class Live:
             self._due |= dict.fromkeys(s for s in self._removals if s in self.past)
             self._removals.clear()
             before, now_s = self.number, asyncio.get_running_loop().time()
+            if self._store.history.resets != self._resets:  # sessions without rows may be others
+                self._resets = self._store.history.resets
+                self.number += 1
             ready = [s for s in self._due if at_once or self._pace.may_change(s, now_s)]
             # Not all in one go: there may be thousands after a start.
             for begin in range(0, len(ready), _LOOKED_AT_ONCE):
@@ -243,6 +248,7 @@ class Live:
                 self._pace.note(session_id, now_s)
                 self.number = number
             self._rows[session_id] = row  # also if it is equal: sources are compared by identity
+            self._removed.pop(session_id, None)  # it may leave memory and enter it again
         for session_id in left:
             self.past.put(before[session_id].session, before[session_id].part)
         for session_id in (*gone, *left):
@@ -281,6 +287,7 @@ class Live:
             last_words=words if is_new else None,
             children_failed=self._ended.failed(session.id),
             children_done=self._ended.done(session.id),
+            of_capabilities=self._changes.of_capabilities(session.id),
         )
 
     def _children(self, parents: set[str]) -> list[str]:

@@ -65,6 +65,11 @@ class LiveChanges:
         found |= dict.fromkeys(self._observed())
         return found
 
+    def of_capabilities(self, session_id: str) -> tuple[object, ...]:
+        """The rows of capabilities of a session, as of the last look."""
+        of_sessions = (rows for part, rows in self._parts_seen.items() if part.by_session)
+        return tuple(rows[session_id] for rows in of_sessions if session_id in rows)
+
     def _changed_mail(self) -> set[str]:
         open = self._store.mail.open
         changed: set[str] = set()

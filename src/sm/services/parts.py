@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Mapping
+from dataclasses import fields, is_dataclass
 from functools import partial
 from typing import Any, TypeVar, get_type_hints
 
@@ -10,6 +11,9 @@ T = TypeVar("T")
 
 def parts_of(taker: Callable[..., Any]) -> dict[str, type]:
     """The types of the keyword-only parameters of a handler or a class, by their names: the use cases that it takes."""
+    if is_dataclass(taker):  # its constructor is compiled at the first call
+        hints = get_type_hints(taker)
+        return {each.name: hints[each.name] for each in fields(taker) if each.kw_only}
     hints = get_type_hints(taker.__init__ if isinstance(taker, type) else taker)  # type: ignore[misc]
     parameters = inspect.signature(taker).parameters.values()
     return {p.name: hints[p.name] for p in parameters if p.kind is p.KEYWORD_ONLY}

@@ -5,10 +5,11 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 from sm.core.attention import EndedChildren
+from sm.core.dataclass import dataclass
 from sm.core.lifecycle import is_ended, is_live
 from sm.core.models import OPERATOR, Caller, RequestKey, Session, SpawnRequest, ancestors
 from sm.core.session_index import oldest_first, words_of
@@ -37,6 +38,7 @@ from sm.store.history import (
     texts,
 )
 from sm.terminals.base import Lifecycle
+from sm.wire_types.live_answers import EarlierView
 
 FIRST = ListPage()
 _FILLED_TO = 20
@@ -233,6 +235,10 @@ class Sessions:
     async def past_counts(self, caller: Caller, filter: SessionFilter) -> PastCounts:
         """Count the sessions of a list that are no longer in memory."""
         return await self._store.history.counts(self.past(caller, filter))
+
+    async def past_by_workspace(self, caller: Caller, filter: SessionFilter) -> list[EarlierView]:
+        """Count the sessions of a list that are no longer in memory, whatever it searches for."""
+        return await self._store.history.by_workspace(self.past(caller, replace(filter, search="")))
 
     async def ended_children(self, caller: Caller, parents: Iterable[Session]) -> EndedChildren:
         """Count the ended children that the caller sees, without archived ones."""

@@ -2,8 +2,9 @@
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
+from sm.core.dataclass import dataclass
 from sm.core.effects import EffectState
 from sm.core.models import Caller, RequestKey
 from sm.core.telegram_model import (
@@ -24,7 +25,7 @@ from sm.core.telegram_model import (
 )
 from sm.core.timestamps import later
 from sm.errors import IllegalState, UsageError
-from sm.policy.access import Action
+from sm.operations.daemon_operations import MUTE_GROUP, SHOW_BOT, TEST_BOT
 from sm.services.telegram_calls import CallQueue
 from sm.sessions.authorizer import Authorizer
 from sm.sessions.chat_users import ChatUsers
@@ -145,7 +146,7 @@ class Telegram:
 
     async def status(self, caller: Caller) -> TelegramStatus:
         """Raises NotPermitted."""
-        self._authorizer.require(caller, Action.MANAGE_BOT, is_read=True)
+        self._authorizer.require(caller, SHOW_BOT.audience, is_read=True)
         link = self.link
         answered = link is not None and link.last_answer is not None
         return TelegramStatus(
@@ -168,7 +169,7 @@ class Telegram:
 
         `user`: also the number alone. Raises NotPermitted; IllegalState without a bot; UsageError for another user.
         """
-        self._authorizer.require(caller, Action.MANAGE_BOT, user, "test")
+        self._authorizer.require(caller, TEST_BOT.audience, user, "test")
         if self.link is None:
             raise IllegalState("no bot is configured", "set telegram.token_file: sm config")
         known = [telegram_user(owner) for owner in self._owners]
@@ -255,7 +256,7 @@ class Telegram:
         Raises NotPermitted for a whole group.
         """
         if session_id is None and is_group(chat_id):
-            self._authorizer.require(caller, Action.MUTE_GROUP, str(chat_id))
+            self._authorizer.require(caller, MUTE_GROUP, str(chat_id))
         async with self._store.transaction() as tx:
             until = None if for_s is None else later(tx.now, for_s)
             tx.chat_preferences.mute(chat_id, session_id or EVERYTHING, until)

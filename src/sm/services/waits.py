@@ -2,9 +2,9 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 
+from sm.core.dataclass import dataclass
 from sm.core.lifecycle import has_reached, is_ended, is_live
 from sm.core.messages import Message, Notice
 from sm.core.models import Caller, RequestKey, Session, ancestors
@@ -15,7 +15,8 @@ from sm.core.statuses import Status
 from sm.core.turns import FROM_FINAL_MESSAGE
 from sm.core.wording import waits_for
 from sm.errors import IllegalState, UsageError
-from sm.messaging.messages import BATCH_MAX, Messages, RenderedMessage
+from sm.messaging.inbox import BATCH_MAX, Inbox, RenderedMessage
+from sm.messaging.messages import Messages
 from sm.messaging.timers import MailTimers
 from sm.operations.hints import Hint, Use
 from sm.operations.session_operations import SHOW_STATUS
@@ -81,6 +82,7 @@ class Waits:
     _store: Store
     _authorizer: Authorizer
     _messages: Messages
+    _inbox: Inbox
     _requests: Requests
     _waiting: WaitingSessions
     _timers: MailTimers
@@ -103,7 +105,7 @@ class Waits:
 
         def is_over() -> bool:
             verdict = self._verdict(wanted, until, any_of=any_of)
-            return verdict is not None or self._messages.is_gone(caller)
+            return verdict is not None or self._inbox.is_gone(caller)
 
         def left() -> list[Session]:
             return self._left(wanted, until)
@@ -173,7 +175,7 @@ class Waits:
                 if caller.session_id is not None:
                     self._timers.hold_requests(caller.session_id)
                 step_s = min(deadline - loop.time(), _HOLD_EVERY_S)
-                over = await long_poll(lambda: why() is not None or self._messages.is_gone(caller), step_s)
+                over = await long_poll(lambda: why() is not None or self._inbox.is_gone(caller), step_s)
                 if over or loop.time() >= deadline:
                     break
                 if loop.time() >= report_at:
@@ -222,7 +224,7 @@ class Waits:
         return wanted
 
     def _check_runs(self, caller: Caller) -> None:
-        if self._messages.is_gone(caller):
+        if self._inbox.is_gone(caller):
             raise IllegalState(f"session {caller.session_id} has ended: its wait was cancelled")
 
     def _requests_to(self, caller: Caller, wanted: Collection[str]) -> list[Request]:
@@ -311,17 +313,17 @@ class Waits:
         """Take the waiting messages of the caller; with `wait_s` wait for the first one."""
         count, idle = min(limit or BATCH_MAX, BATCH_MAX), wait_s is not None
         # Wait while a restored session restarts: an orphan of the old process must not take messages.
-        await long_poll(lambda: not self._messages.is_restarting(caller), _RUNS_WITHIN_S)
+        await long_poll(lambda: not self._inbox.is_restarting(caller), _RUNS_WITHIN_S)
         # Take before the wait: a reader that repeats its request did not get the first answer.
-        taken = await self._messages.take(caller, count, key, idle=idle)
+        taken = await self._inbox.take(caller, count, key, idle=idle)
         if idle and not taken:
-            messages = self._messages
+            inbox = self._inbox
             with self._waiting.count_wait(caller.session_id, WaitKind.MESSAGES):
                 await long_poll(
-                    lambda: bool(messages.available(caller, idle=True)) or messages.is_gone(caller),
+                    lambda: bool(inbox.available(caller, idle=True)) or inbox.is_gone(caller),
                     wait_s or 0,
                 )
-            taken = await self._messages.take(caller, count, key, idle=idle)
+            taken = await self._inbox.take(caller, count, key, idle=idle)
         return taken
 
     async def answer(self, caller: Caller, reference: str, long_poll: LongPoll, wait_s: float) -> Request:

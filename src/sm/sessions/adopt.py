@@ -2,8 +2,9 @@
 
 import asyncio
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from sm.core.dataclass import dataclass
 from sm.core.effects import EffectKind
 from sm.core.labels import name_to_type, short_label
 from sm.core.models import Caller, Launch, Process, RequestKey, SpawnRequest
@@ -15,12 +16,11 @@ from sm.linux.files import read_or_empty
 from sm.linux.process_limits import soft_limits
 from sm.operations.hints import Hint, Use
 from sm.operations.list_operations import SEE_SESSIONS
-from sm.operations.session_operations import SHOW_STATUS, SPAWN
-from sm.policy.access import Action
+from sm.operations.session_operations import ADOPT, SHOW_STATUS, SPAWN
 from sm.providers.base import Provider
 from sm.sessions.authorizer import Authorizer
-from sm.sessions.plan import SpawnPlanner
 from sm.sessions.spawn import SessionResult, Spawner, as_payload
+from sm.sessions.spawn_plan import SpawnPlanner
 from sm.sessions.starts import START_WAIT_S, AgentStarts
 from sm.store import Store, Transaction
 from sm.terminals.base import ForeignPane, Lifecycle
@@ -55,7 +55,7 @@ class Adoptions:
         Raises NotFound without such a pane, IllegalState when the pane is a session already or does not have exactly
         one agent, and the errors of a spawn.
         """
-        self._authorizer.require(caller, Action.ADOPT, target)
+        self._authorizer.require(caller, ADOPT.audience, target)
         async with self._store.transaction(caller, key) as tx:
             earlier = tx.replayed
         if earlier is not None:

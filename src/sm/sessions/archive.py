@@ -1,10 +1,11 @@
 """Archives, unarchives, renames and removes sessions, and moves them to another parent."""
 
 from collections.abc import Awaitable, Callable
-from dataclasses import astuple, dataclass
+from dataclasses import astuple
 from functools import partial
 
 from sm.config import Naming
+from sm.core.dataclass import dataclass
 from sm.core.effects import EffectKind
 from sm.core.labels import label, name_to_type, short_label
 from sm.core.lifecycle import is_live
@@ -14,8 +15,8 @@ from sm.core.names import friendly_name
 from sm.core.states import NoticeKind, TrustLevel
 from sm.errors import IllegalState, NameTaken, NotPermitted, UsageError
 from sm.operations.hints import Hint, Use
-from sm.operations.session_operations import KILL
-from sm.policy.access import Action, is_unrestricted
+from sm.operations.session_operations import ARCHIVE, KILL, REMOVE, RENAME, REPARENT, SPAWN_BELOW
+from sm.policy.access import is_unrestricted
 from sm.sessions.authorizer import Authorizer, describe
 from sm.sessions.keepers import PlaceUse, RemovedSession, SessionKeeper
 from sm.state.endings import set_parent
@@ -42,7 +43,7 @@ class Records:
         self, caller: Caller, reference: str, key: RequestKey | None, *, archived: bool
     ) -> Session:
         """Hide an ended session from lists, or show it again. Idempotent. Raises IllegalState for a live session."""
-        session = self._authorizer.find(caller, reference, Action.ARCHIVE)
+        session = self._authorizer.find(caller, reference, ARCHIVE.audience)
         async with self._store.transaction(caller, key) as tx:
             now = tx.session(session.id)
             if tx.replayed is not None or now.archived is archived:
@@ -64,7 +65,7 @@ class Records:
         async with self._store.transaction(caller, key) as tx:
             if tx.replayed is not None:  # the session of a repeated request no longer exists
                 return RemovedSession(*tx.replayed.split("\n"))
-        session = self._authorizer.find(caller, reference, Action.REMOVE)
+        session = self._authorizer.find(caller, reference, REMOVE.audience)
         unread = None if session.exit is None else await self._read_to_end(session.id)
         async with self._store.transaction(caller, key) as tx:
             now = tx.session(session.id)
@@ -112,10 +113,10 @@ class Records:
         Raises UsageError for a parent that is a descendant, IllegalState for a parent whose process is gone,
         NotPermitted for a parent with less trust or of another workspace, LimitReached for too many children.
         """
-        session = self._authorizer.find(caller, reference, Action.REPARENT)
+        session = self._authorizer.find(caller, reference, REPARENT.audience)
         principal = self._authorizer.principal(caller)
         # The parent gets a child, as by a spawn.
-        target = None if parent is None else self._authorizer.find(caller, parent, Action.SPAWN)
+        target = None if parent is None else self._authorizer.find(caller, parent, SPAWN_BELOW)
         if target is None and not is_unrestricted(caller):
             raise NotPermitted(f"{describe(principal)} may not move a session to the operator")
         async with self._store.transaction(caller, key) as tx:
@@ -141,7 +142,7 @@ class Records:
 
         Raises UsageError for an invalid name, and NameTaken if the session is live and another live one has the name.
         """
-        session = self._authorizer.find(caller, reference, Action.RENAME)
+        session = self._authorizer.find(caller, reference, RENAME.audience)
         pattern = self._naming.pattern
         async with self._store.transaction(caller, key) as tx:
             now = tx.session(session.id)

@@ -2,9 +2,10 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from sm.core.attention import is_unseen
+from sm.core.dataclass import dataclass
 from sm.core.models import OPERATOR, Session
 from sm.errors import NoServer, TerminalUnreachable
 from sm.sessions.seen import SeenSessions

@@ -8,23 +8,24 @@ from sm.core.reference import session_word
 from sm.core.session_index import oldest_first
 from sm.core.states import CallerKind
 from sm.errors import InternalError, NotFound, NotPermitted, SmError
+from sm.operations.audiences import READ, READ_ALSO_ITSELF, SEE, Audience
 from sm.operations.hints import Hint, Use
 from sm.operations.list_operations import SEE_SESSIONS
 from sm.operations.message_operations import SEND
 from sm.operations.report_operations import COMPLETE, NOTE
-from sm.operations.request_operations import ASK
-from sm.operations.session_operations import SHOW_STATUS
-from sm.policy.access import Action, Principal, Relation, may, may_at_all, visible
+from sm.operations.request_operations import ANSWER, ASK
+from sm.operations.session_operations import KILL, SHOW_STATUS
+from sm.policy.access import Principal, Relation, may, may_at_all, visible
 from sm.sessions.tree import SessionTree, relation_in_tree
 from sm.store import Store
 from sm.store.audit import ALLOWED, REFUSED, Record
 from sm.store.history import below, seen_by
 
-_HINT_FOR_ITSELF: Mapping[Action, str] = {
-    Action.SEND: Hint("to remember something: ", Use(NOTE, "TEXT")),
-    Action.KILL: Hint("to end your work: ", Use(COMPLETE, "RESULT")),
-    Action.READ: Hint("to see your own progress: ", Use(SHOW_STATUS, "me")),
-    Action.ANSWER: "your parent or the operator answers them",
+_HINT_FOR_ITSELF: Mapping[Audience, str] = {
+    SEND.audience: Hint("to remember something: ", Use(NOTE, "TEXT")),
+    KILL.audience: Hint("to end your work: ", Use(COMPLETE, "RESULT")),
+    READ: Hint("to see your own progress: ", Use(SHOW_STATUS, "me")),
+    ANSWER.audience: "your parent or the operator answers them",
 }
 """Actions that a session may not do to itself, each with what it does instead."""
 _TO_OPERATOR = Hint(Use(SEND, "operator", "TEXT"), "; to ask the operator: ", Use(ASK, "QUESTION"))
@@ -64,8 +65,8 @@ class Authorizer:
             )
         return session
 
-    def find(self, caller: Caller, reference: str, action: Action = Action.SEE) -> Session:
-        """The session that `reference` names, if `caller` may do `action` to it. Writes to the audit log.
+    def find(self, caller: Caller, reference: str, audience: Audience = SEE) -> Session:
+        """The session that `reference` names, if `caller` is in the audience for it. Writes to the audit log.
 
         Raises NotPermitted, and NotFound also for a session that the caller may not see.
         """
@@ -89,18 +90,19 @@ class Authorizer:
                 unknown = error
                 if word == CallerKind.OPERATOR:
                     unknown = NotFound("the operator is no session", _TO_OPERATOR)
-                raise self._refused(unknown, caller, action, reference, "no such session for it") from None
+                raise self._refused(unknown, caller, audience, reference, "no such session for it") from None
         relation = self.tree.relation(principal, target)
         related = _related(relation)
-        if not may(relation, action):
-            itself = relation.is_self and action in _HINT_FOR_ITSELF
+        if not may(relation, audience):
+            itself = relation.is_self and audience in _HINT_FOR_ITSELF
+            whom = "itself" if itself else f"session {short_label(target)}"
             refusal = NotPermitted(
-                f"{describe(principal)} may not {action} {'itself' if itself else f'session {short_label(target)}'}",
-                _HINT_FOR_ITSELF[action] if itself else _ask_hint(caller),
+                f"{describe(principal)} may not {audience.action} {whom}",
+                _HINT_FOR_ITSELF[audience] if itself else _ask_hint(caller),
             )
-            raise self._refused(refusal, caller, action, target.id, related)
-        if not _is_routine(relation, action):
-            self._audit(caller.audit_name, action.name.lower(), target.id, ALLOWED, related)
+            raise self._refused(refusal, caller, audience, target.id, related)
+        if not _is_routine(relation, audience):
+            self._audit(caller.audit_name, audience.name, target.id, ALLOWED, related)
         return target
 
     def _parent_of(self, session: Session) -> Session:
@@ -135,50 +137,50 @@ class Authorizer:
     def filter_allowed(
         self,
         caller: Caller,
-        action: Action,
+        audience: Audience,
         sessions: Sequence[Session],
         find: Callable[[str], Session | None],
     ) -> list[Session]:
-        """Filter `sessions` to those that `caller` may do `action` to. `find`: `Transaction.find`, or as committed.
+        """Filter `sessions` to those for which `caller` is in the audience.
 
-        Safe inside a transaction, because this does not write. Call `record_allowed` after the commit.
+        `find`: `Transaction.find`, or as committed. Safe inside a transaction, because this does not write. Call
+        `record_allowed` after the commit.
         """
         principal = self.principal(caller)
-        return [s for s in sessions if may(relation_in_tree(principal, s, find), action)]
+        return [s for s in sessions if may(relation_in_tree(principal, s, find), audience)]
 
     def may_read(self, caller: Caller, session: Session) -> bool:
         """True when the caller may read the contents of a visible session. A session may read its own."""
-        relation = self.tree.relation(self.principal(caller), session)
-        return relation.is_self or may(relation, Action.READ)
+        return may(self.tree.relation(self.principal(caller), session), READ_ALSO_ITSELF)
 
-    def record_allowed(self, caller: Caller, action: Action, sessions: Sequence[Session]) -> None:
+    def record_allowed(self, caller: Caller, audience: Audience, sessions: Sequence[Session]) -> None:
         """Write the sessions that `filter_allowed` returned to the audit log."""
         for session in sessions:
-            self._audit(caller.audit_name, action.name.lower(), session.id, ALLOWED, "with the tree above it")
+            self._audit(caller.audit_name, audience.name, session.id, ALLOWED, "with the tree above it")
 
     def require(
         self,
         caller: Caller,
-        action: Action,
+        audience: Audience,
         target: str | None = None,
         detail: str | None = None,
         *,
         is_read: bool = False,
     ) -> None:
-        """Raise NotPermitted unless `caller` may do `action`, which concerns no session.
+        """Raise NotPermitted unless `caller` is in the audience of something that concerns no session.
 
         `target` and `detail` go to the audit log. `is_read`: it changes nothing, and only a refusal is recorded.
         """
-        if not may_at_all(caller, action):
-            refusal = NotPermitted(f"only the operator may {action}", _ask_hint(caller))
-            raise self._refused(refusal, caller, action, target, detail)
+        if not may_at_all(caller, audience):
+            refusal = NotPermitted(f"only the operator may {audience.action}", _ask_hint(caller))
+            raise self._refused(refusal, caller, audience, target, detail)
         if not is_read:
-            self._audit(caller.audit_name, action.name.lower(), target, ALLOWED, detail)
+            self._audit(caller.audit_name, audience.name, target, ALLOWED, detail)
 
     def _refused(
-        self, error: SmError, caller: Caller, action: Action, target: str | None, reason: str | None
+        self, error: SmError, caller: Caller, audience: Audience, target: str | None, reason: str | None
     ) -> SmError:
-        self._audit(caller.audit_name, action.name.lower(), target, REFUSED, reason)
+        self._audit(caller.audit_name, audience.name, target, REFUSED, reason)
         error.recorded = True
         return error
 
@@ -203,7 +205,7 @@ def _ask_hint(caller: Caller) -> str | None:
     return None if caller.session_id is None else Hint("ask for permission: ", Use(ASK, "QUESTION"))
 
 
-def _is_routine(relation: Relation, action: Action) -> bool:
+def _is_routine(relation: Relation, audience: Audience) -> bool:
     """True for actions that the audit log omits: a session's actions on itself, and actions that callers poll."""
-    polled = action is Action.SEE or (relation.is_operator and action is Action.READ)
+    polled = audience is SEE or (relation.is_operator and audience is READ)
     return polled or relation.is_self

@@ -1,8 +1,8 @@
 """Identifies people in chat networks: the owners of the configuration, and users whom a capability admits."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
+from sm.core.dataclass import dataclass
 from sm.core.models import BridgeUser, Caller, RequestKey
 from sm.core.states import BridgeLevel, CallerKind
 from sm.core.text import folded

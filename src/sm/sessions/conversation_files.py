@@ -5,9 +5,9 @@ import errno
 import os
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from itertools import chain
 
+from sm.core.dataclass import dataclass
 from sm.core.labels import short_label
 from sm.core.models import Launch, Session
 from sm.core.session_index import oldest_first

@@ -1,8 +1,8 @@
 """Finds the conversation that a new process of a session resumes or copies."""
 
 import os
-from dataclasses import dataclass
 
+from sm.core.dataclass import dataclass
 from sm.core.labels import short_label
 from sm.core.models import Launch, Session
 from sm.errors import IllegalState

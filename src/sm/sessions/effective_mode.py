@@ -1,9 +1,9 @@
 """Decides the trust level of a new session, and where its agent runs; and where one that fell back runs again."""
 
 from collections.abc import Callable, Container
-from dataclasses import dataclass
 
 from sm.config import Config
+from sm.core.dataclass import dataclass
 from sm.core.labels import name_to_type, short_label
 from sm.core.models import Caller, Session, Workspace
 from sm.core.sightings import Sighting

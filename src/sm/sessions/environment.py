@@ -8,7 +8,7 @@ import os
 from collections.abc import Collection, Mapping
 
 from sm.config import Config, sandbox_for
-from sm.core.models import Session, Workspace
+from sm.core.models import Launch, Session, Workspace
 from sm.core.states import TrustLevel
 from sm.core.text import folded
 from sm.errors import UsageError
@@ -28,8 +28,13 @@ class Environments:
         self._config = config
         self._paths = paths
 
-    def inheritable(self, environment: Mapping[str, str]) -> Mapping[str, str]:
-        """The variables of a caller's shell that sessions may inherit."""
+    def inherited(self, parent: Launch | None, environment: Mapping[str, str]) -> Mapping[str, str]:
+        """The variables that a session inherits from its parent; without one, those of the caller's shell that it may.
+
+        `parent`: the launch of the parent.
+        """
+        if parent is not None:
+            return {**parent.inherited, **parent.added}
         inherited = {*_ALWAYS_INHERITED, *self._config.sessions.inherit_environment_vars}
         return {
             name: value

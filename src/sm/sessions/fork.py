@@ -1,12 +1,14 @@
 """Starts sessions from copies of conversations."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from sm.core.dataclass import dataclass
 from sm.core.models import Caller, RequestKey, ancestors
-from sm.policy.access import Action
+from sm.operations.session_operations import FORK
 from sm.sessions.authorizer import Authorizer
-from sm.sessions.plan import SpawnPlanner
+from sm.sessions.conversation_files import ConversationFiles
+from sm.sessions.resume_plan import ResumePlanner
 from sm.sessions.spawn import SessionResult, Spawner
 from sm.sessions.starts import START_WAIT_S, AgentStarts
 from sm.state.part_holds import check_may_start
@@ -17,7 +19,8 @@ from sm.store import Store
 class Forks:
     _store: Store
     _authorizer: Authorizer
-    _planner: SpawnPlanner
+    _planner: ResumePlanner
+    _files: ConversationFiles
     _spawner: Spawner
     _starts: AgentStarts
 
@@ -35,14 +38,14 @@ class Forks:
         conversations, IllegalState for one that has not begun any or whose conversation cannot be read,
         AgentStartFailed when the agent has ended at its start, and the errors of a spawn.
         """
-        original = self._authorizer.find(caller, reference, Action.FORK)
+        original = self._authorizer.find(caller, reference, FORK.audience)
         async with self._store.transaction(caller, key) as tx:
             if tx.replayed is None:
                 check_may_start(tx, tx.session(original.id))
         living = (a for a in ancestors(original, self._store.sessions.get) if a.exit is None)
         parent = next(living, None)
-        planned = await self._planner.plan_fork(caller, original, parent, name)
-        await self._planner.give_back(original, planned.recovery)
+        planned = await self._planner.fork(caller, original, parent, name)
+        await self._files.give_back(original, planned.recovery)
         begun = await self._spawner.begin(caller, planned, key, START_WAIT_S, is_connected)
         if begun.session.process is None:  # its account is parked, or it has ended
             return begun

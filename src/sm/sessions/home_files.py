@@ -3,8 +3,8 @@
 import asyncio
 import errno
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
+from sm.core.dataclass import dataclass
 from sm.core.models import Launch, Session
 from sm.errors import AgentStartFailed, StorageFull
 from sm.sandboxes.home import ContainerHome, HomeOf

@@ -2,8 +2,8 @@
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from sm.core.dataclass import dataclass
 from sm.core.effects import EffectKind
 from sm.core.labels import name_to_type, short_label
 from sm.core.lifecycle import is_ended
@@ -18,7 +18,6 @@ from sm.linux.jobs import RESUMABLE, InputLoss, NoInput, input_loss
 from sm.linux.processes import command_line
 from sm.operations.hints import Hint, Use
 from sm.operations.session_operations import INTERRUPT, KILL, RESUME, SHOW_STATUS
-from sm.policy.access import Action
 from sm.providers.base import Provider
 from sm.sessions.authorizer import Authorizer
 from sm.state.request_steps import open_of
@@ -58,7 +57,7 @@ class Interrupts:
         nothing to interrupt, or only a person at the terminal can act. Raises ExternalError or WaitTimeout when it is
         unknown whether the key was pressed; the key is not pressed again.
         """
-        session = self._authorizer.find(caller, reference, Action.INTERRUPT)
+        session = self._authorizer.find(caller, reference, INTERRUPT.audience)
         has_turns = self._providers[session.provider].has_turns
         if has_turns and await self._stuck_at_start(session):
             name = name_to_type(session)

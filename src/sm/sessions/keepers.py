@@ -2,9 +2,9 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from typing import TypeAlias
 
+from sm.core.dataclass import dataclass
 from sm.linux.files import FilePart
 
 OpenPart: TypeAlias = Callable[[], AbstractContextManager[FilePart]]

@@ -12,7 +12,6 @@ from sm.errors import ExternalError, IllegalState
 from sm.linux.processes import is_alive
 from sm.operations.hints import Hint, Use
 from sm.operations.session_operations import KILL, SHOW_STATUS
-from sm.policy.access import Action
 from sm.sessions.acknowledgements import acknowledge_endings
 from sm.sessions.authorizer import Authorizer
 from sm.sessions.leftovers import Leftover, Leftovers, listed
@@ -48,7 +47,7 @@ class Kills:
         may not see. An ended session whose process still runs keeps its status. Of an ended session, ends what it left
         behind. Raises IllegalState when no process is left to kill, ExternalError when a process does not end.
         """
-        session = self._authorizer.find(caller, reference, Action.KILL)
+        session = self._authorizer.find(caller, reference, KILL.audience)
         cleaned = False
         if session.exit is not None and await self._leftovers.of([session.id]):
             done = await self._leftovers.end(caller, force=force, only=[session.id])
@@ -59,14 +58,14 @@ class Kills:
             # The tree as of this transaction: after the commit, no session in it can get another child.
             below = await tx.descendants(session.id) if tree else []
             descendants = [s for s in below if s.exit is None]
-            descendants = self._authorizer.filter_allowed(caller, Action.KILL, descendants, tx.find)
+            descendants = self._authorizer.filter_allowed(caller, KILL.audience, descendants, tx.find)
             victims = [session, *descendants]
             if tx.replayed is None:
                 victims = [s for s in victims if tx.session(s.id).exit is None]
                 if victims or not cleaned:
                     await self._order(tx, session, victims, caller, force=force)
                 tx.remember(session.id)
-        self._authorizer.record_allowed(caller, Action.KILL, descendants)
+        self._authorizer.record_allowed(caller, KILL.audience, descendants)
         await self.wait_until_ended(victims, caller)
         if cleaned and session not in victims:
             victims = [session, *victims]

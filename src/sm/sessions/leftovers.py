@@ -7,13 +7,14 @@ that were seen in the process trees of agents without a cgroup.
 import asyncio
 import time
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 
+from sm.core.dataclass import dataclass
 from sm.core.models import Caller, Process
 from sm.core.text import folded
 from sm.linux import processes
 from sm.linux.process_usage import read_usage
-from sm.policy.access import Action, is_unrestricted, may, visible
+from sm.operations.session_operations import KILL
+from sm.policy.access import is_unrestricted, may, visible
 from sm.sandboxes.session_processes import SessionProcesses
 from sm.sessions.authorizer import Authorizer
 from sm.store import Store
@@ -101,7 +102,7 @@ class Leftovers:
         ends = (self._processes.end_left_behind(i, _GRACE_S, force=force) for i in ids)
         await asyncio.gather(*ends)
         killed = [session for i in ids if (session := self._store.sessions.get(i)) is not None]
-        self._authorizer.record_allowed(caller, Action.KILL, killed)
+        self._authorizer.record_allowed(caller, KILL.audience, killed)
         left = await self.of(ids)
         remaining = {leftover.process for leftover in left}
         return Ended([leftover for leftover in before if leftover.process not in remaining], left)
@@ -111,7 +112,7 @@ class Leftovers:
         principal = self._authorizer.principal(caller)
         if session is None:
             return is_unrestricted(caller)
-        return may(self._authorizer.tree.relation(principal, session), Action.KILL)
+        return may(self._authorizer.tree.relation(principal, session), KILL.audience)
 
     def _look(self) -> dict[str, list[Leftover]]:
         up_s = time.clock_gettime(time.CLOCK_BOOTTIME)

@@ -1,8 +1,9 @@
 """Starts the next process of sessions that wait for it, when their restart is due."""
 
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from sm.core.dataclass import dataclass
 from sm.core.effects import EffectKind
 from sm.core.messages import SM_ITSELF
 from sm.core.models import Session, Signal, is_waiting
@@ -20,8 +21,8 @@ from sm.errors import (
     StorageFull,
     TerminalError,
 )
-from sm.sessions.plan import SpawnPlanner
 from sm.sessions.restore import refuse_foreign_process
+from sm.sessions.resume_plan import ResumePlanner
 from sm.state.endings import Endings
 from sm.state.message_steps import send
 from sm.state.part_holds import hold_of, postponed
@@ -39,7 +40,7 @@ class Restarter:
 
     _store: Store
     _endings: Endings
-    _planner: SpawnPlanner
+    _planner: ResumePlanner
     _terminals: Lifecycle
 
     async def restart(self, timer: Timer) -> float | None:

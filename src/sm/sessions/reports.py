@@ -17,9 +17,9 @@ from sm.core.turns import FROM_FINAL_MESSAGE
 from sm.core.warnings import WarningKind
 from sm.core.wording import subject
 from sm.errors import IllegalState, IllegalTransition, InvalidText, UsageError
+from sm.operations.audiences import REPORT
 from sm.operations.hints import Hint, Use
 from sm.operations.request_operations import LIST_REQUESTS
-from sm.policy.access import Action
 from sm.sessions.authorizer import Authorizer
 from sm.sessions.spawn import SessionResult
 from sm.state.endings import Endings
@@ -94,7 +94,7 @@ class Reports:
         emitted_at: str | None = None,
     ) -> SessionResult:
         """Complete the calling session, or propose its completion. Raises IllegalTransition when it has ended."""
-        session = self._authorizer.find(caller, "me", Action.REPORT)
+        session = self._authorizer.find(caller, "me", REPORT)
         kind = _REPORTS.get(status)
         if kind is None:
             raise UsageError(f"unknown status {folded(status, 40)}", f"use one of: {', '.join(_REPORTS)}")
@@ -191,7 +191,7 @@ class Reports:
         emitted_at: str | None = None,
     ) -> tuple[Checkpoint, tuple[str, ...]]:
         """Record a milestone of the calling session. Returns it with warnings about changes of its text."""
-        session = self._authorizer.find(caller, "me", Action.REPORT)
+        session = self._authorizer.find(caller, "me", REPORT)
         text, changes = normalize_report(message, "message", RESULT_MAX)
         if not text.strip():
             raise UsageError("the message is empty", 'sm checkpoint "Data model done"')
@@ -212,7 +212,7 @@ class Reports:
         self, caller: Caller, text: str, key: RequestKey | None, emitted_at: str | None = None
     ) -> SessionResult:
         """Say what the calling session does. An empty text removes the note."""
-        session = self._authorizer.find(caller, "me", Action.REPORT)
+        session = self._authorizer.find(caller, "me", REPORT)
         line, changes = normalize_report(text, "note", NOTE_MAX, one_line=True)
         async with self._store.transaction(caller, key) as tx:
             after = tx.session(session.id)

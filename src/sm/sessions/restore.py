@@ -2,9 +2,10 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from weakref import WeakValueDictionary
 
+from sm.core.dataclass import dataclass
 from sm.core.effects import EffectKind
 from sm.core.labels import name_to_type, short_label
 from sm.core.lifecycle import is_ended, is_live
@@ -26,16 +27,17 @@ from sm.errors import (
     WaitTimeout,
 )
 from sm.linux import processes
+from sm.operations import session_operations as operations
 from sm.operations.hints import Hint, Use
 from sm.operations.list_operations import SEE_SESSIONS
 from sm.operations.message_operations import SEND
 from sm.operations.session_operations import KILL, RESUME, SPAWN
-from sm.policy.access import Action
 from sm.policy.trust import normalize_trust_level
 from sm.providers.base import Provider
 from sm.sandboxes.base import Sandbox
 from sm.sessions.authorizer import Authorizer
-from sm.sessions.plan import SpawnPlanner
+from sm.sessions.conversation_files import ConversationFiles
+from sm.sessions.resume_plan import ResumePlanner
 from sm.sessions.spawn import as_payload
 from sm.sessions.starts import AgentStarts
 from sm.state.endings import Endings
@@ -93,7 +95,8 @@ class Restorer:
     _quota: Quota
     _providers: Mapping[str, Provider]
     _starts: AgentStarts
-    _planner: SpawnPlanner
+    _planner: ResumePlanner
+    _files: ConversationFiles
     _sandbox: Sandbox
     _terminals: Lifecycle
     _locks: WeakValueDictionary[str, asyncio.Lock] = field(default_factory=WeakValueDictionary)
@@ -123,7 +126,7 @@ class Restorer:
         ended at its start, FallbackOver when there is a sandbox for a session that fell back, and the errors of a
         spawn.
         """
-        session = self._authorizer.find(caller, reference, Action.RESTORE)
+        session = self._authorizer.find(caller, reference, operations.RESTORE.audience)
         if trust is not None:
             await self._give_up_sandbox(caller, session, trust)
         if not tree:
@@ -137,7 +140,9 @@ class Restorer:
         async def ended(tx: Transaction) -> list[Session]:
             below = await tx.descendants(session.id)
             descendants = [s for s in below if _is_over(s) and not s.archived]
-            descendants = self._authorizer.filter_allowed(caller, Action.RESTORE, descendants, tx.find)
+            descendants = self._authorizer.filter_allowed(
+                caller, operations.RESTORE.audience, descendants, tx.find
+            )
             now = tx.session(session.id)
             if not _is_over(now) and not descendants:
                 _refuse(now)
@@ -181,7 +186,7 @@ class Restorer:
         Archived sessions stay ended, and so does a session whose terminal was closed, probably on purpose. `go_on`: as
         in `restore`.
         """
-        self._authorizer.require(caller, Action.RESTORE_ALL)
+        self._authorizer.require(caller, operations.RESTORE_ALL.audience)
 
         async def lost(tx: Transaction) -> list[Session]:
             sessions = [s for s in await lost_together(tx) if is_restored_by_all(s)]
@@ -268,7 +273,7 @@ class Restorer:
         await self._wait_for_kill(session)
         pane = panes.get(session_id)
         refuse_foreign_process(session, pane)
-        plan = await self._planner.plan_restore(session)
+        plan = await self._planner.restore(session)
         summary = await self._summary_command(session)
         launch, token, recovery = plan.launch, plan.token, plan.recovery
         # The second of two concurrent restores must not overwrite the token of the first.
@@ -278,7 +283,7 @@ class Restorer:
                 if tx.replayed is not None:
                     return _Begun(tx.replayed.endswith(_GOES_ON))
                 self._check_restorable(tx, caller, session_id)
-            await self._planner.give_back(session, recovery)
+            await self._files.give_back(session, recovery)
             # Writing the token file before the commit is safe: the process with the old token is gone.
             await self._sandbox.prepare(session, launch, token)
             async with self._store.transaction(caller, key) as tx:
@@ -295,7 +300,7 @@ class Restorer:
                 summarizes = summary if is_begun else None
                 _send_first(tx, caller, session_id, plan.first_message, summarizes, goes_on=goes_on)
                 tx.remember(session_id + (_GOES_ON if goes_on else ""))
-                named = self._authorizer.filter_allowed(caller, Action.RESTORE, left, tx.find)
+                named = self._authorizer.filter_allowed(caller, operations.RESTORE.audience, left, tx.find)
                 return _Begun(goes_on, recovery.loss, tuple(other.id for other in named))
 
     async def _summary_command(self, session: Session) -> str | None:
@@ -357,8 +362,8 @@ class Restorer:
     async def restored_launch(self, session_id: str) -> Launch:
         """The launch of a restored session, for the outbox. Raises the errors of `restore`."""
         session = self._store.sessions[session_id]
-        plan = await self._planner.plan_restore(session, is_decided=True)
-        await self._planner.give_back(session, plan.recovery)
+        plan = await self._planner.restore(session, is_decided=True)
+        await self._files.give_back(session, plan.recovery)
         if plan.program_version != session.program_version:
             async with self._store.transaction() as tx:
                 await tx.update(tx.session(session_id), program_version=plan.program_version)

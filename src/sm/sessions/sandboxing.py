@@ -4,19 +4,30 @@ import asyncio
 import os
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from sm.config import SandboxSection
+from sm.core.dataclass import dataclass
 from sm.core.lifecycle import is_live
 from sm.core.models import Caller, Session, Workspace
 from sm.core.programs import agent_programs, login_commands
 from sm.core.states import TrustLevel
 from sm.errors import IllegalState, NotFound, SandboxUnavailable, SmError, UsageError
 from sm.linux.cgroups import CgroupUsage, cgroup_of
+from sm.operations import Operation
 from sm.operations.hints import Hint, Use
+from sm.operations.sandbox_operations import (
+    BUILD,
+    ENTER_CONTAINER,
+    FOLLOW_BUILD,
+    LIST_UNUSED,
+    PRUNE,
+    REMOVE_CONTAINER,
+    SHOW_SANDBOX,
+    STOP_CONTAINER,
+)
 from sm.operations.session_operations import KILL
 from sm.paths import INSIDE_CA_FILE, INSIDE_HOME, InstancePaths
-from sm.policy.access import Action
 from sm.sandboxes.containers import Container, ContainerEventKind, ContainerRecord
 from sm.sandboxes.engine import ContainerEngine, EngineFacts
 from sm.sandboxes.home import ContainerHome
@@ -135,13 +146,13 @@ class Sandboxing:
         pull: bool,
     ) -> ImageBuild:
         """Begin to build the image, or join the build that runs. Raises UsageError, IllegalState."""
-        self._require(caller)
+        self._authorizer.require(caller, BUILD.audience)
         request = BuildRequest(agents_of(agents), no_cache, pull, arguments_of(environment))
         return await self._images.start_build(request)
 
     def running_build(self, caller: Caller) -> ImageBuild:
         """The build that runs, or the last one. Raises NotFound."""
-        self._require(caller, is_read=True)
+        self._authorizer.require(caller, FOLLOW_BUILD.audience, is_read=True)
         if (build := self._images.build) is None:
             raise NotFound("no image was built since the start of the daemon", "sm sandbox build")
         return build
@@ -150,7 +161,7 @@ class Sandboxing:
 
     async def status(self, caller: Caller) -> SandboxStatus:
         """Never raises SandboxUnavailable: the status of the engine has the reason."""
-        self._require(caller, is_read=True)
+        self._authorizer.require(caller, SHOW_SANDBOX.audience, is_read=True)
         try:
             facts = await self._engine.facts()
             image = await self._images.find(self._images.name)
@@ -201,13 +212,13 @@ class Sandboxing:
 
         Raises NotFound, and IllegalState if processes live in it.
         """
-        key = self._key(caller, name)
+        key = self._key(caller, STOP_CONTAINER, name)
         await self._end_sessions(caller, key, force=force)
         await self._containers.stop(key, force=force)
 
     async def remove(self, caller: Caller, name: str, *, force: bool) -> None:
         """Remove a container, but not its home. As `stop`."""
-        key = self._key(caller, name)
+        key = self._key(caller, REMOVE_CONTAINER, name)
         await self._end_sessions(caller, key, force=force)
         await self._containers.remove(key, force=force)
 
@@ -221,7 +232,7 @@ class Sandboxing:
         A shell is for a container that exists; a login makes it. Raises NotFound, UsageError, IllegalState,
         SandboxUnavailable, StorageFull, AgentStartFailed.
         """
-        key = self._key(caller, name)
+        key = self._key(caller, ENTER_CONTAINER, name)
         logins = login_commands()
         if login is not None and login not in logins:
             raise UsageError(f"unknown agent {login[:40]!r}", f"use one of: {', '.join(logins)}")
@@ -269,7 +280,7 @@ class Sandboxing:
 
     async def unused(self, caller: Caller, scope: PruneScope) -> list[UnusedView]:
         """Everything that `prune` would remove. Sizes of images are lower bounds: images share layers."""
-        self._require(caller, is_read=True)
+        self._authorizer.require(caller, LIST_UNUSED.audience, is_read=True)
         found = [UnusedView("container", record.name, 0) for record in await self._unused_containers()]
         for slug in self._unused_homes() if scope.homes else ():
             size = await asyncio.to_thread(_size_of, self._paths.sandbox(slug).base)
@@ -284,7 +295,7 @@ class Sandboxing:
         """Remove stopped containers without sessions, with `homes` the homes of deleted workspaces, and with `images`
         the images that no container uses. Returns them.
         """
-        self._require(caller)
+        self._authorizer.require(caller, PRUNE.audience)
         found = await self.unused(caller, scope)
         for record in await self._unused_containers():
             await self._containers.remove(record.key)
@@ -309,12 +320,9 @@ class Sandboxing:
 
     # ---------------------------------------------------------------------------------------------- internal
 
-    def _require(self, caller: Caller, target: str | None = None, *, is_read: bool = False) -> None:
-        self._authorizer.require(caller, Action.MANAGE_SANDBOXES, target, is_read=is_read)
-
-    def _key(self, caller: Caller, name: str) -> str | None:
+    def _key(self, caller: Caller, operation: Operation, name: str) -> str | None:
         """The slug that a name stands for; None for the default container. Raises NotFound."""
-        self._require(caller, name)
+        self._authorizer.require(caller, operation.audience, name)
         if name == DEFAULT:
             return None
         if name not in self._store.workspaces:

@@ -8,7 +8,8 @@ from sm.core.attention import is_unseen, unseen_since
 from sm.core.models import Caller, RequestKey, Session
 from sm.core.statuses import Status
 from sm.errors import StorageFull
-from sm.policy.access import Action, is_unrestricted
+from sm.operations.session_operations import MARK_SEEN
+from sm.policy.access import is_unrestricted
 from sm.sessions.authorizer import Authorizer
 from sm.sessions.restore import is_restored_by_all
 from sm.state.losses import LOST_TOGETHER
@@ -64,7 +65,7 @@ class SeenSessions:
     ) -> list[Session]:
         """Mark the named sessions as seen, or all if None. Returns those that were not seen before."""
         if references is None:
-            self._authorizer.require(caller, Action.MARK_SEEN)
+            self._authorizer.require(caller, MARK_SEEN.audience)
             past = await self._store.history.ids(Chosen(_UNSEEN))
             old = [
                 session
@@ -74,7 +75,7 @@ class SeenSessions:
             return [*old, *await self._mark(list(self._store.sessions), caller, key)]
         else:
             wanted = [
-                self._authorizer.find(caller, reference, Action.MARK_SEEN).id for reference in references
+                self._authorizer.find(caller, reference, MARK_SEEN.audience).id for reference in references
             ]
         return await self._mark(wanted, caller, key)
 

@@ -1,11 +1,12 @@
 """Starts sessions: from the spawn request until the process runs or the start has failed."""
 
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
+from sm.core.dataclass import dataclass
 from sm.core.effects import EffectKind
 from sm.core.labels import short_label
 from sm.core.lifecycle import is_ended, is_live
@@ -19,19 +20,19 @@ from sm.core.models import (
 )
 from sm.core.states import EventType
 from sm.core.wording import spawn_event, subject
-from sm.equipment.agent_types import Catalog
 from sm.errors import (
     IllegalState,
     NameTaken,
     SmError,
 )
 from sm.operations.hints import Argument, Hint
-from sm.policy.access import Action, paired_user
+from sm.operations.session_operations import SPAWN_BELOW
+from sm.policy.access import paired_user
 from sm.sandboxes.base import Sandbox
 from sm.sessions.authorizer import Authorizer
-from sm.sessions.plan import SpawnPlan, SpawnPlanner
+from sm.sessions.spawn_parts import SpawnPart
+from sm.sessions.spawn_plan import SpawnPlan, SpawnPlanner
 from sm.sessions.starts import AgentStarts
-from sm.sessions.workdir import allowed_workspace
 from sm.state.message_steps import send
 from sm.state.part_holds import check_may_start, check_not_postponed, postponed
 from sm.state.pause_orders import check_not_paused
@@ -57,31 +58,9 @@ class Spawner:
     _authorizer: Authorizer
     _quota: Quota
     _planner: SpawnPlanner
+    _parts: Sequence[SpawnPart]
     _sandbox: Sandbox
     _starts: AgentStarts
-
-    async def agent_types(
-        self,
-        caller: Caller,
-        workspace: str | None,
-        current_dir: str | None,
-        environment: Mapping[str, str],
-    ) -> Catalog:
-        """The agent types available to a spawn by `caller`; for a session those of its own workspace.
-
-        For the operator, `workspace` is a slug; without a slug, `current_dir` and `environment` decide. Raises
-        NotFound.
-        """
-        caller_session = self._authorizer.caller_session(caller)
-        if caller_session is None:
-            workspace = allowed_workspace(caller, workspace)
-        return await self._planner.agent_types(caller_session, workspace, current_dir, environment)
-
-    async def type_modes(
-        self, caller: Caller, catalog: Catalog, environment: Mapping[str, str]
-    ) -> Mapping[str, PermissionMode]:
-        """The permission modes of these agent types, by name. `environment`: as for `agent_types`."""
-        return await self._planner.type_modes(catalog, self._authorizer.caller_session(caller), environment)
 
     async def spawn(
         self,
@@ -115,7 +94,7 @@ class Spawner:
     async def _planned(self, caller: Caller, request: SpawnRequest) -> SpawnPlan:
         parent = self._authorizer.caller_session(caller)
         if request.parent is not None:
-            parent = self._authorizer.find(caller, request.parent, Action.SPAWN)
+            parent = self._authorizer.find(caller, request.parent, SPAWN_BELOW)
             if is_ended(parent.status) and parent.exit is not None:
                 raise IllegalState(f"session {short_label(parent)} has ended: it cannot have children")
         return await self._planner.plan(caller, request, parent)
@@ -175,7 +154,7 @@ class Spawner:
         name, others = session.friendly_name, tx.unfinished_sessions()
         if name is not None and any(is_live(s.status) and s.friendly_name == name for s in others):
             raise NameTaken(f"name {name} is already used by a live session", "choose another --name")
-        for part in self._planner.parts:
+        for part in self._parts:
             part.check_caller(tx, caller)
         # Not the user of planning: a parent may have changed hands since.
         session = replace(session, paired_user=paired_user(caller, tx.find(parent_id)))

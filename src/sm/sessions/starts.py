@@ -1,8 +1,9 @@
 """Waits for the starts of agents, and records the reports of the outbox about them."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from sm.core.dataclass import dataclass
 from sm.core.effects import EffectKind
 from sm.core.labels import name_to_type, short_label
 from sm.core.models import Caller, Launch, Process, Session, Signal, is_waiting

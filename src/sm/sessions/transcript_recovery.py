@@ -10,10 +10,11 @@ import errno
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from itertools import takewhile
 
+from sm.core.dataclass import dataclass
 from sm.core.text import folded
 from sm.linux.files import Content, FilePart, NotRegular, whole_file
 from sm.linux.placed_files import PlacedFile

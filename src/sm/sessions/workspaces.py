@@ -17,11 +17,12 @@ from sm.equipment.project_items import ProjectItems, ProjectListing
 from sm.errors import ExternalError, IllegalState, InvalidPath, NameTaken, UsageError
 from sm.operations.hints import Argument, Hint, Use
 from sm.operations.session_operations import KILL
-from sm.policy.access import Action, visible, visible_workspace
+from sm.operations.workspace_operations import AGREE, CREATE_WORKSPACE, DELETE_WORKSPACE, SET_WORKSPACE
+from sm.policy.access import visible, visible_workspace
 from sm.policy.modes import parse_mode
 from sm.policy.trust import normalize_trust_level
 from sm.sessions.authorizer import Authorizer
-from sm.sessions.spawn import Spawner
+from sm.sessions.spawn_types import SpawnTypes
 from sm.sessions.workdir import no_such_workspace
 from sm.store import Store, Transaction
 from sm.store.history import seen_by
@@ -37,10 +38,10 @@ _SKILL = re.compile(r"[A-Za-z0-9_.:-]{1,64}")
 
 
 class Workspaces:
-    def __init__(self, store: Store, authorizer: Authorizer, spawner: Spawner, items: ProjectItems) -> None:
+    def __init__(self, store: Store, authorizer: Authorizer, types: SpawnTypes, items: ProjectItems) -> None:
         self._store = store
         self._authorizer = authorizer
-        self._spawner = spawner
+        self._types = types
         self._items = items
 
     def list_workspaces(self, caller: Caller, *, deleted: bool = False) -> list[Workspace]:
@@ -81,7 +82,7 @@ class Workspaces:
         A deleted workspace comes back with its old sessions, and a warning. Raises NotPermitted, NameTaken,
         UsageError.
         """
-        self._check(caller, slug, "create")
+        self._authorizer.require(caller, CREATE_WORKSPACE.audience, slug, "create")
         if len(slug) > _SLUG_MAX or not _SLUG.fullmatch(slug):
             raise UsageError(
                 f"invalid workspace name {folded(slug, 80)!r}",
@@ -118,7 +119,7 @@ class Workspaces:
 
         Applies to sessions that start later. Raises the errors of `create`, and IllegalState for a deleted workspace.
         """
-        self._check(caller, slug, "set")
+        self._authorizer.require(caller, SET_WORKSPACE.audience, slug, "set")
         workspace = self.find(caller, slug)
         given = await _resolved(given)
         async with self._store.transaction(caller, key) as tx:
@@ -138,7 +139,7 @@ class Workspaces:
 
         Raises IllegalState while a process of its sessions lives.
         """
-        self._check(caller, slug, "delete")
+        self._authorizer.require(caller, DELETE_WORKSPACE.audience, slug, "delete")
         self.find(caller, slug)
         async with self._store.transaction(caller, key) as tx:
             now = tx.workspace(slug)
@@ -164,7 +165,7 @@ class Workspaces:
 
     async def agree(self, caller: Caller, slug: str, ids: Sequence[str]) -> Workspace:
         """Agree to the items with these ids. Idempotent. Raises IllegalState, if an item has changed."""
-        self._check(caller, slug, "agree")
+        self._authorizer.require(caller, AGREE.audience, slug, "agree")
         workspace = self.find(caller, slug)
         _refuse_deleted(workspace)
         await self._items.agree(slug, workspace.directory, ids)
@@ -197,13 +198,10 @@ class Workspaces:
         The lookup uses the daemon's environment.
         """
         try:
-            types = await self._spawner.agent_types(caller, workspace.slug, None, os.environ)
+            types = await self._types.catalog(caller, workspace.slug, None, os.environ)
         except ExternalError as error:
             return (f"agent types were not checked: {error.message}",)
         return types.unknown_name_warnings(workspace.capabilities.agents or ())
-
-    def _check(self, caller: Caller, slug: str, what: str) -> None:
-        self._authorizer.require(caller, Action.MANAGE_WORKSPACES, slug, what)
 
     def _put(self, tx: Transaction, workspace: Workspace) -> None:
         for other in tx.all_workspaces():

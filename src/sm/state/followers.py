@@ -1,9 +1,9 @@
 """Followers of the usage and the facts of sessions, which register for them."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from sm.core.dataclass import dataclass
 from sm.core.faults import Fault
 from sm.core.models import Session
 from sm.core.tool_calls import CallStep

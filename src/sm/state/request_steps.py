@@ -1,9 +1,10 @@
 """Opens, finishes and cancels requests inside a transaction. The room `requests` decides who may do so."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
+from sm.core.dataclass import dataclass
 from sm.core.messages import SM_ITSELF
 from sm.core.models import Session
 from sm.core.requests import BY_RULE, BY_TERMINAL, Answer, Question, Request

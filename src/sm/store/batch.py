@@ -2,9 +2,10 @@
 
 from collections import ChainMap
 from collections.abc import Mapping, MutableMapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import cast
 
+from sm.core.dataclass import dataclass
 from sm.core.effects import Effect
 from sm.core.models import Event, Session, Workspace
 from sm.store.open_work import Open

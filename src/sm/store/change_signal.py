@@ -11,9 +11,12 @@ class ChangeSignal:
     """
 
     def __init__(self) -> None:
+        self.count = 0
+        """The number of changes."""
         self._waits: dict[asyncio.Future[bool], Callable[[], bool]] = {}
 
     def changed(self) -> None:
+        self.count += 1
         for wait, condition in tuple(self._waits.items()):
             if not wait.done() and _may_hold(condition):
                 wait.set_result(True)

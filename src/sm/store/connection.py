@@ -1,17 +1,18 @@
-"""Connects to SQLite: checks the file first, executes scripts with parameters, translates errors."""
+"""Connects to SQLite: checks and migrates the file first, executes scripts with parameters, translates errors."""
 
 import glob
 import os
 import sqlite3
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 from urllib.parse import quote
 
 import aiosqlite
 
+from sm.core.dataclass import dataclass
 from sm.errors import DatabaseRefused, InternalError, StorageFull
-from sm.store.migrations import Schema, check_versions
+from sm.store.migrations import Schema, check_versions, migrate
 
 Read = Callable[[str, tuple[Any, ...]], Awaitable[list[Any]]]
 """Executes a query with parameters, and returns its rows (sqlite3.Row)."""
@@ -71,6 +72,33 @@ async def connect(path: str) -> aiosqlite.Connection:
     db.row_factory = aiosqlite.Row
     await db.execute_fetchall("PRAGMA busy_timeout = 5000")
     return db
+
+
+async def connect_migrated(
+    path: str, schemas: Sequence[Schema]
+) -> tuple[aiosqlite.Connection, aiosqlite.Connection]:
+    """Check and migrate the database. Returns the connection that writes and one that reads.
+
+    Raises StorageFull, and DatabaseRefused for a database that is damaged or of another version (neither is changed).
+    """
+    await inspect(path, schemas)
+    writer = await connect(path)
+    try:
+        await writer.execute_fetchall("PRAGMA journal_mode = WAL")
+        await writer.execute("PRAGMA synchronous = FULL")
+        await writer.execute("PRAGMA foreign_keys = ON")
+        await writer.execute("PRAGMA secure_delete = ON")  # overwrite the content that `sm rm` removes
+        # A timer checkpoints the log, so that no commit has to wait for a checkpoint.
+        await writer.execute_fetchall("PRAGMA wal_autocheckpoint = 0")
+        await migrate(writer, path, schemas)
+        await writer.executescript(";".join(chain.from_iterable(schema.triggers for schema in schemas)))
+        return writer, await connect(path)
+    except aiosqlite.Error as error:
+        await writer.close()
+        raise refusal(path, error) from error
+    except BaseException:
+        await writer.close()
+        raise
 
 
 async def rows(db: aiosqlite.Connection, sql: str, values: tuple[Any, ...] = ()) -> list[Any]:

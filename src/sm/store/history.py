@@ -16,13 +16,14 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from operator import attrgetter
 from typing import TypeVar, cast
 from urllib.parse import quote
 
 from sm.core.attention import FAILURES, attention
 from sm.core.attention import UNSEEN as UNSEEN_GROUPS
+from sm.core.dataclass import dataclass
 from sm.core.models import BridgeUser, Session
 from sm.core.session_index import KnownSessions, oldest_first
 from sm.core.states import TrustLevel
@@ -31,6 +32,7 @@ from sm.errors import UsageError
 from sm.policy.access import Principal
 from sm.store.connection import Read
 from sm.store.rows import SESSIONS
+from sm.wire_types.live_answers import EarlierView
 
 T = TypeVar("T")
 
@@ -358,6 +360,11 @@ class History:
         for session in sorted(await self.all(chosen), key=oldest_first):
             found[session.status, attention(session, (), session.status_at) in UNSEEN_GROUPS] += 1
         return found
+
+    async def by_workspace(self, chosen: Chosen) -> list[EarlierView]:
+        columns, by = "workspace, archived, count(*)", "GROUP BY workspace, archived"
+        rows = await self._remembered(("workspaces", chosen), lambda: self._select(columns, chosen, by))
+        return [EarlierView(row[0], bool(row[1]), row[2]) for row in rows]
 
     async def ended_children(self, chosen: Chosen) -> list[tuple[str, Status, int]]:
         """Count the sessions: (parent, status, number)."""

@@ -8,11 +8,12 @@ import logging
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from itertools import chain
+from typing import NamedTuple
 
 import aiosqlite
 
+from sm.core.dataclass import dataclass
 from sm.errors import DatabaseRefused
 from sm.store.tables import TABLES
 
@@ -147,13 +148,42 @@ _V15_ENDED: tuple[str, ...] = (
 
 _V15: tuple[str, ...] = (*_V15_CALLS, *_V15_ENDED)
 
-MIGRATIONS: dict[int, tuple[str, ...]] = {10: TABLES, 11: _V11, 12: _V12, 13: _V13, 14: _V14, 15: _V15}
+_V16: tuple[str, ...] = (
+    "ALTER TABLE schemas ADD COLUMN was_absent INTEGER NOT NULL DEFAULT 0",
+    # The capability of search adds texts itself. The triggers that delete those of removed sessions stay.
+    # Until now none was missed.
+    "INSERT INTO schemas (name, version) SELECT 'search', 1 WHERE EXISTS (SELECT 1 FROM search_texts)",
+    *(
+        f"DROP TRIGGER search_{rows}"
+        for rows in ("messages", "requests", "checkpoints", "prompts", "notes", "results")
+    ),
+    "CREATE INDEX sessions_removed ON sessions (completed_at) WHERE removed = 1",
+)
+
+MIGRATIONS: dict[int, tuple[str, ...]] = {
+    10: TABLES,
+    11: _V11,
+    12: _V12,
+    13: _V13,
+    14: _V14,
+    15: _V15,
+    16: _V16,
+}
 """The statements that make each version (`PRAGMA user_version`) from the one before, and the first from nothing."""
 _OLDEST, _NEWEST = min(MIGRATIONS), max(MIGRATIONS)
 
 
 class UnknownVersion(DatabaseRefused):
     """The database is intact, and of a version that this sm does not read."""
+
+
+class Recorded(NamedTuple):
+    """The state of a schema in a database."""
+
+    version: int = 0
+    """0 for a database without its tables."""
+    was_absent: bool = False
+    """The last daemon ran without the capability."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,24 +194,29 @@ class Schema:
     """
 
     name: str
-    tables: tuple[str, ...]
+    tables: tuple[str, ...] = ()
     steps: tuple[tuple[str, ...], ...] = ()
+    triggers: tuple[str, ...] = ()
+    """Temporary triggers, which act only in a daemon with the capability. They may change without a step."""
+    missed: tuple[str, ...] = ()
+    """Makes up for what the triggers missed, after a daemon without the capability and with each new version."""
 
     @property
     def version(self) -> int:
         return 1 + len(self.steps)
 
-    def statements(self, version: int) -> Iterator[str]:
-        """Yield those that bring the tables from `version` to the newest one. 0 for a database without them."""
-        if version < self.version:
-            yield from chain.from_iterable((self.tables, *self.steps)[version:])
+    def statements(self, recorded: Recorded) -> Iterator[str]:
+        """Yield those that bring the tables from the recorded state to the newest version."""
+        if recorded != Recorded(self.version):
+            yield from chain.from_iterable((self.tables, *self.steps)[recorded.version :])
+            yield from self.missed
             yield f"INSERT OR REPLACE INTO schemas (name, version) VALUES ('{self.name}', {self.version})"  # noqa: S608 - a constant name
 
 
 async def check_versions(
     db: aiosqlite.Connection, path: str, schemas: Iterable[Schema]
-) -> tuple[int, dict[str, int]]:
-    """Read the versions of the database (0 for a new one) and of each schema in it. Raises UnknownVersion."""
+) -> tuple[int, dict[str, Recorded]]:
+    """Read the version of the database (0 for a new one) and the state of each schema in it. Raises UnknownVersion."""
     ((version,),) = await db.execute_fetchall("PRAGMA user_version")
     if 0 < version < _OLDEST:
         raise UnknownVersion(
@@ -195,9 +230,9 @@ async def check_versions(
         )
     recorded = await _recorded(db)
     for schema in schemas:
-        if recorded.get(schema.name, 0) > schema.version:
+        if (newer := recorded.get(schema.name, Recorded()).version) > schema.version:
             raise UnknownVersion(
-                f"database {path} has version {recorded[schema.name]} of its {schema.name}, "
+                f"database {path} has version {newer} of its {schema.name}, "
                 f"this sm supports up to {schema.version}; the file was not changed",
                 _NEWER_SM,
             )
@@ -205,11 +240,18 @@ async def check_versions(
 
 
 async def migrate(db: aiosqlite.Connection, path: str, schemas: Sequence[Schema] = ()) -> None:
-    """Bring the database and the tables of each schema to their newest versions: in one transaction, after a backup."""
+    """Bring the database and the tables of each schema to their newest versions: in one transaction, after a backup.
+
+    Also record the schemas that are not in the list as absent.
+    """
     version, recorded = await check_versions(db, path, schemas)
-    if version == _NEWEST and all(recorded.get(schema.name) == schema.version for schema in schemas):
+    known = {schema.name: schema for schema in schemas}
+    is_older = version < _NEWEST or any(
+        recorded.get(name, Recorded()).version < schema.version for name, schema in known.items()
+    )
+    if not is_older and all(of.was_absent == (name not in known) for name, of in recorded.items()):
         return
-    if version > 0:  # a new database needs no backup
+    if is_older and version > 0:  # a new database needs no backup
         backup = f"{path}.v{version}.backup"
         with suppress(FileNotFoundError):  # left by a failed attempt
             os.unlink(backup)
@@ -220,23 +262,26 @@ async def migrate(db: aiosqlite.Connection, path: str, schemas: Sequence[Schema]
             if number > version:
                 await _execute(db, statements)
         recorded = await _recorded(db)
-        for schema in schemas:
-            await _execute(db, schema.statements(recorded.get(schema.name, 0)))
+        for name, schema in known.items():
+            await _execute(db, schema.statements(recorded.get(name, Recorded())))
+        for name in recorded.keys() - known.keys():
+            await db.execute("UPDATE schemas SET was_absent = 1 WHERE name = ?", (name,))
         await db.execute(f"PRAGMA user_version = {_NEWEST}")
     except BaseException:
         await db.execute("ROLLBACK")
         raise
     await db.execute("COMMIT")
-    log.info("migrated the database from version %d to %d", version, _NEWEST)
+    if is_older:
+        log.info("migrated the database from version %d to %d", version, _NEWEST)
 
 
-async def _recorded(db: aiosqlite.Connection) -> dict[str, int]:
-    """Read the versions of the schemas in the database."""
+async def _recorded(db: aiosqlite.Connection) -> dict[str, Recorded]:
+    """Read the state of each schema in the database."""
     if not await db.execute_fetchall("SELECT 1 FROM sqlite_schema WHERE name = 'schemas'"):
         return {}
-    return {
-        name: int(version) for name, version in await db.execute_fetchall("SELECT name, version FROM schemas")
-    }
+    # Before version 16 there was no column `was_absent`.
+    rows = await db.execute_fetchall("SELECT * FROM schemas")
+    return {name: Recorded(version, *map(bool, was_absent)) for name, version, *was_absent in rows}
 
 
 async def _execute(db: aiosqlite.Connection, statements: Iterable[str]) -> None:

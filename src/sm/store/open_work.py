@@ -1,9 +1,10 @@
 """Unfinished work and the rows of capabilities, of which the store has a copy in memory."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from sm.core.dataclass import dataclass
 from sm.core.effects import Effect
 from sm.core.messages import Message, Notice
 from sm.core.requests import Request

@@ -1,11 +1,11 @@
 """Tables of capabilities: what the store asks of them, and the rules that the kernel asks for their rows."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, ClassVar, Generic, TypeVar
 
 from sm.core.capability_parts import capability_parts
+from sm.core.dataclass import dataclass
 from sm.core.models import Session
 from sm.core.replacement import replaced
 from sm.core.requests import Request
@@ -137,6 +137,8 @@ class TablePart(Generic[R, W]):
     """The copy in memory of a table without rows."""
     by_session: ClassVar[bool] = False
     """The copy is a mapping by session, and live views show it."""
+    keeps_sessions: ClassVar[bool] = False
+    """The sessions of that mapping stay in memory."""
 
     def rows_of(self, open: Open) -> Rows:
         """The copy of the rows in memory."""

@@ -1,9 +1,9 @@
 """Sums that outlive their sessions: work by time, reminders and retries, and who inherits those of removed ones."""
 
 from collections.abc import Collection
-from dataclasses import dataclass
 from typing import Any
 
+from sm.core.dataclass import dataclass
 from sm.core.states import TrustLevel
 from sm.core.statuses import Status
 from sm.core.time_slots import rest_of_slot, split

@@ -1,8 +1,8 @@
 """Measures work and processes with a steady clock, so that a step of the system clock counts as no time."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 
+from sm.core.dataclass import dataclass
 from sm.core.models import Session
 from sm.core.timestamps import epoch_s
 from sm.core.work_time import seconds_between

@@ -12,15 +12,14 @@ _BYTES_MAX = 64 * 1024 * 1024
 
 
 class WriteAheadLog:
-    """The log of the database at `path`. `writing`: held while the writer's connection is in use."""
+    """The log of the database at `path`."""
 
-    def __init__(
-        self, path: str, writer: aiosqlite.Connection, reader: aiosqlite.Connection, writing: asyncio.Lock
-    ) -> None:
+    def __init__(self, path: str, writer: aiosqlite.Connection, reader: aiosqlite.Connection) -> None:
         self._log_path = path + "-wal"
         self._writer = writer
         self._reader = reader
-        self._writing = writing
+        self.writing = asyncio.Lock()
+        """Held while the writer's connection is in use."""
         self._has_removed_texts = True  # the daemon before may have ended between a removal and the merge
         self._bytes_max = _BYTES_MAX
 
@@ -30,7 +29,7 @@ class WriteAheadLog:
             await self._reader.execute_fetchall("PRAGMA wal_checkpoint(PASSIVE)")
 
     async def limit(self) -> None:
-        """Empty a log of more than 64 MB. Only the store calls this, between two commits, while it holds `writing`.
+        """Empty a log of more than 64 MB. Only `Committer` calls this, between two commits, while it holds `writing`.
 
         `checkpoint` never empties a log to which commits are added all the time.
         """
@@ -68,7 +67,7 @@ class WriteAheadLog:
     async def _merge(self) -> None:
         pages = -_MERGED_PAGES
         while True:
-            async with self._writing:
+            async with self.writing:
                 before = self._writer.total_changes
                 await self._writer.execute_fetchall(
                     "INSERT INTO search_index (search_index, rank) VALUES ('merge', ?)", (pages,)
@@ -80,7 +79,7 @@ class WriteAheadLog:
 
     async def _truncate(self) -> bool:
         """Move the log into the database and empty it (SQLite, TRUNCATE). Returns False if a reader blocks that."""
-        async with self._writing:
+        async with self.writing:
             return await self._empty()
 
     async def _empty(self) -> bool:

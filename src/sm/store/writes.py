@@ -3,11 +3,11 @@
 import asyncio
 import sqlite3
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import aiosqlite
 
+from sm.core.dataclass import dataclass
 from sm.errors import IllegalState, SmError
 from sm.store.connection import Script, Statement
 from sm.store.open_work import Open

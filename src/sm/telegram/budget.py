@@ -6,8 +6,9 @@ its minute for urgent calls, so that progress never delays a request.
 
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from sm.core.dataclass import dataclass
 from sm.core.telegram_model import Need, Outgoing, is_group
 
 ALL_PER_SECOND = 30

@@ -4,8 +4,9 @@ A step changes the draft of the card, and the card is drawn again. The last step
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from sm.core.dataclass import dataclass
 from sm.core.requests import Question, Request
 from sm.core.states import RequestKind
 from sm.core.telegram_model import CardDraft, request_object

@@ -1,8 +1,8 @@
 """Cards of requests and lists of sessions, as texts."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
+from sm.core.dataclass import dataclass
 from sm.core.forest import Forest
 from sm.core.labels import label
 from sm.core.models import Session

@@ -1,12 +1,12 @@
 """One command of one person, or one press of a button, with what a handler needs to carry it out."""
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 
+from sm.core.dataclass import dataclass
 from sm.core.models import Caller, RequestKey, Session
 from sm.core.telegram_model import TelegramButton
 from sm.errors import UsageError
-from sm.policy.access import Action
+from sm.operations.audiences import SEE, Audience
 from sm.services import Authorizer
 from sm.telegram.replies import BotReply, Place, Redrawn
 
@@ -39,13 +39,13 @@ class CommandCall:
     def usage(self) -> UsageError:
         return UsageError(f"usage: /{self.name} {self.form}")
 
-    def session(self, action: Action = Action.SEE) -> Session:
+    def session(self, audience: Audience = SEE) -> Session:
         """The session that the first word names, else the one of the message replied to."""
         words = [word for word in self.words if not is_count(word)]
         reference = words[0] if words else self.shown
         if reference is None:
             raise self.usage()
-        return self.authorizer.find(self.caller, reference, action)
+        return self.authorizer.find(self.caller, reference, audience)
 
     def count(self, default: int, most: int) -> int:
         """The number among the words, such as that of lines."""

@@ -1,6 +1,6 @@
 """Outcomes of a call of the Bot API, as the queue of calls sees them. Pure data."""
 
-from dataclasses import dataclass
+from sm.core.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

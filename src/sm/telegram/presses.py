@@ -9,7 +9,9 @@ from sm.operations import Operation
 from sm.requests.answers import RequestReply
 from sm.services import Requests, Sessions
 from sm.telegram.command_call import CommandCall, PressHandler
-from sm.telegram.commands import answer_request, press_restore, press_unarchive, run_operation
+from sm.telegram.commands import answer_request
+from sm.telegram.ended_sessions import press_restore, press_unarchive
+from sm.telegram.operation_commands import run_operation
 from sm.telegram.replies import BotReply
 from sm.telegram.views import press_list
 

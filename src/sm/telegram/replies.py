@@ -2,9 +2,10 @@
 
 import secrets
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from sm.core.dataclass import dataclass
 from sm.core.telegram_model import BotMethod, CardDraft, Need, NewCall, TelegramButton, nonce_digest
 from sm.core.telegram_text import cut, escaped, pages, preformatted
 from sm.core.timestamps import later

@@ -8,9 +8,9 @@ Several questions come one after the other: the card shows the next one, and the
 
 import hashlib
 from collections.abc import Iterator
-from dataclasses import dataclass
 from html import escape
 
+from sm.core.dataclass import dataclass
 from sm.core.labels import label, name_to_type
 from sm.core.models import Session
 from sm.core.quotation import argument_lines, question_lines, quotation

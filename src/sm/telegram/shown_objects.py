@@ -1,8 +1,8 @@
 """Finds the sessions and requests that messages of a chat show."""
 
 from contextlib import suppress
-from dataclasses import dataclass
 
+from sm.core.dataclass import dataclass
 from sm.core.models import Caller
 from sm.core.requests import Request
 from sm.core.telegram_model import request_object, session_object

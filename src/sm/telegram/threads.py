@@ -5,10 +5,10 @@ session reply to the first one. Owners who are members of the forum get no copy 
 """
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from sm.config import TelegramSection
+from sm.core.dataclass import dataclass
 from sm.core.labels import label
 from sm.core.models import BridgeUser, Session, ancestors
 from sm.core.telegram_model import ANYONE, session_object, telegram_user

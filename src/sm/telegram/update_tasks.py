@@ -6,9 +6,9 @@ message, and for other updates at most `PRESS_WAITS_S`, because a person waits f
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterator
-from dataclasses import dataclass
 from typing import Any
 
+from sm.core.dataclass import dataclass
 from sm.telegram.updates import IncomingUpdate, UpdateKind
 
 PRESS_WAITS_S = 1.0

@@ -1,7 +1,8 @@
 """Updates from Telegram, reduced to the fields that the daemon uses. Pure data."""
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from sm.core.dataclass import dataclass
 
 
 class UpdateKind(StrEnum):

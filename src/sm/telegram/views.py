@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import groupby
 
 from sm.core.attention import (
@@ -12,6 +11,7 @@ from sm.core.attention import (
     count_hidden,
     current_task,
 )
+from sm.core.dataclass import dataclass
 from sm.core.labels import label, name_to_type
 from sm.core.models import Caller, Session
 from sm.core.pauses import pause_fact
@@ -23,7 +23,7 @@ from sm.core.telegram_text import preformatted
 from sm.core.text import folded
 from sm.core.timestamps import epoch_s
 from sm.core.wording import status_words
-from sm.policy.access import Action
+from sm.operations.audiences import READ
 from sm.services import (
     Authorizer,
     DaemonInfo,
@@ -203,7 +203,7 @@ async def children(call: CommandCall, *, work: ListedWork, authorizer: Authorize
 
 
 async def output(call: CommandCall, *, monitor: Monitor) -> BotReply:
-    session = call.session(Action.READ)
+    session = call.session(READ)
     shown = await monitor.output(session, call.count(_OUTPUT_LINES, _OUTPUT_LINES_MAX))
     text = "\n".join(line.rstrip() for line in shown.lines).strip("\n")
     return BotReply(
@@ -239,7 +239,7 @@ async def progress(call: CommandCall, *, monitor: Monitor, authorizer: Authorize
 
 
 async def what(call: CommandCall, *, monitor: Monitor) -> BotReply:
-    session = call.session(Action.READ)
+    session = call.session(READ)
     about = session_object(session.id)
     try:
         async with asyncio.timeout(_SUMMARY_WITHIN_S):  # later texts of the chat wait meanwhile

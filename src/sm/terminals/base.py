@@ -1,9 +1,10 @@
 """The contract of terminals, in which agents run and to which people attach: four protocols."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Protocol
 
+from sm.core.dataclass import dataclass
 from sm.core.models import Exit
 
 

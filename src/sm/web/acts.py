@@ -4,13 +4,14 @@ import os
 import secrets
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from sm.board import ACTIONS, ActionInput, ApiCall, BoardAction, BoardNeed, FieldKind, Target
 from sm.board.board_action import Body
 from sm.client.environment import environment
 from sm.client.http import START_TIMEOUT_S, TIMEOUT_S, percent_encode
+from sm.core.dataclass import dataclass
 from sm.core.message_lines import outcome
 from sm.core.request_lines import verdict
 from sm.core.states import OPEN_STATES

@@ -4,10 +4,11 @@ import fcntl
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 
 import orjson
 
+from sm.core.dataclass import dataclass
 from sm.errors import AlreadyRunning
 from sm.linux.files import read_or_empty, replace_private
 from sm.web.hosts import HostRules

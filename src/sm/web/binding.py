@@ -3,8 +3,8 @@
 import ipaddress
 import os
 import ssl
-from dataclasses import dataclass
 
+from sm.core.dataclass import dataclass
 from sm.errors import ConfigError, UsageError
 from sm.web.hosts import is_wildcard
 

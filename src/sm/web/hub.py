@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 from sm.board import BoardRow, NeedKind, RowChange, board_row
-from sm.feed import Feed, FeedNews, FeedSource, Situation, read_row
+from sm.feed import Feed, FeedNews, FeedSource, Situation, Unshown, read_row
 from sm.web.frames import Fields, chip_fields, need_fields, row_fields
 from sm.web.offers import board_offers
 
@@ -33,7 +33,7 @@ class HubTab(Protocol):
 class Hub:
     def __init__(self, source: FeedSource) -> None:
         self._get = source.get
-        self._feed = Feed(source, lambda news: self.take([news], time.monotonic()))
+        self._feed = Feed(source, self._take_one)
         self._tabs: set[HubTab] = set()
         self.situation = Situation(self._feed.ask)
         self.rows: dict[str, Fields] = {}
@@ -87,18 +87,18 @@ class Hub:
     def workspaces(self) -> tuple[str, ...]:
         return tuple(sorted(self.situation.workspaces))
 
+    def _take_one(self, news: FeedNews) -> None:
+        if isinstance(news, Unshown):
+            self.situation.take(news, time.monotonic())
+            for tab in self._tabs:
+                tab.wake()
+        else:
+            self.take([news], time.monotonic())
+
     def take(self, news: Iterable[FeedNews], clock_s: float) -> None:
         """Take news of the feed, and pass the changes on to the tabs."""
         before = {need.key for need in self.situation.found if need.kind is NeedKind.REQUEST}
         changes = [change for item in news if (change := self.situation.take(item, clock_s)) is not None]
-        self.situation.find_needs(clock_s)
-        rows, found = self.situation.table.unarchived, self.situation.found
-        for key in sorted(before - {need.key for need in found}):
-            self._settled_count += 1
-            self.settled.append((self._settled_count, key))
-        self.needs = [need_fields(need, rows.get(need.session_id or "")) for need in found]
-        self.chips = chip_fields(rows, found, self.workspaces)
-        self.offers = board_offers(rows, self.workspaces)
         for change in changes:
             self._draw(change.ids)
             is_first = change.snapshot and not self.has_archive
@@ -107,6 +107,14 @@ class Hub:
                 tab.take(change)
                 if is_first and tab.shows_archive:
                     tab.begin_again()
+        self.situation.find_needs(clock_s)
+        rows, found = self.situation.table.unarchived, self.situation.found
+        for key in sorted(before - {need.key for need in found}):
+            self._settled_count += 1
+            self.settled.append((self._settled_count, key))
+        self.needs = [need_fields(need, rows.get(need.session_id or "")) for need in found]
+        self.chips = chip_fields(rows, found, self.workspaces)
+        self.offers = board_offers(rows, self.workspaces)
         for tab in self._tabs:
             tab.wake()
 

@@ -9,11 +9,12 @@ import os
 import secrets
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from typing import TypeVar
 
 import orjson
 
+from sm.core.dataclass import dataclass
 from sm.errors import ConfigError, LimitReached, NameTaken, NotFound, UsageError
 from sm.linux.files import read_file, replace_private
 from sm.web.logins import NAME, LoginCode, WebLogin, WebScope, find_code, find_login, secret_hash

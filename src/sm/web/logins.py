@@ -5,8 +5,9 @@ import hmac
 import re
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import StrEnum
+
+from sm.core.dataclass import dataclass
 
 CODE_S = 120.0
 """A code is valid for this time."""

@@ -7,6 +7,7 @@ from sm.client.http import percent_encode
 from sm.errors import UsageError
 from sm.web.daemon_link import DaemonLink
 from sm.web.logins import WebLogin
+from sm.wire import LEFT_HEADER, NEXT_HEADER
 
 GET_ROUTES = (
     "/v1/usage",
@@ -55,7 +56,9 @@ def _daemon_path(request: web.Request) -> str:
 async def _pass_on(link: DaemonLink, request: web.Request, login: WebLogin) -> web.StreamResponse:
     path, query = _daemon_path(request), list(request.query.items())
     async with link.exchange("GET", path, login=login, query=query, timeout_s=_TIMEOUT_S) as answer:
-        response = web.StreamResponse(status=answer.status, headers={"Content-Type": "application/json"})
+        paging = {name: answer.headers[name] for name in (NEXT_HEADER, LEFT_HEADER) if name in answer.headers}
+        headers = {"Content-Type": "application/json", **paging}
+        response = web.StreamResponse(status=answer.status, headers=headers)
         await response.prepare(request)
         try:
             async for piece in answer.content.iter_chunked(_PIECE_BYTES):

@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 
 from sm.board import Board, BoardRow, ButtonGuard, RowChange
-from sm.board.details import count_line
+from sm.board.details import count_line, earlier_words
 from sm.client.http import DaemonAway
 from sm.errors import SmError
 from sm.web.client_frames import ViewFrame
@@ -196,7 +196,9 @@ class Tab:
             if session_id not in present:
                 if self._rows.pop(session_id, None) is not None:
                     gone.append(session_id)
-            elif (fields := self._hub.rows[session_id]) is not self._rows.get(session_id):
+                continue
+            fields = self._hub.rows.get(session_id)  # None if it cannot be shown
+            if fields is not None and fields is not self._rows.get(session_id):
                 self._rows[session_id] = fields
                 rows.append((session_id, fields))
         return rows, gone
@@ -212,6 +214,7 @@ class Tab:
                 "workspace": board.workspace or "",
                 "layout": layout(board.lines),
                 "filter_problems": list(board.filter.problems),
+                "earlier": earlier_words(board),
                 "waiting": board.waiting,
             }
         )
@@ -225,6 +228,7 @@ class Tab:
             "quiet_since": situation.quiet.since_s,
             "lost_since": table.now_s(clock_s) if is_lost else None,
             "lost_reason": situation.outage if is_lost else None,
+            "unshown": situation.unshown,
             "title_count": sum(need.is_urgent for need in situation.found),
             "loading": situation.mail is None
             or table.revision is None

@@ -1,6 +1,6 @@
 """The JSON objects in the answers of the routes of accounts."""
 
-from dataclasses import dataclass
+from sm.core.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,8 @@
 """The JSON objects in the answers of the routes that show the work of agents, and of their types."""
 
-from dataclasses import dataclass
 from typing import Annotated
 
+from sm.core.dataclass import dataclass
 from sm.core.estimates import Estimate
 from sm.core.items import ItemState
 from sm.core.observation import Source

@@ -1,6 +1,6 @@
 """Archives in answers."""
 
-from dataclasses import dataclass
+from sm.core.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

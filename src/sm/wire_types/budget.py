@@ -1,8 +1,8 @@
 """Budgets in answers."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from sm.core.dataclass import dataclass
 from sm.core.statuses import Tolerant
 from sm.wire_types.fields import Time
 

@@ -1,7 +1,6 @@
 """The JSON objects in the answers of the routes of the daemon."""
 
-from dataclasses import dataclass
-
+from sm.core.dataclass import dataclass
 from sm.wire_types.account_answers import AccountView
 
 

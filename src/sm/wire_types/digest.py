@@ -1,7 +1,6 @@
 """The JSON objects in the answer of the route of the digest."""
 
-from dataclasses import dataclass
-
+from sm.core.dataclass import dataclass
 from sm.wire_types.fields import Time
 
 

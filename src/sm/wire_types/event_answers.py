@@ -1,8 +1,8 @@
 """The JSON objects in the answers of the routes of events, and to the hooks of agents."""
 
-from dataclasses import dataclass
 from enum import StrEnum
 
+from sm.core.dataclass import dataclass
 from sm.core.states import EventType, RequestState
 from sm.wire_types.fields import Anything, Time
 

@@ -1,9 +1,10 @@
 """Types of fields whose JSON schema says more than their Python type, and what answers of all parts have."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Annotated, Any
 
+from sm.core.dataclass import dataclass
 from sm.errors import BY_CODE
 
 LEFT_OUT: Any = None

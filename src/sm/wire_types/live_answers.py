@@ -1,9 +1,9 @@
 """The JSON objects in the answers of the routes of live views. Rows have no slots, as those of `sessions`."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Annotated
 
+from sm.core.dataclass import dataclass
 from sm.core.statuses import Status
 from sm.wire_types.fields import Anything, SessionLabel, Time, narrowed
 from sm.wire_types.session_answers import ListedView
@@ -60,6 +60,15 @@ class LiveRowView(ListedView):
 
 
 @dataclass(frozen=True, slots=True)
+class EarlierView:
+    """A number of sessions that have no row, because they ended earlier than those in memory."""
+
+    workspace: str | None
+    archived: bool
+    sessions: int
+
+
+@dataclass(frozen=True, slots=True)
 class LiveUpdateView:
     """Rows that have changed, each in its newest state."""
 
@@ -74,6 +83,8 @@ class LiveUpdateView:
     rows: Sequence[LiveRowView]
     removed: Sequence[str]
     """The ids of rows to forget."""
+    earlier: Sequence[EarlierView] | None
+    """All of them, whatever `search` says. Null if they are unchanged; there are none before the first one."""
 
 
 @dataclass(frozen=True, slots=True)

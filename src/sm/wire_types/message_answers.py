@@ -1,7 +1,6 @@
 """The JSON objects in the answers of the routes of messages."""
 
-from dataclasses import dataclass
-
+from sm.core.dataclass import dataclass
 from sm.core.states import MessageMode, MessageState
 from sm.wire_types.fields import Sparse, Time
 

@@ -1,8 +1,8 @@
 """The JSON objects in the answers of the routes of requests."""
 
-from dataclasses import dataclass
 from typing import Annotated
 
+from sm.core.dataclass import dataclass
 from sm.core.states import RequestKind, RequestState
 from sm.wire_types.fields import Anything, Time, narrowed
 

@@ -1,7 +1,6 @@
 """The JSON objects in the answers of the routes of sandboxes."""
 
-from dataclasses import dataclass
-
+from sm.core.dataclass import dataclass
 from sm.wire_types.fields import Time
 
 

@@ -1,7 +1,6 @@
 """Found texts in answers."""
 
-from dataclasses import dataclass
-
+from sm.core.dataclass import dataclass
 from sm.core.statuses import Tolerant
 from sm.wire_types.fields import Time
 

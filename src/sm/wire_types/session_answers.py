@@ -4,10 +4,11 @@ Those that stand in rows of lists have no slots, because orjson writes them in a
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from typing import Annotated, Any, Self
 
 from sm.core.attention import Attention, TaskKind
+from sm.core.dataclass import dataclass
 from sm.core.pause_states import PauseState
 from sm.core.pauses import Pause
 from sm.core.states import Mode, TrustLevel

@@ -1,7 +1,6 @@
 """The JSON objects in the answers of the routes of the bot."""
 
-from dataclasses import dataclass
-
+from sm.core.dataclass import dataclass
 from sm.core.telegram_model import DroppedCall
 
 

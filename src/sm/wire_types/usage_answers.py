@@ -4,10 +4,10 @@ The sums stand in each row of lists. They have no slots, because orjson writes t
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Self
 
+from sm.core.dataclass import dataclass
 from sm.core.estimates import Spread
 from sm.core.usage import TokenCounts
 from sm.wire_types.fields import Time

@@ -1,8 +1,8 @@
 """The JSON objects in the answers of the routes of workspaces."""
 
-from dataclasses import dataclass
 from typing import Annotated, Literal
 
+from sm.core.dataclass import dataclass
 from sm.core.items import ItemKind, ItemState
 from sm.core.states import Mode, TrustLevel
 from sm.wire_types.fields import Anything, Narrowed, Time

@@ -1,6 +1,10 @@
 """Search in texts: its queries, the triggers that fill its table, and the removal of a session."""
 
+import shutil
+import signal
 import sqlite3
+import subprocess
+import sys
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -11,10 +15,14 @@ from hypothesis import strategies as st
 
 from sm.capabilities.search.query_words import EXCERPT_MAX, excerpt, searched_words
 from sm.capabilities.search.tables import PART, fts_query
+from sm.core.models import Checkpoint
 from sm.core.usage import SaidText
-from sm.store import Store
+from sm.store import Store, backups
+from sm.store.migrations import MIGRATIONS
+from sm.store.part import known_schemas
 from tests import golden
-from tests.samples import LAUNCH
+from tests.samples import AT, LAUNCH
+from tests.store.test_messages import message, request
 
 HOSTILE = (
     '"', '""', "'", "NEAR(a b)", "a NEAR/2 b", "*", "a*b", "text:alpha", ":", "-alpha", "^alpha", "(", "alpha OR",
@@ -206,3 +214,128 @@ async def test_words_are_erased_later_when_the_database_is_locked(tmp_path: Path
                 await store.log.merge_search_index()
         await store.log.merge_search_index()
         assert [path.name for path in tmp_path.iterdir() if b"quokkaburrow" in path.read_bytes()] == []
+
+
+# ------------------------------------------------------------------------------------ a daemon without search
+
+
+WITHOUT = [schema for schema in known_schemas() if schema is not PART.schema]
+WORDS = {
+    "aardvark": "prompt",
+    "badger": "note",
+    "caracal": "message",
+    "dingo": "message",
+    "echidna": "request",
+    "fossa": "checkpoint",
+    "gecko": "result",
+}
+"""A word of each source, with the type of its text."""
+KILLED = """
+import asyncio, os, signal, sys
+from sm.store import Store, database
+from sm.store.connection import connect
+path, before = sys.argv[1:]
+def traced(statement):
+    if statement.startswith(before):
+        os.kill(os.getpid(), signal.SIGKILL)
+async def connected(path):
+    db = await connect(path)
+    await db.set_trace_callback(traced)
+    return db
+database.connect = connected
+asyncio.run(Store.open(path))
+"""
+
+
+async def written(store: Store) -> None:
+    """Write a text of each source."""
+    async with store.transaction() as tx:
+        session = replace(golden.RUNNING, parent_id=None, note=None)
+        await tx.insert(session, LAUNCH, "aardvark")
+        session = await tx.update(session, note="badger", completion_message="gecko", completed_at=AT)
+        tx.mail.add_message(message(tx.mail.new_id("messages"), session.id), "caracal")
+        tx.mail.add_message(message(tx.mail.new_id("messages"), None, sender=session.id), "dingo")
+        tx.mail.add_message(message(tx.mail.new_id("messages"), None, sender="operator"), "of no session")
+        tx.mail.add_request(
+            request(tx.mail.new_id("requests"), session.id, tool="Bash", arguments={"command": "echidna"})
+        )
+        await tx.checkpoint(session, Checkpoint(AT, "fossa", {}), "checkpoint")
+
+
+async def found_words(store: Store) -> dict[str, str]:
+    found = {word: await store.part(PART).find(word, sessions=None) for word in (*WORDS, "session")}
+    return {word: text.type for word, texts in found.items() for text in texts}
+
+
+def indexed(path: Path) -> int:
+    with closing(sqlite3.connect(path / "sm.db")) as db:
+        (number,) = db.execute("SELECT count(*) FROM search_texts").fetchone()
+    return int(number)
+
+
+async def test_text_of_each_source_is_found(tmp_path: Path) -> None:
+    async with await opened(tmp_path) as store:
+        await written(store)
+        assert await found_words(store) == WORDS
+
+
+@pytest.mark.usefixtures("migrated_databases")
+@pytest.mark.parametrize("new", [True, False], ids=["new database", "database with an index"])
+async def test_texts_are_found_once_search_is_there_again(tmp_path: Path, new: bool) -> None:
+    path = str(tmp_path / "sm.db")
+    if not new:
+        async with await opened(tmp_path):
+            pass
+    for _ in range(2):
+        async with await Store.open(path, schemas=WITHOUT) as store:
+            if not store.sessions:
+                await written(store)
+        assert indexed(tmp_path) == 0
+    for _ in range(2):
+        async with await opened(tmp_path) as store:
+            assert await found_words(store) == WORDS
+            assert indexed(tmp_path) == len(WORDS)
+    assert backups(path) == ([f"{path}.v16.backup"] if new else [])
+
+
+async def test_removal_erases_texts_in_a_daemon_without_search(tmp_path: Path) -> None:
+    async with await opened(tmp_path) as store:
+        await written(store)
+    async with await Store.open(str(tmp_path / "sm.db"), schemas=WITHOUT) as store:
+        async with store.transaction() as tx:
+            await tx.remove(tx.session(golden.RUNNING.id))
+        assert indexed(tmp_path) == 0
+    async with await opened(tmp_path) as store:
+        assert await found_words(store) == {}
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize(
+    "before", ["INSERT OR IGNORE", "INSERT OR REPLACE INTO schemas", "COMMIT", "CREATE TEMP"]
+)
+async def test_killed_daemon_that_adds_missed_texts_is_followed_by_one_that_does(
+    tmp_path: Path, before: str
+) -> None:
+    path = str(tmp_path / "sm.db")
+    async with await opened(tmp_path):
+        pass
+    async with await Store.open(path, schemas=WITHOUT) as store:
+        await written(store)
+    killed = subprocess.run([sys.executable, "-c", KILLED, path, before], check=False)
+    assert killed.returncode == -signal.SIGKILL
+    async with await opened(tmp_path) as store:
+        assert await found_words(store) == WORDS
+
+
+@pytest.mark.usefixtures("migrated_databases")
+@pytest.mark.parametrize("version", MIGRATIONS)
+async def test_texts_of_an_older_database_are_found_once_and_new_ones_too(
+    tmp_path: Path, version: int
+) -> None:
+    shutil.copy(golden.DATA / f"v{version}.db", tmp_path / "sm.db")
+    before = indexed(tmp_path)
+    async with await opened(tmp_path) as store:
+        assert indexed(tmp_path) == before > 0
+        async with store.transaction() as tx:
+            await tx.update(tx.session(golden.RUNNING.id), note="a wombat")
+        assert [text.type for text in await store.part(PART).find("wombat", sessions=None)] == ["note"]

@@ -85,7 +85,7 @@ class Clocked:
     def leave(self, store: Store, *session_ids: str) -> None:
         """Let the sessions leave memory."""
         self.now = later(self.now, 2 * 86_400)
-        assert {*session_ids} <= {*store.forget_old()}
+        assert {*session_ids} <= {*store.memory.forget_old()}
 
 
 async def numbers(sums: TreeSums) -> list[tuple[int, int, int]]:

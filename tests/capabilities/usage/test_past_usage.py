@@ -23,7 +23,7 @@ from sm.kernel import OperationCall
 from sm.monitor.usage import UsageMeter
 from sm.providers import make_providers
 from sm.sessions.authorizer import Authorizer
-from sm.sessions.spawn import Spawner
+from sm.sessions.spawn_types import SpawnTypes
 from sm.sessions.workspaces import Workspaces
 from sm.store import Store, Transaction, history
 from sm.wire_types.usage_answers import Grouping, UsageReportView
@@ -98,7 +98,7 @@ def reporting(store: Store) -> Reporting:
     config = Config()
     authorizer, providers = Authorizer(store, lambda *_: None), make_providers(config)
     sums = TreeSums(config, store, UsageMeter(store, config, lambda: NOW), authorizer, providers)
-    workspaces = Workspaces(store, authorizer, cast(Spawner, None), cast(ProjectItems, None))
+    workspaces = Workspaces(store, authorizer, cast(SpawnTypes, None), cast(ProjectItems, None))
     return Reporting(store, authorizer, providers, workspaces, sums)
 
 
@@ -144,7 +144,7 @@ async def test_reports_are_the_same_when_sessions_have_left_memory(
 ) -> None:
     monkeypatch.setattr(history, "CHUNK", chunk)
     before = await reports(reporting)
-    assert len(store.forget_old()) == COUNT
+    assert len(store.memory.forget_old()) == COUNT
     for _ in range(2):  # the second time from what is remembered
         assert await reports(reporting) == before
 
@@ -152,14 +152,14 @@ async def test_reports_are_the_same_when_sessions_have_left_memory(
 async def test_session_counts_once_when_it_leaves_memory_or_is_removed_after_a_report(
     store: Store, reporting: Reporting
 ) -> None:
-    store.unseen_s = 365 * DAY
+    store.memory.unseen_s = 365 * DAY
     some = concerning_operator(store)[:5]
     await mark(store, some, None)
-    left = len(store.forget_old())
+    left = len(store.memory.forget_old())
     assert 0 < left < COUNT
     before = await reports(reporting)
     await mark(store, some, NOW)
-    assert store.forget_old()
+    assert store.memory.forget_old()
     assert await reports(reporting) == before
     whole = await total(reporting)
     past = await store.history.all()
@@ -178,8 +178,8 @@ async def test_session_counts_once_when_it_leaves_memory_during_a_report(
     whole = await total(reporting)
     some = concerning_operator(store)
     await mark(store, some, None)
-    store.unseen_s = 365 * DAY
-    store.forget_old()
+    store.memory.unseen_s = 365 * DAY
+    store.memory.forget_old()
     if first:
         await reporting.reconfigure()
     begun, left, read = asyncio.Event(), asyncio.Event(), store.history.parts
@@ -195,7 +195,7 @@ async def test_session_counts_once_when_it_leaves_memory_during_a_report(
     await begun.wait()
     resets = store.history.resets
     await mark(store, some, NOW)
-    assert store.forget_old()
+    assert store.memory.forget_old()
     assert store.history.resets == resets
     left.set()
     assert await report == whole

@@ -8,6 +8,7 @@ import sqlite3
 import subprocess
 import sys
 from contextlib import closing
+from dataclasses import astuple
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,9 @@ MODELS = ("opus", "haiku", f"opus{UNREAD}", UNREAD)
 TIMES = ("", "yesterday", "2026-01-31", *(f"2026-01-31T10:{minute:02}:00.000Z" for minute in range(0, 60, 7)))
 KINDS = ("input", "output", "cache_read", "cache_write", "cache_write_1h")
 _OF_KINDS = ", ".join(f"sum({kind})" for kind in KINDS)
+ADD = f"""INSERT INTO usage VALUES ({", ".join("?" * 10)}) ON CONFLICT (session_id, message_id) DO UPDATE SET
+    model = excluded.model, at = excluded.at, {", ".join(f"{kind} = excluded.{kind}" for kind in KINDS)}"""  # noqa: S608
+"""Another writer, such as an older sm."""
 OF_ROWS = f"""SELECT session_id,
     iif(at = '', '', substr(at, 1, 14) || printf('%02d', (CAST(substr(at, 15, 2) AS INTEGER) / 15) * 15)) AS slot,
     model, sidechain, count(*), {_OF_KINDS} FROM usage GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4"""  # noqa: S608
@@ -95,9 +99,14 @@ async def test_sums_are_those_of_the_rows_after_any_sequence(tmp_path: Path, see
                 kept |= await store.usage.of([subject.id])
                 await commit(store, lambda tx: tx.remove(subject))  # noqa: B023 - awaited
                 live.remove(subject)
+            elif step % 7 == 3:
+                with closing(sqlite3.connect(path)) as db, db:
+                    db.execute(ADD, (subject.id, *astuple(used(chance))))
             else:
-                async with store.transaction() as tx:
-                    tx.usage.add(subject.id, [used(chance) for _ in range(chance.randint(1, 8))])
+                messages = [used(chance) for _ in range(chance.randint(1, 8))]
+                for _ in range(chance.randint(1, 2)):
+                    async with store.transaction() as tx:
+                        tx.usage.add(subject.id, messages)
             assert read(path, SUMS) == read(path, OF_ROWS)
             assert await store.usage.of(kept) == kept
         whole = {(id, u.model): u for id, u in await store.usage.since("")}
@@ -123,6 +132,19 @@ async def test_sums_since_a_time_are_those_of_the_rows_since_then(
         wanted = f"""SELECT session_id, model, sum(input), sum(output), sum(cache_read) FROM usage
             WHERE at >= '{since}' GROUP BY 1, 2"""  # noqa: S608 - a constant
         assert found == {(id, model): tuple(sums) for id, model, *sums in read(path, wanted)}
+
+
+async def test_transcript_that_is_read_again_changes_no_row(tmp_path: Path) -> None:
+    chance, path = random.Random(1), str(tmp_path / "sm.db")
+    messages = [used(chance) for _ in range(30)]
+    async with await Store.open(path) as store:
+        await insert_sessions(store)
+        for again in (False, True, True):
+            before = store._writer.total_changes
+            async with store.transaction() as tx:
+                tx.usage.add(SESSIONS[0].id, {one.message_id: one for one in messages}.values())
+            assert (store._writer.total_changes == before) == again
+            assert read(path, SUMS) == read(path, OF_ROWS)
 
 
 @pytest.mark.processes

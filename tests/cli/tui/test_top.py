@@ -3,13 +3,15 @@
 import json
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from textual.widgets import Input
 
 from sm.cli.tui.screens import LinePrompt
 from sm.client.http import Client
-from tests.board.samples import row_data, update
+from sm.client.live_stream import Json
+from tests.board.samples import earlier, row_data, update
 from tests.cli.tui.view import View, top
 from tests.instance import Instance
 from tests.session_client import request_as
@@ -344,6 +346,40 @@ async def test_selection_stays_in_sight_in_a_long_list(home: Instance) -> None:
         assert "agent-151" in view.text().splitlines()[at]
 
 
+async def test_last_line_of_the_list_says_how_many_sessions_ended_earlier(home: Instance) -> None:
+    rows = [row_data(f"{number:08x}", name=f"agent-{number}", status="idle") for number in range(300)]
+    async with top(home, (100, 24)) as view:
+        await view.end_feed()
+
+        def show(*rows: Json, **more: Any) -> None:
+            view.app.board.apply(update(rows, snapshot=True, **more), time.monotonic())
+
+        def last_line() -> str:
+            return view.text().splitlines()[-2].strip()
+
+        show(earlier=[earlier(312)])
+        await view.shows("  312 sessions ended earlier: sm ls --all --limit all")
+        show(*rows[:2], earlier=[earlier(312)])
+        await view.shows("agent-1 ")
+        (place,) = (y for y, text in enumerate(view.text().splitlines()) if "ended earlier" in text)
+        for y, selected in ((place, 0), (place - 1, 1), (place, 1)):
+            await view.pilot.click(offset=(3, y))
+            assert view.app.board.place == selected
+        show(*rows, earlier=[earlier(312)])
+        await view.shows("agent-9 ")
+        await view.hides("ended earlier")
+        await view.press("G")
+        await view.until(lambda: last_line().startswith("312 sessions ended earlier"), "it is in sight")
+        await view.shows("agent-299")
+        await view.press("/", *"agent-x")
+        await view.shows(
+            "The filter does not search 312 sessions that ended earlier: sm ls --all --search agent-x"
+        )
+        await view.press("escape")
+        show(*rows)
+        await view.hides("ended earlier")
+
+
 async def test_filter_changes_the_list_below_the_prompt(home: Instance) -> None:
     for name in ("apple", "pear"):
         home.spawn("Sleeper", "x", "--name", name)
@@ -371,6 +407,20 @@ async def test_list_is_greyed_with_its_age_without_a_daemon_and_comes_back() -> 
             await view.hides("no daemon, the list")
             request_as(home, agent, ("POST", "/v1/sessions/me/note", None, {"text": "still here"}))
             await view.shows("still here")
+
+
+async def test_list_is_greyed_while_news_cannot_be_shown(home: Instance) -> None:
+    async with top(home, (160, 30)) as view:
+        await view.end_feed()
+        view.app.board.apply(update([row_data("a", name="agent-a")], snapshot=True), time.monotonic())
+        await view.shows("agent-a")
+        odd = {name: value for name, value in row_data("a").items() if name != "status"}
+        view.app._feed._tell(update([odd]))
+        await view.shows("cannot show all sessions (KeyError: 'status')", "agent-a")
+        assert not view.app._is_fresh
+        view.app._feed._tell(update([row_data("a", name="agent-a")], snapshot=True))
+        await view.hides("cannot show")
+        assert view.app._is_fresh
 
 
 async def test_completed_agent_stays_in_sight_until_its_page_is_opened(home: Instance, agent: str) -> None:

@@ -16,13 +16,29 @@ from sm.equipment.agent_types import AgentType, Catalog
 from sm.errors import NoTerminal
 from sm.monitor.evidence import Ledger
 from sm.operations import agent_operations, report_operations
-from sm.operations.agent_operations import READ_OUTPUT, NewestActions, OutputLines, ProgressParts, TypesScope
+from sm.operations.agent_operations import (
+    ATTACH,
+    READ_OUTPUT,
+    NewestActions,
+    OutputLines,
+    ProgressParts,
+    TypesScope,
+)
 from sm.operations.arguments import SeenByPerson
+from sm.operations.audiences import READ
 from sm.operations.hints import Hint, Use
 from sm.operations.report_operations import ActivityNote, Milestone, NewestCheckpoints, WorkResult
 from sm.operations.session_operations import RESTORE
-from sm.policy.access import Action
-from sm.services import Authorizer, LiveScreens, Monitor, ProgramChecks, Reads, Reports, SessionSums, Spawner
+from sm.services import (
+    Authorizer,
+    LiveScreens,
+    Monitor,
+    ProgramChecks,
+    Reads,
+    Reports,
+    SessionSums,
+    SpawnTypes,
+)
 from sm.wire_types.agent_answers import (
     ActionView,
     AgentTypesView,
@@ -46,14 +62,14 @@ routes = OperationTable()
 
 @routes.carries_out(agent_operations.LIST_AGENT_TYPES)
 async def agent_types(
-    request: ApiRequest, query: TypesScope, *, usage: SessionSums, spawner: Spawner
+    request: ApiRequest, query: TypesScope, *, usage: SessionSums, types: SpawnTypes
 ) -> AgentTypesView:
     variables = query.variables()
-    catalog = await spawner.agent_types(request.caller, query.workspace, query.cwd, variables)
+    catalog = await types.catalog(request.caller, query.workspace, query.cwd, variables)
     # A session gets the types that it may spawn; the operator also the unusable ones, with their problems.
     is_session = request.caller.session_id is not None
     estimates = await usage.estimates({t.name: t.agent.model for t in catalog.types})
-    modes = await spawner.type_modes(request.caller, catalog, variables)
+    modes = await types.modes(request.caller, catalog, variables)
     shown = [t for t in catalog.types if (t.usable if is_session else not t.withheld)]
     return AgentTypesView(
         workspace=catalog.workspace.slug if catalog.workspace else None,
@@ -64,14 +80,14 @@ async def agent_types(
 
 @routes.carries_out(agent_operations.READ_OUTPUT)
 async def output(request: ApiRequest, given: OutputLines, *, monitor: Monitor) -> OutputView:
-    session = await request.look_at(Action.READ, is_person=given.seen)
+    session = await request.look_at(READ, is_person=given.seen)
     shown = await monitor.output(session, given.lines)
     return OutputView(session_id=session.id, lines=shown.lines, archived=shown.archived)
 
 
 @routes.carries_out(agent_operations.ATTACH)
 async def attach(request: ApiRequest, given: SeenByPerson, *, screens: LiveScreens) -> AttachView:
-    session = await request.look_at(Action.ATTACH, is_person=given.seen)
+    session = await request.look_at(ATTACH.audience, is_person=given.seen)
     try:
         argv = await screens.attach_command(session.terminal)
     except NoTerminal:
@@ -132,14 +148,14 @@ async def why(
 
 @routes.carries_out(agent_operations.LIST_ACTIONS)
 async def actions(request: ApiRequest, query: NewestActions, *, monitor: Monitor) -> list[ActionView]:
-    session = await request.look_at(Action.READ, is_person=query.seen)
+    session = await request.look_at(READ, is_person=query.seen)
     acts = await monitor.actions(session, query.lines)
     return [act for act in acts if query.after is None or act.timestamp > query.after]
 
 
 @routes.carries_out(agent_operations.SUMMARIZE)
 async def what(request: ApiRequest, *, monitor: Monitor) -> SummaryView:
-    session = request.session(Action.READ)
+    session = request.session(READ)
     summary = await monitor.summarize(session)
     return build_view(SummaryView, summary, session_id=session.id)
 

@@ -16,17 +16,16 @@ from sm.core.messages import SM_ITSELF
 from sm.core.models import Session
 from sm.core.wording import operator_message_notice
 from sm.errors import SandboxUnavailable
-from sm.messaging.messages import RenderedMessage
+from sm.messaging.inbox import RenderedMessage
 from sm.operations import daemon_operations as operations
 from sm.operations.arguments import InWorkspace
 from sm.operations.daemon_operations import OrphanEnd, StopOptions
-from sm.policy.access import Action
 from sm.services import (
     Authorizer,
     DaemonInfo,
+    Inbox,
     Leftover,
     Leftovers,
-    Messages,
     Monitor,
     ProgramChecks,
     Reads,
@@ -72,7 +71,7 @@ async def status(
     programs: ProgramChecks,
     leftovers: Leftovers,
     requests: Requests,
-    messages: Messages,
+    inbox: Inbox,
     monitor: Monitor,
     store: Reads,
     daemon: DaemonInfo,
@@ -92,8 +91,8 @@ async def status(
     groups = Counter(attention(session, (), since) for session in shown)
     ids = None if operator else await sessions.visible_ids(caller)
     waiting_requests = await requests.list_requests(caller, all=False, limit=0)
-    inbox = messages.available(caller, idle=True)
-    waiting = await messages.render(inbox[:_STATUS_LINES])
+    letters = inbox.available(caller, idle=True)
+    waiting = await inbox.render(letters[:_STATUS_LINES])
     lines = [line for message in waiting for line in _headline(request.views, message, store)]
     has_cgroups, reason = await leftovers.cgroups()
     added = {field.name: await field.value() for field in status_fields} if operator else {}
@@ -112,7 +111,7 @@ async def status(
         dead_letters=await store.dead_letters(ids),
         requests_open=len(waiting_requests),
         warnings=sum(field.signs(s.id) for field in fields for s in shown),
-        inbox=len(inbox),
+        inbox=len(letters),
         inbox_lines=lines[:_STATUS_LINES],
         parked=added.get("parked", []),
         programs=programs.lines() if operator else [],
@@ -126,7 +125,7 @@ async def status(
 
 @routes.carries_out(operations.READ_CONFIG)
 async def config(request: ApiRequest, *, authorizer: Authorizer, daemon: DaemonInfo) -> ConfigView:
-    authorizer.require(request.caller, Action.READ_CONFIG, is_read=True)
+    authorizer.require(request.caller, operations.READ_CONFIG.audience, is_read=True)
     state = await daemon.config.read_now()
     return ConfigView(
         path=state.path,
@@ -160,7 +159,7 @@ async def stop_daemon(
     sandboxing: Sandboxing,
     daemon: DaemonInfo,
 ) -> StoppedView:
-    authorizer.require(request.caller, Action.STOP_DAEMON)
+    authorizer.require(request.caller, operations.STOP.audience)
     killed = await sessions.end_all() if body.all else []
     if body.all:
         with suppress(SandboxUnavailable):  # then no container runs, or nobody can reach it

@@ -7,8 +7,10 @@ from sm.core.models import RequestKey
 from sm.core.requests import Request
 from sm.core.timestamps import epoch_s
 from sm.errors import NotPermitted, UsageError
+from sm.operations import Operation
 from sm.operations import event_operations as operations
 from sm.operations.event_operations import DialogReport, HookReport, PromptTime
+from sm.policy.access import may_for_itself
 from sm.services import Dialogs, FirstTurns, Monitor
 from sm.wire import KEY_HEADER
 from sm.wire_types.event_answers import DialogOutcome, DialogTakenView, DialogView
@@ -22,7 +24,7 @@ routes = OperationTable()
 
 @routes.carries_out(operations.REPORT_EVENT)
 async def hook(request: ApiRequest, body: HookReport, *, monitor: Monitor) -> EmptyView:
-    session_id = _session(request, "only a hook of an agent may report events")
+    session_id = _session(request, operations.REPORT_EVENT, "only a hook of an agent may report events")
     emitted_at = check_time(body.emitted_at, "emitted_at")
     await monitor.hook(session_id, body.payload or {}, emitted_at)
     return EmptyView()
@@ -30,7 +32,7 @@ async def hook(request: ApiRequest, body: HookReport, *, monitor: Monitor) -> Em
 
 @routes.carries_out(operations.AWAIT_TOOLS)
 async def tools(request: ApiRequest, body: PromptTime, *, first_turns: FirstTurns) -> EmptyView:
-    session_id = _session(request, "only a hook of an agent may wait for its tools")
+    session_id = _session(request, operations.AWAIT_TOOLS, "only a hook of an agent may wait for its tools")
     emitted_at = check_time(body.emitted_at, "emitted_at")
     await first_turns.hold(session_id, emitted_at, request.wait_until)
     return EmptyView()
@@ -56,7 +58,7 @@ async def _open_request(
     request: ApiRequest, body: DialogReport, key: RequestKey | None, dialogs: Dialogs, monitor: Monitor
 ) -> Request | None:
     """The request of the hook, opened at its first call; None without a dialog."""
-    session_id, hook = _session(request, _ONLY_HOOKS), _hook(key)
+    session_id, hook = _session(request, operations.AWAIT_DIALOG, _ONLY_HOOKS), _hook(key)
     emitted_at, payload = check_time(body.emitted_at, "emitted_at"), body.payload or {}
     known = await dialogs.find(session_id, hook)
     if known is not None:
@@ -79,7 +81,7 @@ async def _is_over(session_id: str, emitted_at: str, monitor: Monitor) -> bool:
 
 @routes.carries_out(operations.CONFIRM_DIALOG)
 async def dialog_taken(request: ApiRequest, key: RequestKey | None, *, dialogs: Dialogs) -> DialogTakenView:
-    session_id = _session(request, _ONLY_HOOKS)
+    session_id = _session(request, operations.CONFIRM_DIALOG, _ONLY_HOOKS)
     done = await dialogs.confirm_answer(session_id, _hook(key))
     return DialogTakenView(request=done.name, state=done.state)
 
@@ -87,9 +89,10 @@ async def dialog_taken(request: ApiRequest, key: RequestKey | None, *, dialogs: 
 _ONLY_HOOKS = "only a hook of an agent may wait for the answer to a dialog"
 
 
-def _session(request: ApiRequest, refusal: str) -> str:
+def _session(request: ApiRequest, operation: Operation, refusal: str) -> str:
+    """The calling session. Raises NotPermitted for another caller."""
     session_id = request.caller.session_id
-    if session_id is None:
+    if session_id is None or not may_for_itself(request.caller, operation.audience):
         raise NotPermitted(refusal)
     return session_id
 

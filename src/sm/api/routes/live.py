@@ -53,6 +53,8 @@ async def live(
             cursor, events = updates.since(cursor)
             for event in events:
                 await response.write(event)
+            if (counted := await updates.earlier(cursor)) is not None:
+                await response.write(counted)
             if not await request.wait_until(lambda: live.number > cursor, HEARTBEAT_S, live):  # noqa: B023 - awaited
                 await response.write(HEARTBEAT)
     return response

@@ -10,6 +10,7 @@ from sm.core.wording import outcome
 from sm.errors import NotFound
 from sm.operations import list_operations
 from sm.operations import message_operations as operations
+from sm.operations.audiences import READ
 from sm.operations.list_operations import AudienceScope
 from sm.operations.message_operations import (
     Arrivals,
@@ -19,8 +20,7 @@ from sm.operations.message_operations import (
     Taking,
     TextToSend,
 )
-from sm.policy.access import Action
-from sm.services import Authorizer, Messages, Reads, SeenSessions, SessionFilter, Sessions, Waits
+from sm.services import Authorizer, Inbox, Messages, Reads, SeenSessions, SessionFilter, Sessions, Waits
 from sm.wire_types.message_answers import LetterView, LoggedView, MessageView, SentView
 from sm.wire_types.session_answers import SessionView
 
@@ -67,7 +67,7 @@ async def messages(
     if given.session is not None:
         session = authorizer.find(caller, given.session)
         if session.id != caller.session_id:
-            session = authorizer.find(caller, given.session, Action.READ)
+            session = authorizer.find(caller, given.session, READ)
         if given.seen:
             await seen.look(caller, [session])
     log = await messages.log(caller, session, given.limit)
@@ -94,9 +94,9 @@ async def audience(
 
 
 @routes.carries_out(operations.INBOX)
-async def inbox(request: ApiRequest, given: InboxLimit, *, messages: Messages) -> list[LetterView]:
-    waiting = messages.available(request.caller, idle=True)
-    return [request.views.letter(rendered) for rendered in await messages.render(waiting[: given.limit])]
+async def inbox(request: ApiRequest, given: InboxLimit, *, letters: Inbox) -> list[LetterView]:
+    waiting = letters.available(request.caller, idle=True)
+    return [request.views.letter(rendered) for rendered in await letters.render(waiting[: given.limit])]
 
 
 @routes.carries_out(operations.TAKE_INBOX)
@@ -109,8 +109,8 @@ async def take_inbox(
 
 
 @routes.carries_out(operations.CONFIRM_INBOX)
-async def confirm_inbox(request: ApiRequest, given: Arrivals, *, messages: Messages) -> list[MessageView]:
-    confirmed = await messages.confirm(request.caller, given.message_ids or ())
+async def confirm_inbox(request: ApiRequest, given: Arrivals, *, letters: Inbox) -> list[MessageView]:
+    confirmed = await letters.confirm(request.caller, given.message_ids or ())
     return [request.views.message(message) for message in confirmed]
 
 

@@ -10,7 +10,7 @@ from sm.api.views import build_view
 from sm.monitor.live_screens import LiveScreen
 from sm.operations import agent_operations as operations
 from sm.operations.arguments import SeenByPerson
-from sm.policy.access import Action
+from sm.operations.audiences import READ
 from sm.services import Authorizer, LiveScreens, Reads, SeenSessions
 from sm.wire import HEARTBEAT_S
 from sm.wire_types.live_answers import ScreenRowView, ScreenUpdateView
@@ -28,7 +28,7 @@ async def follow_screen(
     store: Reads,
     authorizer: Authorizer,
 ) -> web.StreamResponse:
-    session = await request.look_at(Action.READ, is_person=query.seen)
+    session = await request.look_at(READ, is_person=query.seen)
     async with (
         screens.looking(session.terminal) as screen,
         event_stream(request) as response,

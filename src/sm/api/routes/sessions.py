@@ -177,7 +177,7 @@ async def overview_rest(
 
 @routes.carries_out(list_operations.SHOW_CALLER)
 async def me(request: ApiRequest, *, authorizer: Authorizer) -> SessionView:
-    return request.views.session(authorizer.find(request.caller, "me"))
+    return request.views.session(authorizer.find(request.caller, "me", list_operations.SHOW_CALLER.audience))
 
 
 @routes.carries_out(list_operations.LIST_SIBLINGS)

@@ -3,8 +3,9 @@
 import hashlib
 import hmac
 import json
-from dataclasses import dataclass
 from enum import StrEnum
+
+from sm.core.dataclass import dataclass
 
 _DIGEST_LENGTH = 32
 

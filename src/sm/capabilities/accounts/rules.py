@@ -4,9 +4,10 @@ Times are seconds since the epoch; `now` is an argument.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from sm.capabilities.accounts.model import Park, ParkKind
+from sm.core.dataclass import dataclass
 from sm.core.faults import Fault, FaultKind, reset_time
 from sm.core.models import Session
 

@@ -13,7 +13,7 @@ def setup(kernel: Kernel) -> None:
     accounts = Accounts(kernel.store, kernel.authorizer, settings)
     kernel.observer.register(accounts)
     kernel.faults.followers.append(FaultParks())
-    kernel.planner.parts.append(SpawnAccounts(kernel.store))
+    kernel.spawn_parts.append(SpawnAccounts(kernel.store))
     kernel.status_fields.append(accounts)
     kernel.timers[AccountTimer.PARK] = accounts.try_again
     kernel.timers[AccountTimer.FOLLOW] = accounts.follow

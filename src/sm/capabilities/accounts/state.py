@@ -1,11 +1,12 @@
 """Parks accounts, and lets their sessions go on. Functions of a transaction."""
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from sm.capabilities.accounts.model import AccountTimer, Park, ParkKind
 from sm.capabilities.accounts.rules import WaitingSession, followers, go_first, park
 from sm.capabilities.accounts.tables import PART
+from sm.core.dataclass import dataclass
 from sm.core.effects import EffectKind
 from sm.core.faults import Fault
 from sm.core.lifecycle import is_ended, is_live

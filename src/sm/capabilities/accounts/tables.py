@@ -1,10 +1,11 @@
 """Accounts and their parks in the database, with a copy of all of them in memory."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from sm.capabilities.accounts.model import Account, AccountTimer, Park, ParkKind
 from sm.capabilities.accounts.rules import binding_park, park_reason, paused_with
+from sm.core.dataclass import dataclass
 from sm.core.labels import short_label
 from sm.core.models import OPERATOR, Session
 from sm.errors import IllegalState, LimitReached

@@ -2,12 +2,12 @@
 
 import asyncio
 import logging
-from dataclasses import dataclass
 
 from sm.capabilities.archives.files.kept_transcripts import has_only_copy
 from sm.capabilities.archives.keeper import Archives, announce, announced_at
 from sm.capabilities.archives.rules import MB, ArchiveEntry, surplus
 from sm.capabilities.archives.settings import ArchiveSettings
+from sm.core.dataclass import dataclass
 from sm.core.lifecycle import is_live
 from sm.core.models import Session
 from sm.core.states import EventType, NoticeKind

@@ -2,7 +2,8 @@
 
 import math
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+
+from sm.core.dataclass import dataclass
 
 _DAY_S = 86_400.0
 MB = 1_000_000

@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from sm.capabilities.budgets.model import (
@@ -20,6 +19,7 @@ from sm.capabilities.budgets.state.charges import Budgets
 from sm.capabilities.budgets.tables import PART, BudgetReads
 from sm.capabilities.budgets.text.sentences import briefing_line, spent_text
 from sm.config import AgentConfig
+from sm.core.dataclass import dataclass
 from sm.core.models import Session, SpawnRequest
 from sm.core.text import folded
 from sm.core.timers import Timer

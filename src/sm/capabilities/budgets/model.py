@@ -3,11 +3,12 @@
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import field, fields, replace
 from enum import StrEnum
 from typing import Any, Self
 
 from sm.capabilities.budgets.amounts import amount_text
+from sm.core.dataclass import dataclass
 from sm.core.models import Session
 from sm.wire_types.budget import BudgetState
 

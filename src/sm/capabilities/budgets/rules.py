@@ -2,12 +2,13 @@
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
 from typing import Literal
 
 from sm.capabilities.budgets.amounts import amount_text
 from sm.capabilities.budgets.model import Amounts, Budget, Spent
+from sm.core.dataclass import dataclass
 from sm.wire_types.budget import BudgetState
 
 _ROUNDING = 1e-9

@@ -20,7 +20,7 @@ def setup(kernel: Kernel) -> None:
     store.followers.append(budgets)
     kernel.usage.followers.append(budgets)
     kernel.requests.answerers[RequestKind.BUDGET] = budgeting.answer
-    kernel.planner.parts.append(SpawnBudgets(settings, store.part(PART)))
+    kernel.spawn_parts.append(SpawnBudgets(settings, store.part(PART)))
     kernel.fields.append(BudgetField(budgeting))
     kernel.timers[BudgetTimer.MINUTES] = timers.minutes_due
     kernel.timers[BudgetTimer.STOP] = timers.grace_over

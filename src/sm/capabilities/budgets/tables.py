@@ -1,7 +1,7 @@
 """Budgets in the database, with a copy of all of them in memory."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import astuple, dataclass
+from dataclasses import astuple
 
 from sm.capabilities.budgets.model import (
     DAILY,
@@ -15,6 +15,7 @@ from sm.capabilities.budgets.model import (
 )
 from sm.capabilities.budgets.rules import as_much_again, least_left, minutes_due_s
 from sm.capabilities.budgets.text.sentences import budget_reason
+from sm.core.dataclass import dataclass
 from sm.core.labels import name_to_type, short_label
 from sm.core.lifecycle import is_live
 from sm.core.models import Session
@@ -266,6 +267,7 @@ class BudgetTable(TablePart[BudgetReads, BudgetWrites]):
     """The table of budgets, by the id of the session or `model.DAILY`."""
 
     schema = _SCHEMA
+    by_session = True
     outliving = frozenset({RequestKind.BUDGET})
 
     async def load(self, read: Read) -> Mapping[str, Budget]:

@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 from typing import Any
 
@@ -17,6 +17,7 @@ from sm.capabilities.completion.state import (
     report_unclear,
     warn_of_missing_report,
 )
+from sm.core.dataclass import dataclass
 from sm.core.models import Session
 from sm.core.observation import Observation
 from sm.core.pauses import PAUSED

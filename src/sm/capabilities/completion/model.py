@@ -1,10 +1,11 @@
 """The meaning of the end of a turn, and what follows it. Pure data."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from typing import Any
 
+from sm.core.dataclass import dataclass
 from sm.core.turns import FollowUp
 
 QUOTE_MAX = 120

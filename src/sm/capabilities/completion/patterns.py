@@ -8,7 +8,8 @@ most the product of the lengths of pattern and text.
 import re
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from sm.core.dataclass import dataclass
 
 LENGTH_MAX = 200
 STATES_MAX = 300

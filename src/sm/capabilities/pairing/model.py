@@ -1,7 +1,6 @@
 """Users of chat networks: those who are paired, and requests of those who want to be. Pure data."""
 
-from dataclasses import dataclass
-
+from sm.core.dataclass import dataclass
 from sm.core.models import BridgeUser
 from sm.core.states import BridgeLevel
 from sm.core.statuses import Tolerant

@@ -22,7 +22,7 @@ class PairedSpawns(SpawnPart):
 def setup(kernel: Kernel) -> None:
     pairings = Pairings(kernel.store, kernel.authorizer, kernel.users, kernel.audit)
     kernel.users.admissions.append(pairings)
-    kernel.planner.parts.append(PairedSpawns())
+    kernel.spawn_parts.append(PairedSpawns())
     kernel.use_cases[operations.LIST] = pairings.overview
     kernel.use_cases[operations.APPROVE] = pairings.approve
     kernel.use_cases[operations.DENY] = pairings.deny

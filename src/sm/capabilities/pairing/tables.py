@@ -1,9 +1,10 @@
 """Paired users and requests for pairing in the database, with a copy of all of them in memory."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from sm.capabilities.pairing.model import Pairing, PairRequest, PairState
+from sm.core.dataclass import dataclass
 from sm.core.states import BridgeLevel
 from sm.store import Open, Store, Transaction
 from sm.store.connection import Read

@@ -1,8 +1,9 @@
 """Decides whether a paused session has stopped, and what to do while it has not. Pure: facts and a time in."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
 
+from sm.core.dataclass import dataclass
 from sm.core.lines import plural
 from sm.core.models import Exit, Session
 from sm.core.next_process import OrderedEnd, Restart, Restarts

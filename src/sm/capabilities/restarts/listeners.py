@@ -1,10 +1,11 @@
 """Follows spawns and ends of processes."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from sm.capabilities.restarts.rules import after_end, restarts_of
 from sm.capabilities.restarts.settings import AgentRestart
 from sm.config import AgentConfig
+from sm.core.dataclass import dataclass
 from sm.core.models import Exit, Launch, Session, Signal, SpawnRequest
 from sm.core.next_process import GiveUp, Restart, Restarts
 from sm.core.states import EventType

@@ -5,5 +5,5 @@ from sm.kernel import Kernel
 
 
 def setup(kernel: Kernel) -> None:
-    kernel.planner.parts.append(PlannedRestarts())
+    kernel.spawn_parts.append(PlannedRestarts())
     kernel.endings.rules.append(CrashRule())

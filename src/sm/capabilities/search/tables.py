@@ -1,25 +1,85 @@
 """Full-text search in the texts of sessions: SQLite's FTS5 over the table `search_texts`.
 
-Triggers add messages, requests, checkpoints, prompts, notes and results in the transaction that writes them, and delete
-the texts of a removed session. Only texts of transcripts and terminals are added by code.
+Temporary triggers add the texts of `_SOURCES` in the transaction that writes them, and `SearchWrites` those of
+transcripts and terminals. The kernel's migrations made the table and the index. Their triggers delete the texts of a
+removed session, also in a daemon without search.
 """
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from sm.capabilities.search.query_words import searched_words
+from sm.core.dataclass import dataclass
 from sm.core.usage import SaidText
-from sm.store import Store, Transaction
+from sm.store import Schema, Store, Transaction
 from sm.store.connection import Read
 from sm.store.part import OUTPUTS_MAX, PartWrites, TablePart
 from sm.store.rows import encode_json
 
-_ADD = "INSERT OR IGNORE INTO search_texts (session_id, type, at, source, text) VALUES (?, ?, ?, ?, ?)"
+_INSERT = "INSERT OR IGNORE INTO search_texts (session_id, type, at, source, text)"
+_ADD = f"{_INSERT} VALUES (?, ?, ?, ?, ?)"
 _PIECE_LINES = 40
 _PIECE_MAX = 8_000
 _SAID_MAX = 20_000
 """Characters of a text of the agent that are found. Also bounds the work for the excerpts of a search."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """Texts in rows of another table, as expressions of SQL. NEW is the row."""
+
+    type: str
+    table: str
+    text: str
+    key: str
+    """Tells the texts of a session apart, so that none is added twice."""
+    at: str
+    session_id: str = "NEW.session_id"
+    column: str | None = None
+    """The column whose changes are texts. None for the texts of new rows."""
+
+    @property
+    def _when(self) -> str:
+        of_session = f"SELECT 1 FROM sessions WHERE id = {self.session_id} AND removed = 0"  # noqa: S608 - constant texts
+        return f"{self.text} <> '' AND {self.at} IS NOT NULL AND EXISTS ({of_session})"
+
+    @property
+    def _add(self) -> str:
+        return f"{_INSERT} SELECT {self.session_id}, '{self.type}', {self.at}, {self.key}, {self.text}"
+
+    @property
+    def trigger(self) -> str:
+        """The trigger that adds a text when it is written."""
+        change, when = "INSERT", self._when
+        if self.column is not None:
+            change = f"UPDATE OF {self.column}"
+            when += f" AND NEW.{self.column} IS NOT OLD.{self.column}"
+        name = f"search_{self.type}s"
+        return f"CREATE TEMP TRIGGER {name} AFTER {change} ON {self.table} WHEN {when} BEGIN {self._add}; END"
+
+    @property
+    def missed(self) -> str:
+        """The statement that adds the texts that are not there."""
+        return f"{self._add} FROM {self.table} AS NEW WHERE {self._when}"
+
+
+_RECIPIENT = "coalesce(NEW.session_id, NEW.sender)"
+"""A message to the operator is a text of its sender."""
+_REQUEST = "trim(coalesce(NEW.tool, '') || ' ' || coalesce(NEW.arguments, '') || ' ' || NEW.questions)"
+_RESULT = "NEW.completion_message", "'result ' || NEW.completed_at", "NEW.completed_at"
+_SOURCES = (
+    _Source("message", "messages", "NEW.text", "'message ' || NEW.id", "NEW.created_at", _RECIPIENT),
+    _Source("request", "requests", _REQUEST, "'request ' || NEW.id", "NEW.created_at"),
+    _Source("checkpoint", "checkpoints", "NEW.message", "'checkpoint ' || NEW.id", "NEW.timestamp"),
+    _Source("prompt", "sessions", "NEW.spawn_prompt", "'prompt'", "NEW.created_at", "NEW.id"),
+    _Source("note", "sessions", "NEW.note", "'note ' || NEW.note", "NEW.status_at", "NEW.id", "note"),
+    _Source("result", "sessions", *_RESULT, "NEW.id", "completion_message"),
+)
+_SCHEMA = Schema(
+    "search",
+    triggers=tuple(source.trigger for source in _SOURCES),
+    missed=tuple(source.missed for source in _SOURCES),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +208,8 @@ def _storable(text: str) -> str:
 
 
 class SearchPart(TablePart[SearchReads, SearchWrites]):
+    schema = _SCHEMA
+
     def reads(self, store: Store) -> SearchReads:
         return SearchReads(store.read)
 

@@ -45,9 +45,9 @@ class TreeSums(SessionSums):
         self._progress = config.child_agents.progress
         self._store = store
         self._measured = usage.follow_changes()
-        self._unread = store.follow_removals()
+        self._unread = store.memory.follow_removals()
         """Removed sessions whose sums have not been read, also those that lived only between two calls of `refresh`."""
-        self._left = store.follow_leaving()
+        self._left = store.memory.follow_leaving()
         """Sessions that have left memory and were not read again, in the state in which they left."""
         self._refreshing = asyncio.Lock()
         self._seen: dict[str, Session] = {}

@@ -1,8 +1,8 @@
 """The records of a report of usage. Pure data."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from sm.core.dataclass import dataclass
 from sm.core.statuses import Status
 from sm.core.usage import FollowUpKind, TokenCounts
 

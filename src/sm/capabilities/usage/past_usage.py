@@ -3,16 +3,17 @@
 import asyncio
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Collection, Hashable, Mapping
-from dataclasses import dataclass
 
 from sm.capabilities.usage.report_records import RecordReader, used_session
 from sm.capabilities.usage.usage_groups import DayOf, UsageGroups
+from sm.core.dataclass import dataclass
 from sm.core.labels import label
 from sm.core.models import BridgeUser, Session
 from sm.core.time_slots import rest_of_slot
 from sm.core.tree_totals import Totals
 from sm.core.usage import main_model
-from sm.policy.access import Action, Principal, may, relation
+from sm.operations.audiences import READ_ALSO_ITSELF
+from sm.policy.access import Principal, may, relation
 from sm.providers.base import Provider
 from sm.providers.prices import price_of
 from sm.store import Store
@@ -41,7 +42,7 @@ class ReportedSessions:
     def has(self, session: Session) -> bool:
         """True if the caller may read this session, which is not in memory and in the `chosen` ones."""
         related = relation(self.principal, session, is_descendant=isinstance(self.principal, Session))
-        return may(related, Action.READ)
+        return may(related, READ_ALSO_ITSELF)
 
     @property
     def chosen(self) -> Chosen:
@@ -80,7 +81,7 @@ class PastUsage:
         self._lock = asyncio.Lock()
         self._remembered: OrderedDict[Hashable, tuple[ReportedSessions, UsageGroups]] = OrderedDict()
         self._resets = store.history.resets
-        self._left = store.follow_leaving()
+        self._left = store.memory.follow_leaving()
         """Sessions that left memory, and that are in no remembered sum."""
 
     def forget(self) -> None:

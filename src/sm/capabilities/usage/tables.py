@@ -30,8 +30,9 @@ _ADD = (
     f" VALUES ({', '.join('?' * (1 + len(fields(Usage))))}) ON CONFLICT (session_id, message_id)"
     f" DO UPDATE SET {', '.join(f'{name} = excluded.{name}' for name in _COUNTED)}"
     f" WHERE excluded.model NOT LIKE '%{UNREAD}' AND (model LIKE '%{UNREAD}' OR excluded.output >= output)"
+    f" AND ({', '.join(_COUNTED)}) IS NOT ({', '.join(f'excluded.{name}' for name in _COUNTED)})"
 )
-"""The condition is that of `Usage.replaces`."""
+"""The condition is that of `Usage.replaces`, and that a column changes: a transcript read again writes nothing."""
 _KINDS = "input, output, cache_read, cache_write, cache_write_1h"
 _SUMS = ", ".join(f"sum({kind})" for kind in _KINDS.split(", "))
 

@@ -2,10 +2,11 @@
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TypeAlias
 
 from sm.capabilities.usage.model import UsageRecords, UsedSession, UsedTokens
+from sm.core.dataclass import dataclass
 from sm.core.estimates import spread
 from sm.core.statuses import Status
 from sm.core.tree_totals import Price

@@ -1,8 +1,8 @@
 """Warnings: signs that a session goes wrong, each with its evidence. Pure data."""
 
-from dataclasses import dataclass
 from enum import StrEnum
 
+from sm.core.dataclass import dataclass
 from sm.core.warnings import WarningKind
 
 

@@ -1,11 +1,11 @@
 """Rules of warnings and of exchanges of messages: facts and a time in, a finding or a decision out. Pure."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from enum import Enum, StrEnum, auto
 from typing import Any
 
 from sm.capabilities.warnings.model import MessageExchange, Sent, SessionWarning
+from sm.core.dataclass import dataclass
 from sm.core.timestamps import epoch_s, span
 
 DELAYS_S = (10.0, 30.0, 120.0)

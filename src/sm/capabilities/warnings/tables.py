@@ -137,7 +137,7 @@ class WarningWrites(WarningReads, PartWrites):
 class WarningTable(TablePart[WarningReads, WarningWrites]):
     """The table of warnings. Its copy has the open ones by session, oldest first."""
 
-    by_session = True
+    by_session = keeps_sessions = True
 
     async def load(self, read: Read) -> Mapping[str, tuple[SessionWarning, ...]]:
         found: dict[str, tuple[SessionWarning, ...]] = {}

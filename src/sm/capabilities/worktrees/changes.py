@@ -4,11 +4,12 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from sm.capabilities.worktrees.git.calls import git, time_limit
 from sm.capabilities.worktrees.work import work_of
 from sm.client.http import Client, session_path
+from sm.core.dataclass import dataclass
 from sm.core.lines import JsonObject
 from sm.errors import NotFound, NotPermitted, SmError
 

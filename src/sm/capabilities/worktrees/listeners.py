@@ -4,10 +4,11 @@ import asyncio
 import os
 from collections.abc import Collection
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from sm.capabilities.worktrees.rules import PLACE, map_to_repository, project_of, repository_of
 from sm.config import AgentConfig
+from sm.core.dataclass import dataclass
 from sm.core.models import Launch, Session, SpawnRequest
 from sm.core.states import TrustLevel
 from sm.core.text import folded, validate_text

@@ -5,5 +5,5 @@ from sm.kernel import Kernel
 
 
 def setup(kernel: Kernel) -> None:
-    kernel.planner.parts.append(SpawnWorktrees())
+    kernel.spawn_parts.append(SpawnWorktrees())
     kernel.keepers.each.append(WorktreeUses(kernel.store, kernel.writable))

@@ -3,7 +3,6 @@
 import os
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from sm.capabilities.worktrees.git.calls import add_worktree, common_of, git, is_sandboxed, repository_around
@@ -24,6 +23,7 @@ from sm.capabilities.worktrees.unsaved_work import (
 )
 from sm.client.http import Client
 from sm.client.pages import whole_list
+from sm.core.dataclass import dataclass
 from sm.core.text import folded
 from sm.errors import (
     ExternalError,

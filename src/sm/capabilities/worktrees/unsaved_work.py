@@ -1,7 +1,6 @@
 """Finds work in the worktree of a session that exists nowhere else, before `sm rm` forgets the session."""
 
 import os
-from dataclasses import dataclass
 
 from sm.capabilities.worktrees.git.calls import (
     common_of,
@@ -13,6 +12,7 @@ from sm.capabilities.worktrees.git.calls import (
 from sm.capabilities.worktrees.git.submodules import only_copies, uncommitted_submodules
 from sm.capabilities.worktrees.rules import repository_of
 from sm.client.http import Client
+from sm.core.dataclass import dataclass
 from sm.core.lines import JsonObject, plural
 from sm.core.session_lines import label, name_to_type
 from sm.core.text import folded

@@ -10,7 +10,7 @@ import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from sm.capabilities.worktrees.git.calls import (
     common_of,
@@ -30,6 +30,7 @@ from sm.capabilities.worktrees.git.submodules import (
 from sm.capabilities.worktrees.rules import repository_of
 from sm.capabilities.worktrees.unsaved_work import has_branch
 from sm.client.http import Client, session_path
+from sm.core.dataclass import dataclass
 from sm.core.lines import JsonObject, plural
 from sm.core.session_lines import label, name_to_type
 from sm.core.statuses import ENDED

@@ -35,7 +35,7 @@ import time
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 
 import click
 
@@ -47,6 +47,7 @@ from sm.cli.instance import Instance
 from sm.cli.options import current_directory
 from sm.cli.private_instance import private_instance, start_undisturbed
 from sm.client.http import Client
+from sm.core.dataclass import dataclass
 from sm.core.lines import line, plural
 from sm.errors import ExternalError, NotPermitted, SmError, UsageError
 from sm.linux.process_usage import memory_of, read_table

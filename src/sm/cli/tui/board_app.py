@@ -3,26 +3,25 @@
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from rich.text import Text
 from textual.app import App, ComposeResult
 from textual.binding import Binding
 from textual.containers import Horizontal, Vertical
-from textual.message import Message
 from textual.screen import Screen
 from textual.widgets import Static
 
 from sm import __version__
 from sm.board import Board, BoardNeed, Chip, Line, Target, chips
 from sm.board.choices import folds_after
-from sm.board.details import needs_title, request_lines, target_lines
+from sm.board.details import earlier_command, earlier_words, needs_title, request_lines, target_lines
 from sm.board.needs_list import NeedsList
 from sm.board.order import Sort
 from sm.cli.tui import texts
 from sm.cli.tui.appearance import next_theme, show_theme
-from sm.cli.tui.cells import Cells, fitted, need_cells, session_cells, session_header
+from sm.cli.tui.cells import Cells, fitted, need_cells, quiet_cells, session_cells, session_header
 from sm.cli.tui.ending import end_with_terminal
 from sm.cli.tui.kept import KeptChoices
 from sm.cli.tui.layout import CSS, detail_width, lay_out
@@ -32,6 +31,7 @@ from sm.cli.tui.rows_view import RowsView
 from sm.cli.tui.screens import LinePrompt, TextPage
 from sm.cli.tui.source import ThreadedSource
 from sm.client.http import Client
+from sm.core.dataclass import dataclass
 from sm.core.text import folded
 from sm.feed import Feed, FeedNews, Mail, Situation
 
@@ -61,24 +61,13 @@ class BoardApp(App[None]):
     ]
     CSS = CSS
 
-    class FeedReady(Message):
-        """The feed has read something new."""
-
-        def __init__(self, news: FeedNews) -> None:
-            super().__init__()
-            self.news = news
-
     def __init__(self, client: Client, pace: Pace | None = None, kept: KeptChoices | None = None) -> None:
         super().__init__(ansi_color=True)
         self._kept = kept or KeptChoices()
         self.choices = self._kept.read()
         self.pace = pace or Pace()
         self.source = ThreadedSource(client)
-        self._feed = Feed(
-            self.source,
-            lambda news: self.post_message(self.FeedReady(news)),
-            archived=self.choices.archived,
-        )
+        self._feed = Feed(self.source, self.take, archived=self.choices.archived)
         self._situation = Situation(self._feed.ask)
         self.board = Board(self._situation.table)
         chosen = self.choices
@@ -146,8 +135,8 @@ class BoardApp(App[None]):
 
     # News of the daemon
 
-    def on_board_app_feed_ready(self, message: FeedReady) -> None:
-        news = message.news
+    def take(self, news: FeedNews) -> None:
+        """Take one piece of news of the feed, which notes if that fails."""
         if (change := self._situation.take(news, time.monotonic())) is not None:
             self.board.take(change)
         if isinstance(news, Mail) and self.board.workspace not in (None, *news.workspaces):
@@ -184,7 +173,9 @@ class BoardApp(App[None]):
         is_changed = board.refresh(clock_s, rests=rests)
         self._find_needs(clock_s)
         lay_out(self.main, self.size, len(self.found), in_needs=self.in_needs)
-        self.rows_view("list").show(len(board.lines), board.place, anchor=before if is_changed else None)
+        self.rows_view("list").show(
+            len(board.lines), board.place, anchor=before if is_changed else None, last=bool(board.earlier)
+        )
         self.rows_view("needs").show(len(self.found), self.needs.place)
         self._write_texts(clock_s)
 
@@ -225,7 +216,7 @@ class BoardApp(App[None]):
         lost_s = board.lost_for_s(clock_s)
         version = self._situation.daemon_version
         newer = "" if version == __version__ else version
-        head = texts.head(board, lost_s, self._situation.outage, newer)
+        head = texts.head(board, lost_s, self._situation.outage, newer, self._situation.unshown)
         self._write("head", fitted(head, self.size.width))
         self._write("columns", session_header(self.rows_view("list").line_width))
         self._write("chips", texts.chip_line(self._shown_chips, board.workspace))
@@ -248,9 +239,12 @@ class BoardApp(App[None]):
         return self.undo_text(clock_s) or (text if clock_s < until_s else _HINT)
 
     def _session_line(self, place: int, width: int) -> Cells:
-        clock_s = time.monotonic()
-        board, line = self.board, self.board.lines[place]
-        now_s, fresh = board.now_s(clock_s), board.lost_for_s(clock_s) is None
+        clock_s, board = time.monotonic(), self.board
+        if place >= len(board.lines):
+            command = earlier_command(board, archived=self.choices.archived)
+            return quiet_cells(f"  {earlier_words(board)}: {command}", width)
+        line = board.lines[place]
+        now_s, fresh = board.now_s(clock_s), self._is_fresh
         state = "" if line.row.id != board.selected else "marked" if self.in_needs else "cursor"
         key = (line.row.status_text(now_s), state, fresh, width)
         known = self._cells.get(line.row.id)
@@ -264,8 +258,8 @@ class BoardApp(App[None]):
     def _need_line(self, place: int, width: int) -> Cells:
         clock_s = time.monotonic()
         state = "" if place != self.needs.place else "cursor" if self.in_needs else ""
-        fresh = self.board.lost_for_s(clock_s) is None
-        return need_cells(self.found[place], width, self.board.now_s(clock_s), state=state, fresh=fresh)
+        now_s = self.board.now_s(clock_s)
+        return need_cells(self.found[place], width, now_s, state=state, fresh=self._is_fresh)
 
     # What the person chooses
 
@@ -331,7 +325,7 @@ class BoardApp(App[None]):
         self.switch(to_needs=event.view.id == "needs")
         if self.in_needs:
             self.needs.select(event.place)
-        else:
+        elif event.place < len(self.board.lines):  # the last line is no session
             self.board.select(event.place)
         self.draw()
 
@@ -344,6 +338,11 @@ class BoardApp(App[None]):
     @property
     def is_lost(self) -> bool:
         return self.board.lost_for_s(time.monotonic()) is not None
+
+    @property
+    def _is_fresh(self) -> bool:
+        """True if the view shows all news of a daemon that is there."""
+        return not self.is_lost and not self._situation.unshown
 
     def shows_beside_list(self, request: Mapping[str, Any]) -> bool:
         """Return whether every line of the selected request is in sight beside the list."""

@@ -1,7 +1,6 @@
 """Draws rows of `sm top` as cells of a given width. Pure."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 
 from rich.cells import cell_len, set_cell_size
@@ -10,6 +9,7 @@ from rich.style import Style
 
 from sm.board import BoardNeed, Line, NeedKind
 from sm.board.words import context_bar, shown, sign_of
+from sm.core.dataclass import dataclass
 from sm.core.figures import dollars
 from sm.core.session_lines import COLOURS
 from sm.core.statuses import Status
@@ -115,6 +115,11 @@ def need_cells(need: BoardNeed, width: int, now_s: float, *, state: str, fresh: 
     left = width - sum(cell_len(text) for text, _ in cells)
     cells.append((fitted(need.text, max(0, left)), _PLAIN))
     return _stated(cells, width, state, dim=not fresh)
+
+
+def quiet_cells(text: str, width: int) -> Cells:
+    """A line that cannot be selected."""
+    return ((fitted(text, width), _DIM),)
 
 
 def need_text_width(width: int) -> int:

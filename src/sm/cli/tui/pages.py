@@ -3,7 +3,6 @@
 import asyncio
 import shlex
 from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -19,6 +18,7 @@ from textual.widgets import Static
 from sm.cli.tui import texts
 from sm.cli.tui.screens import TextPage, scroll_by_key
 from sm.cli.tui.spots import SpotCursor, Spots
+from sm.core.dataclass import dataclass
 from sm.core.quotation import wrapped_at_blanks
 from sm.errors import SmError
 

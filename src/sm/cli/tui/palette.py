@@ -1,7 +1,6 @@
 """The palette of `sm top`: all actions, workspaces and places with their keys, narrowed by words."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from rich.style import Style
 from rich.text import Text
@@ -12,6 +11,7 @@ from textual.widgets import Input, OptionList
 from textual.widgets.option_list import Option
 
 from sm.cli.tui.screens import take_early_key
+from sm.core.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,22 +42,24 @@ class RowsView(ScrollView, can_focus=False):
         self._drawn.clear()
         self.refresh()
 
-    def show(self, count: int, place: int, *, anchor: int | None = None) -> None:
+    def show(self, count: int, place: int, *, anchor: int | None = None, last: bool = False) -> None:
         """Show `count` lines with the one at `place` in sight.
 
         `anchor`: the place of that line before its order was taken anew, so that it stays where it is on the screen.
+        `last`: show a further line, which cannot be selected.
         """
         width, height = self.scrollable_content_region.size
         top = self.scroll_offset.y
-        if count != self._count:
-            self._count = count
-            self.virtual_size = Size(width, count)
+        lines = count + last
+        if lines != self._count:
+            self._count = lines
+            self.virtual_size = Size(width, lines)
         if anchor is not None:
             top += place - anchor
         if height > 0:
-            top = min(top, place)
-            top = max(top, place - height + 1)
-        top = max(0, min(top, count - height))
+            below = place + 1 if last and place == count - 1 else place
+            top = min(max(top, below - height + 1), place)
+        top = max(0, min(top, lines - height))
         if top != self.scroll_offset.y:
             self.scroll_to(y=top, animate=False, force=True, immediate=True)
         self.redraw()

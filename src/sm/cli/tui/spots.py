@@ -1,7 +1,8 @@
 """Places in a picture that have words of their own, and a cursor that goes from one to the next. Pure."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+from sm.core.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

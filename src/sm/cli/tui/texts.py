@@ -61,8 +61,8 @@ def page_help(hint: str, *, has_tabs: bool, has_cursor: bool) -> list[str]:
     return [*lines, f"{'Esc q Enter':<12} Back", *(["", *hint.split("  ")] if hint else [])]
 
 
-def head(board: Board, lost_s: float | None, trouble: str, newer: str = "") -> str:
-    """`newer`: the version of a daemon that is not of the version of this view."""
+def head(board: Board, lost_s: float | None, trouble: str, newer: str = "", unshown: str = "") -> str:
+    """`newer`: the version of a daemon that is not of the version of this view. `unshown`: of a `Situation`."""
     parts = [f"sm top  {count_line(board.rows.values())}", f"order: {board.sort}"]
     if board.filter_text:
         parts.append(f"filter: {board.filter_text}")
@@ -71,6 +71,8 @@ def head(board: Board, lost_s: float | None, trouble: str, newer: str = "") -> s
         parts.append(f"{board.waiting} new")
     if newer:
         parts.insert(0, f"the daemon has version {line(newer, 40)}: restart sm top")
+    if unshown:
+        parts.insert(0, unshown)
     if lost_s is not None:
         since = "" if board.revision is None else f", the list is {span(lost_s)} old"
         parts.insert(0, f"no daemon{since} ({line(trouble, 100)})")

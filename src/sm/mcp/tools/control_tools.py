@@ -13,7 +13,7 @@ from sm.mcp.results import LISTED_MAX, omitted
 from sm.mcp.schemas import arguments, choice, flag, result, text
 from sm.mcp.tool import Result, ToolCall, ToolTable
 from sm.operations import session_operations as known
-from sm.services import Authorizer, Interrupts, Monitor, Records, Restorer, Sessions, Spawner
+from sm.services import Authorizer, Interrupts, Monitor, Records, Restorer, Sessions, SpawnTypes
 
 tools = ToolTable()
 
@@ -99,10 +99,10 @@ def _changed(sessions: Sequence[Session]) -> Result:
     reads=True,
 )
 async def list_agent_types(
-    call: ToolCall, *, sessions: Sessions, monitor: Monitor, spawner: Spawner
+    call: ToolCall, *, sessions: Sessions, monitor: Monitor, types: SpawnTypes
 ) -> Result:
     """List the agent types that create_session starts, with cost and time of finished ones. Example: {}"""
-    catalog = await spawner.agent_types(call.caller, None, None, {})
+    catalog = await types.catalog(call.caller, None, None, {})
     by_type = {
         kind.name: await sessions.newest_completed(call.caller, kind.name, _FINISHED_MAX)
         for kind in catalog.usable

@@ -1,6 +1,7 @@
 """Makes tools from the operations of capabilities."""
 
 import dataclasses
+import json
 from collections.abc import Mapping, Sequence
 from enum import Enum
 from types import UnionType
@@ -15,6 +16,7 @@ from sm.mcp.tool import Result, Tool, ToolCall
 from sm.operations import Most, Operation
 
 _TARGET = "session_id"
+_EXAMPLES = {_TARGET: "1a2b3c4d"}
 _WHOLE_MAX = 10**9
 _JSON_TYPES: Mapping[type, str] = {str: "string", bool: "boolean", int: "integer", float: "number"}
 
@@ -25,7 +27,7 @@ def operation_tools() -> list[Tool]:
 
 
 def operation_tool(operation: Operation) -> Tool:
-    """The tool of an operation: its summary, its arguments and the members of its result."""
+    """The tool of an operation: its summary, an example, its arguments and the members of its result."""
 
     async def handler(call: ToolCall, *, use_cases: UseCases) -> Result:
         values = dict(call.values)
@@ -35,12 +37,13 @@ def operation_tool(operation: Operation) -> Tool:
         answer: Result = dataclasses.asdict(done)
         return answer
 
-    is_read = operation.method == "GET"
+    is_read, schema = operation.method == "GET", _input(operation)
+    example = {name: _EXAMPLES.get(name, name) for name in schema.get("required", ())}
     output = {f.name: _json_type(hint) for f, hint in _fields(operation.result)}
     return Tool(
         operation.tool,
-        operation.summary,
-        _input(operation),
+        f"{operation.summary} Example: {json.dumps(example)}",
+        schema,
         result(**output, duration_ms="number"),
         handler,
         reads=is_read,

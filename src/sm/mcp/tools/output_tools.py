@@ -7,7 +7,7 @@ from sm.core.text import folded
 from sm.mcp.results import LISTED_MAX, is_untrusted, omitted, words
 from sm.mcp.schemas import arguments, choice, flag, number, result, text
 from sm.mcp.tool import Result, ToolCall, ToolTable
-from sm.policy.access import Action
+from sm.operations.audiences import READ
 from sm.services import Authorizer, Monitor, SessionFields
 
 tools = ToolTable()
@@ -84,7 +84,7 @@ async def _progress(
 async def read_session_output(call: ToolCall, *, monitor: Monitor, authorizer: Authorizer) -> Result:
     """Read the screen of a descendant, what it did, or a summary.
     Example: {"session_id": "1a2b3c4d", "what": "actions", "lines": 20}"""
-    session = authorizer.find(call.caller, call.values["session_id"], Action.READ)
+    session = authorizer.find(call.caller, call.values["session_id"], READ)
     count, archived = call.values.get("lines", 50), None
     match call.values.get("what", "screen"):
         case "actions":

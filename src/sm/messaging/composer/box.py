@@ -1,9 +1,9 @@
 """Holds what is known of an input box, and the steps there: look, press a key, remove a message. Pure."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import chain, cycle
 
+from sm.core.dataclass import dataclass
 from sm.errors import TerminalUnreachable
 from sm.messaging.composer import instructions as to
 from sm.messaging.composer import timing

@@ -4,11 +4,12 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from inspect import isawaitable
 from typing import Any, Protocol
 
+from sm.core.dataclass import dataclass
 from sm.errors import TerminalError
 from sm.messaging.composer import instructions as to
 from sm.messaging.composer import timing

@@ -1,10 +1,10 @@
 """Defines the instructions of the composer's machine, the events that answer them, and the outcome of a delivery."""
 
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Generic, TypeVar, overload
 
+from sm.core.dataclass import dataclass
 from sm.errors import TerminalError
 from sm.providers.base import PromptRefusal
 from sm.terminals.base import Busy

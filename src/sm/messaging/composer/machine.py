@@ -6,8 +6,8 @@ holds a copy: claude leaves one when the Enter comes at the end of a turn. The m
 """
 
 from contextlib import suppress
-from dataclasses import dataclass
 
+from sm.core.dataclass import dataclass
 from sm.errors import NoServer, NoTerminal, TerminalError
 from sm.messaging.composer import instructions as to
 from sm.messaging.composer import timing

@@ -7,8 +7,8 @@ option is passed only to a program that lists it, and a program that was not ask
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from sm.core.dataclass import dataclass
 from sm.providers.base import ProgramFacts
 from sm.providers.claude.dialect import NOTHING, Known, current, version_in
 from sm.providers.claude.permissions import canonical

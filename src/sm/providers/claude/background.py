@@ -5,9 +5,9 @@ Measured with 2.1.197 and 2.1.332. Each kind starts a turn by itself when it end
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from sm.core.dataclass import dataclass
 from sm.providers.claude import values
 from sm.providers.claude.dialect import current
 

@@ -12,10 +12,11 @@ again, and the first flush of a file can put an answer before its prompt, so ord
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import StrEnum
 from typing import Any, TypeAlias
 
+from sm.core.dataclass import dataclass
 from sm.core.text import MARK
 from sm.core.usage import UNREAD, ToolUse, Usage
 from sm.providers.claude import values

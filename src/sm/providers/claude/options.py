@@ -4,8 +4,8 @@ Source: `claude --help` and the hidden options of claude 2.1.197, and trials wit
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
+from sm.core.dataclass import dataclass
 from sm.errors import UsageError
 from sm.providers.claude.dialect import current
 

@@ -4,11 +4,11 @@ The list prices and the windows are in the dialect. Other services (web searches
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Any
 
 from sm.config import ModelPrices
+from sm.core.dataclass import dataclass
 from sm.core.usage import Usage, base_model
 from sm.providers.claude.dialect import Known, current, models, version_in
 

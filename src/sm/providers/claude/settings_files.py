@@ -7,9 +7,9 @@ local ones, and those that an administrator manages.
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
+from sm.core.dataclass import dataclass
 from sm.errors import ExternalError
 from sm.linux.files import read_file
 from sm.paths import INSIDE_SCRATCH, is_within

@@ -1,9 +1,9 @@
 """Parses the agent's todo list and its changes. Pure."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from sm.core.dataclass import dataclass
 from sm.core.usage import Todo
 from sm.providers.claude import values
 

@@ -7,8 +7,9 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
+from sm.core.dataclass import dataclass
 from sm.core.faults import fault_reason
 from sm.core.observation import Activity, Observation, Source
 from sm.core.task_text import task_of

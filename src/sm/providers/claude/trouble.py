@@ -5,8 +5,8 @@
 
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
+from sm.core.dataclass import dataclass
 from sm.providers.claude.dialect import current
 from sm.providers.claude.screen import Obstacle, ScreenContent, State, last_words, read_end, read_screen
 

@@ -4,11 +4,11 @@ import asyncio
 import json
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import urlencode
 
 from sm.core.backoff import Backoff
+from sm.core.dataclass import dataclass
 from sm.errors import SandboxUnavailable
 from sm.sandboxes.docker.container import labels_of_instance
 from sm.sandboxes.docker.engine import Engine

@@ -11,9 +11,9 @@ import os
 import stat
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from itertools import islice
 
+from sm.core.dataclass import dataclass
 from sm.linux.files import read_or_empty, replace_private, stat_without_links
 from sm.paths import InstancePaths, is_within
 from sm.sandboxes.git_directory import LinkedWorktree, linked_worktree

@@ -9,9 +9,9 @@ import pwd
 import stat
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Self
 
+from sm.core.dataclass import dataclass
 from sm.errors import SandboxUnavailable
 from sm.paths import InstancePaths, is_within
 from sm.policy.mounts import engine_sockets, home_secrets, overlap, system_refusal

@@ -5,11 +5,11 @@ import json
 import os
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from sm import __version__
 from sm.config import SandboxSection, bytes_of
+from sm.core.dataclass import dataclass
 from sm.core.models import Workspace
 from sm.errors import SandboxUnavailable
 from sm.paths import INSIDE_LAUNCH, INSIDE_SCRATCH, InstancePaths

@@ -10,9 +10,10 @@ import re
 import secrets
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Self, cast
 
+from sm.core.dataclass import dataclass
 from sm.errors import TerminalUnreachable
 
 log = logging.getLogger(__name__)

@@ -9,9 +9,9 @@ import asyncio
 import contextlib
 import secrets
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from sm.config.model import TmuxSection
+from sm.core.dataclass import dataclass
 from sm.errors import NoServer, TerminalError, TerminalUnreachable
 from sm.terminals.base import Pane
 from sm.terminals.tmux import panes

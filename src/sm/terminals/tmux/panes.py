@@ -2,8 +2,8 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from sm.core.dataclass import dataclass
 from sm.core.models import Exit
 from sm.errors import TerminalError, TerminalUnreachable
 from sm.terminals.base import Pane

@@ -33,9 +33,18 @@ export async function login(code) {
 
 const authorization = () => ({ Authorization: `Bearer ${token()}` });
 
-/** The JSON answer of a route of the daemon, such as `/v1/usage`. */
-export async function get(path, query = {}) {
+function ask(path, query) {
   const given = Object.entries(query).filter(([, value]) => value != null);
   const search = given.length ? `?${new URLSearchParams(given)}` : "";
-  return answer(await reach(`/api${path}${search}`, { headers: authorization() }));
+  return reach(`/api${path}${search}`, { headers: authorization() });
+}
+
+/** The JSON answer of a route of the daemon, such as `/v1/usage`. */
+export const get = async (path, query = {}) => answer(await ask(path, query));
+
+/** A page of a list of the daemon, the parameter `before` of the next one, and the number of entries after the page. */
+export async function page(path, query) {
+  const response = await ask(path, query);
+  const { headers } = response;
+  return { entries: await answer(response), next: headers.get("SM-Next"), left: Number(headers.get("SM-Left") ?? 0) };
 }

@@ -159,6 +159,7 @@ function entries(target) {
     place("Show the events", () => go("#/events"), "e", "sm events"),
     place("Show the spend", () => go("#/spend"), "$"),
     place("Show the timeline", () => go("#/timeline"), "T"),
+    place("Show the sessions that ended earlier", () => go("#/earlier"), "", "sm ls --all --limit all"),
     place("Show or hide archived sessions", toggleArchived, "A", "sm ls --all --archived"),
     place("Show all keys", () => openDialog({ kind: "help" }), "?"),
   ];

@@ -6,6 +6,7 @@ import { forget, login, token } from "./api.js";
 import { spendPage, timelinePage } from "./charts.js";
 import { Connection } from "./connection.js";
 import { dialogView, filterHelp, openDialog } from "./dialogs.js";
+import { earlierPage } from "./earlier.js";
 import { eventsPage } from "./feed.js";
 import { listenToKeys, setFilter, target } from "./keys.js";
 import { needsRegion, notePassed, settle } from "./needs.js";
@@ -60,9 +61,9 @@ function view() {
   const { page } = ui.route;
   return html`<a class="skip" href="#treegrid" @click=${skip}>Go to the sessions</a>
     ${header(stale)}
-    <main class="main page-${page}" data-stale=${stale !== null}>
+    <main class="main page-${page}" data-stale=${stale !== null || state.unshown !== ""}>
       <div class="column">${needsRegion()} ${toolbar()} ${tree()}</div>
-      ${page === "session" ? sessionPage() : page === "events" ? eventsPage() : page === "spend" ? spendPage() : page === "timeline" ? timelinePage() : nothing}
+      ${page === "session" ? sessionPage() : page === "events" ? eventsPage() : page === "spend" ? spendPage() : page === "timeline" ? timelinePage() : page === "earlier" ? earlierPage() : nothing}
     </main>
     ${bars()} ${dialogView()}`;
 }
@@ -88,6 +89,7 @@ function header(stale) {
     </header>
     ${stale === null ? nothing : html`<p class="lost" role="alert">${lostWords(stale)}
       ${state.phase === "lost" ? html`<button class="act small" @click=${() => ui.connection.retry()}>Try now</button>` : nothing}</p>`}
+    ${state.unshown ? html`<p class="lost" role="alert">${state.unshown}: what you see may be out of date</p>` : nothing}
     ${newer ? html`<p class="newer">sm is now ${state.hello.version}. <button class="act small" @click=${() => location.reload()}>Reload</button></p>` : nothing}`;
 }
 

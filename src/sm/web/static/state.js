@@ -22,10 +22,12 @@ export const state = {
   offers: {}, // by workspace: the actions that need no session
   summary: "",
   quietSince: null,
+  earlier: "", // how many sessions have no row
   waiting: 0, // new rows that wait for a place
   loading: true,
   daemonLostSince: null,
   daemonLostReason: null,
+  unshown: "", // the news that the server cannot show, and why
   problems: [],
   titleCount: 0,
   revision: null,
@@ -116,8 +118,10 @@ const FIELDS = {
   layout: "layout",
   waiting: "waiting",
   filter_problems: "problems",
+  earlier: "earlier",
   lost_since: "daemonLostSince",
   lost_reason: "daemonLostReason",
+  unshown: "unshown",
   title_count: "titleCount",
   loading: "loading",
 };

@@ -153,12 +153,13 @@ export function tree() {
       </div>
     </div>
     ${list.length === 0 ? html`<p class="empty">${empty()}</p>` : nothing}
+    ${state.earlier && state.placed === state.workspace ? html`<p class="earlier"><a href="#/earlier">${state.earlier}</a></p>` : nothing}
   </section>`;
 }
 
 function empty() {
   if (!state.receivedAt) return "Loading the sessions.";
-  if (state.view.filter) return "No session matches the filter. To search those that ended long ago: sm ls --all --search WORDS";
+  if (state.view.filter) return "No session matches the filter.";
   return "No sessions here. To start one: sm spawn TYPE TASK";
 }
 

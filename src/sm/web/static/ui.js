@@ -22,7 +22,7 @@ export function readRoute(hash) {
     const tab = TABS.includes(second) ? second : "peek";
     return { page: "session", session: decodeURIComponent(first), tab };
   }
-  if (["events", "spend", "timeline"].includes(page)) return { page, session: null, tab: "" };
+  if (["events", "spend", "timeline", "earlier"].includes(page)) return { page, session: null, tab: "" };
   return { page: "board", session: null, tab: "" };
 }
 

@@ -1,8 +1,8 @@
 """The operations of accounts. Standard library alone; `operations.accounts` carries them out."""
 
-from dataclasses import dataclass
-
+from sm.core.dataclass import dataclass
 from sm.operations import Operation
+from sm.operations.audiences import OPERATOR, Audience
 from sm.wire_types.account_answers import AccountView, ResumedView
 
 _TARGET = "The name of an account."
@@ -18,11 +18,14 @@ class AccountPause:
     """How long to wait until nothing spends any more, at most 3600; 10 if null."""
 
 
+_ACCOUNTS = Audience("manage_accounts", "see, pause or resume accounts", OPERATOR)
+"""An account pays for the work of all teams."""
 LIST = Operation(
     "accounts",
     "List the accounts that turns of agents are charged to.",
     "GET /v1/accounts",
     list[AccountView],
+    audience=_ACCOUNTS,
     command="accounts",
 )
 PAUSE = Operation(
@@ -31,6 +34,7 @@ PAUSE = Operation(
     "POST /v1/accounts/{name}/pause",
     list[AccountView],
     AccountPause,
+    audience=_ACCOUNTS,
     target=_TARGET,
     takes_key=False,
     command="pause --account NAME",
@@ -40,6 +44,7 @@ RESUME = Operation(
     "End the parks of an account: its sessions go on, one after the other.",
     "POST /v1/accounts/{name}/resume",
     ResumedView,
+    audience=_ACCOUNTS,
     target=_TARGET,
     takes_key=False,
     command="resume --account NAME",

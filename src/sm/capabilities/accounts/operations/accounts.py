@@ -1,10 +1,9 @@
 """Use cases of accounts: lists, pauses and resumes them, and lets their sessions go on when a limit is over."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from sm.capabilities.accounts.model import Account, Park, ParkKind
-from sm.capabilities.accounts.operations import LIST
+from sm.capabilities.accounts.operations import LIST, PAUSE, RESUME
 from sm.capabilities.accounts.rules import paused_with
 from sm.capabilities.accounts.settings import QuotaSettings
 from sm.capabilities.accounts.state import (
@@ -17,6 +16,7 @@ from sm.capabilities.accounts.state import (
     waiting_sessions,
 )
 from sm.capabilities.accounts.tables import PART
+from sm.core.dataclass import dataclass
 from sm.core.labels import label
 from sm.core.models import Caller, Session, is_pausing
 from sm.core.pause_states import spending_words
@@ -27,7 +27,6 @@ from sm.errors import NotFound
 from sm.kernel import OperationCall
 from sm.monitor import AgentListener
 from sm.operations.hints import Hint, Use
-from sm.policy.access import Action
 from sm.sessions.authorizer import Authorizer
 from sm.sessions.session_fields import StatusField
 from sm.state.part_holds import leave_to_hold, resume_refusal
@@ -62,7 +61,7 @@ class Accounts(AgentListener, StatusField):
 
     async def states(self, caller: Caller) -> list[AccountState]:
         """Every account by name. Raises NotPermitted."""
-        self._authorizer.require(caller, Action.MANAGE_ACCOUNTS)
+        self._authorizer.require(caller, LIST.audience)
         return await self._states()
 
     async def _states(self) -> list[AccountState]:
@@ -102,7 +101,7 @@ class Accounts(AgentListener, StatusField):
         Returns when these spend nothing, or after `wait_s`. `soft`: only park the account, so that a turn and the
         background agents that are under way go on.
         """
-        self._authorizer.require(caller, Action.MANAGE_ACCOUNTS)
+        self._authorizer.require(caller, PAUSE.audience)
         ids = list[str]()
         async with self._store.transaction() as tx:
             _require_known(tx.part(PART).find(name), name)
@@ -131,7 +130,7 @@ class Accounts(AgentListener, StatusField):
 
         Raises NotPermitted, NotFound.
         """
-        self._authorizer.require(caller, Action.MANAGE_ACCOUNTS)
+        self._authorizer.require(caller, RESUME.audience)
         async with self._store.transaction() as tx:
             _require_known(tx.part(PART).find(name), name)
             parks = list(tx.part(PART).parks(name).values())

@@ -11,13 +11,14 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import Any, TypeAlias
 
 from sm.capabilities.archives.files.copies import holds
 from sm.capabilities.archives.files.reader import stored_files
 from sm.capabilities.archives.files.tar_files import StoredFile, TarWriter
+from sm.core.dataclass import dataclass
 from sm.linux.files import FilePart, whole_file
 from sm.sessions.keepers import KeptTranscript
 

@@ -9,9 +9,9 @@ import os
 import tarfile
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
 
 from sm.capabilities.archives.files.copies import copy
+from sm.core.dataclass import dataclass
 from sm.linux.files import FilePart, regular_file
 
 TAR = ".tar"

@@ -10,7 +10,7 @@ import re
 import stat
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from sm.capabilities.archives.files.copies import new_file
@@ -18,6 +18,7 @@ from sm.capabilities.archives.files.kept_transcripts import OpenFile, json_bytes
 from sm.capabilities.archives.files.older_archives import OLDER, TERMINAL, delete, recover
 from sm.capabilities.archives.files.reader import stored_files
 from sm.capabilities.archives.files.tar_files import TAR, StoredFile, TarWriter
+from sm.core.dataclass import dataclass
 from sm.store.part import OUTPUTS_MAX
 
 _EARLIER_MAX_BYTES = 64 * 2**20

@@ -6,6 +6,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import IO
 
 from sm.capabilities.archives.keeper import Archives
+from sm.capabilities.archives.operations import EXPORT, SHOW
 from sm.capabilities.archives.retention import ArchiveRetention
 from sm.core.effects import EffectKind
 from sm.core.labels import short_label
@@ -15,7 +16,7 @@ from sm.errors import ExternalError, IllegalState, NotFound, NotPermitted
 from sm.kernel import OperationCall
 from sm.operations.hints import Hint, Use
 from sm.operations.session_operations import SHOW_STATUS
-from sm.policy.access import Action
+from sm.policy.access import may_at_all
 from sm.sessions.authorizer import Authorizer
 from sm.store import Store
 from sm.wire_types.archives import ArchivesView
@@ -37,7 +38,7 @@ class Exporting:
 
     async def show(self, call: OperationCall) -> ArchivesView:
         """Show the room that archives take, and their limits."""
-        if self._authorizer.principal(call.caller) is not None:
+        if not may_at_all(call.caller, SHOW.audience):
             raise NotPermitted("only the operator may see the room of archives")
         status = self._retention.status
         if status is None:  # the daemon has just started
@@ -46,7 +47,7 @@ class Exporting:
 
     async def export(self, call: OperationCall) -> AbstractAsyncContextManager[IO[bytes]]:
         """Read the archive of an ended session."""
-        session = self._authorizer.find(call.caller, call.target, Action.EXPORT)
+        session = self._authorizer.find(call.caller, call.target, EXPORT.audience)
         archives = self._archives
         await call.wait_until(
             lambda: not self._is_due(session.id) or archives.lack_of_space(session.id) is not None,

@@ -1,7 +1,6 @@
 """Shows and changes budgets, and answers requests for more."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from sm.capabilities.budgets.amounts import amount_text
@@ -14,7 +13,7 @@ from sm.capabilities.budgets.model import (
     Spent,
     above,
 )
-from sm.capabilities.budgets.operations import CHANGE, CHANGE_DAY, BudgetChange
+from sm.capabilities.budgets.operations import CHANGE, CHANGE_DAY, RAISE, SHOW, SHOW_DAY, BudgetChange
 from sm.capabilities.budgets.operations.amounts import added, amounts_of, changed_limits, check_left
 from sm.capabilities.budgets.rules import as_much_again, is_spent, only_lowers, share, still_spent
 from sm.capabilities.budgets.settings import BudgetSettings
@@ -22,6 +21,7 @@ from sm.capabilities.budgets.state.charges import Budgets, priced
 from sm.capabilities.budgets.tables import PART
 from sm.capabilities.budgets.text import amounts_to_type
 from sm.capabilities.budgets.text.sentences import spent_text
+from sm.core.dataclass import dataclass
 from sm.core.labels import label, name_to_type
 from sm.core.lifecycle import is_live
 from sm.core.local_times import day_start, local_day
@@ -31,7 +31,7 @@ from sm.errors import IllegalState, NotPermitted, UsageError
 from sm.kernel import OperationCall
 from sm.operations.hints import Hint, Use
 from sm.operations.request_operations import APPROVE, ASK, LIST_REQUESTS
-from sm.policy.access import Action, is_unrestricted, visible
+from sm.policy.access import is_unrestricted, visible
 from sm.providers.base import Provider
 from sm.providers.prices import price_of
 from sm.sessions.authorizer import Authorizer
@@ -112,12 +112,12 @@ class Budgeting:
 
     async def show(self, call: OperationCall) -> BudgetReportView:
         """Read the budgets that bind a session. Of those above it, the caller gets only the rest."""
-        session = self._authorizer.find(call.caller, call.target, Action.LOWER_BUDGET)
+        session = self._authorizer.find(call.caller, call.target, SHOW.audience)
         return await self._report(call.caller, session)
 
     async def show_day(self, call: OperationCall) -> BudgetReportView:
         """Read the daily budget."""
-        self._authorizer.require(call.caller, Action.MANAGE_DAILY_BUDGET, is_read=True)
+        self._authorizer.require(call.caller, SHOW_DAY.audience, is_read=True)
         return await self._report_of_day()
 
     async def _unread(self, subject: str) -> Sequence[str]:
@@ -188,10 +188,8 @@ class Budgeting:
         NotPermitted, and IllegalState for an addition without a budget.
         """
         caller, wanted = call.caller, call.arguments
-        session = self._authorizer.find(caller, call.target, Action.LOWER_BUDGET)
-        may_raise = self._authorizer.filter_allowed(
-            caller, Action.RAISE_BUDGET, [session], self._store.sessions.get
-        )
+        session = self._authorizer.find(caller, call.target, CHANGE.audience)
+        may_raise = self._authorizer.filter_allowed(caller, RAISE, [session], self._store.sessions.get)
         async with self._store.transaction(caller, call.key) as tx:
             now = tx.session(session.id)
             if tx.replayed is None:
@@ -211,7 +209,7 @@ class Budgeting:
     async def change_day(self, call: OperationCall) -> BudgetReportView:
         """Change the daily budget until the end of the day. Raises UsageError, and IllegalState without one."""
         caller, wanted = call.caller, call.arguments
-        self._authorizer.require(caller, Action.MANAGE_DAILY_BUDGET)
+        self._authorizer.require(caller, CHANGE_DAY.audience)
         async with self._store.transaction(caller, call.key) as tx:
             if tx.replayed is None:
                 budget = tx.part(PART).find(DAILY)
@@ -321,7 +319,7 @@ class Budgeting:
                 f"the budget of request {request.name} no longer exists", Hint(Use(LIST_REQUESTS))
             )
         if subject == DAILY:  # its request opens at any session
-            self._authorizer.require(caller, Action.MANAGE_DAILY_BUDGET)
+            self._authorizer.require(caller, CHANGE_DAY.audience)
         spent = tx.part(PART).spent_now(budget)
         is_named = text is not None and bool(text.strip())
         more = (

@@ -2,10 +2,11 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Self
+
+from sm.core.dataclass import dataclass
 
 _FILE = Path(__file__).with_name("words") / "concepts.txt"
 _TOKEN = re.compile(r"[^\W_]+(?:['-][^\W_]+)*|[?:;,.!。！？、，؟।]")

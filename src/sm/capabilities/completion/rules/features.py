@@ -2,12 +2,12 @@
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from sm.capabilities.completion.model import TurnFacts
 from sm.capabilities.completion.rules.concepts import terms
 from sm.capabilities.completion.rules.message import FinalMessage, Sentence, lowered
 from sm.capabilities.completion.rules.phrases import Phrases
+from sm.core.dataclass import dataclass
 
 TASK_MAX = 400
 """Characters of a task that are weighed."""

@@ -1,7 +1,6 @@
 """A finished turn as the model judges it: the features of its message, and what the rules find in it."""
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 
 from sm.capabilities.completion.model import Ending
@@ -9,6 +8,7 @@ from sm.capabilities.completion.rules import obstacles, questions
 from sm.capabilities.completion.rules.features import of_message
 from sm.capabilities.completion.rules.linear_model import Support, asks, fails, support
 from sm.capabilities.completion.rules.turn import Turn
+from sm.core.dataclass import dataclass
 
 _FINDINGS: Mapping[str, Callable[[Turn], str | None]] = {
     "an offer or a decision": questions.offer_or_decision,

@@ -8,11 +8,11 @@ obstacle.
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 from sm.capabilities.completion.rules.features import Weighed
+from sm.core.dataclass import dataclass
 
 WEIGHTS = Path(__file__).with_name("words") / "weights.tsv"
 BIAS = "(bias)"

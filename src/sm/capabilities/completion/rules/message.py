@@ -2,10 +2,10 @@
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from enum import Enum
 
 from sm.capabilities.completion.model import QUOTE_MAX
+from sm.core.dataclass import dataclass
 
 HEAD_SENTENCES = 30
 TAIL_SENTENCES = 60

@@ -2,11 +2,11 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 
 from sm.capabilities.completion.rules.message import Sentence
 from sm.capabilities.completion.rules.words import KINDS, Words
+from sm.core.dataclass import dataclass
 
 _CLAUSE_END = re.compile(r"[,;:.!?()，；：。！？、،؛|–—]+|\bbut\b|\baber\b|\bmais\b|\bpero\b")
 _CLAIMS = frozenset({"done", "work"})

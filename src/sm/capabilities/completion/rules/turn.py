@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import Self
 
@@ -12,6 +12,7 @@ from sm.capabilities.completion.rules.features import Weighed, plain_task, weigh
 from sm.capabilities.completion.rules.message import FinalMessage, Sentence, read_message
 from sm.capabilities.completion.rules.phrases import Found, Phrases, is_inquiry
 from sm.capabilities.completion.rules.words import Words, languages
+from sm.core.dataclass import dataclass
 
 _OFFERED = re.compile(
     r"\b(?:would you like|do you want|(?:you )?want me|shall i|should i|may i|can i|need me to|do you need|"

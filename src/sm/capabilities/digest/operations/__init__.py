@@ -1,8 +1,9 @@
 """The operation of the digest. Standard library alone; `operations.digests` carries it out."""
 
-from dataclasses import dataclass
-
-from sm.operations import AgentOperation
+from sm.core.dataclass import dataclass
+from sm.operations import Operation
+from sm.operations.audiences import EVERY_CALLER, READ_ALSO_ITSELF, SEE
+from sm.operations.request_operations import SEE_REQUESTS_OF
 from sm.wire_types.digest import DigestView
 from sm.wire_types.fields import Time
 
@@ -17,12 +18,14 @@ class DigestPeriod:
     """Only members of this workspace (a slug, or `-` for no workspace)."""
 
 
-SHOW = AgentOperation(
+SHOW = Operation(
     "digest",
     "Show what happened since a time, worst first.",
     "GET /v1/digest",
     DigestView,
     DigestPeriod,
+    audience=EVERY_CALLER,
+    rules=(SEE, READ_ALSO_ITSELF, SEE_REQUESTS_OF),
     command="digest",
     fields={"workspace": {"minLength": 1}},
 )

@@ -1,9 +1,9 @@
 """The operations of pairing. Standard library alone; `operations.pairings` carries them out."""
 
-from dataclasses import dataclass
-
 from sm.capabilities.pairing.words import denied_words, paired_words
+from sm.core.dataclass import dataclass
 from sm.operations import Operation
+from sm.operations.audiences import OPERATOR_AND_OWNERS, Audience
 from sm.wire_types.pairings import PairingView, PairOverviewView, PairRequestView, RevokedUserView
 
 TAG = "pairings"
@@ -22,11 +22,14 @@ class UserApproval:
     """The user sees and controls the sessions of this workspace, or only the user's own sessions if null."""
 
 
+_PAIR = Audience("pair", "pair or revoke users of chat networks", OPERATOR_AND_OWNERS)
+"""An owner decides on requests with the buttons of a chat."""
 LIST = Operation(
     "pairings",
     "List the paired users of chat networks and the open requests.",
     "GET /v1/pairings",
     PairOverviewView,
+    audience=_PAIR,
     command="pair list",
 )
 APPROVE = Operation(
@@ -35,6 +38,7 @@ APPROVE = Operation(
     "POST /v1/pairings/{request_id}/approve",
     PairingView,
     UserApproval,
+    audience=_PAIR,
     target=_TARGET,
     command="pair approve ID",
     button="pair",
@@ -45,6 +49,7 @@ DENY = Operation(
     "Deny a request for pairing.",
     "POST /v1/pairings/{request_id}/deny",
     PairRequestView,
+    audience=_PAIR,
     target=_TARGET,
     command="pair deny ID",
     button="refuse",
@@ -55,6 +60,7 @@ REVOKE = Operation(
     "End the pairing of a user. The user's sessions go on and belong to the operator.",
     "POST /v1/pairings/{user}/revoke",
     RevokedUserView,
+    audience=_PAIR,
     target=_TARGET,
     command="pair revoke USER",
 )

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from sm.capabilities.pairing.model import Pairing, PairRequest, PairState
-from sm.capabilities.pairing.operations import APPROVE, DENY, LIST
+from sm.capabilities.pairing.operations import APPROVE, DENY, LIST, REVOKE
 from sm.capabilities.pairing.repeated_requests import (
     EXPIRES_S,
     PairDecision,
@@ -21,7 +21,6 @@ from sm.core.text import folded
 from sm.errors import IllegalState, NotFound, UsageError
 from sm.kernel import OperationCall
 from sm.operations.hints import Hint, Use
-from sm.policy.access import Action
 from sm.policy.trust import normalize_trust_level
 from sm.sessions.authorizer import Authorizer
 from sm.sessions.chat_users import Admission, AdmissionReply, ChatUsers, OwnerQuestion
@@ -85,7 +84,7 @@ class Pairings(Admission):
 
     async def overview(self, call: OperationCall) -> PairOverviewView:
         """The open requests and the paired users. Raises NotPermitted."""
-        self._authorizer.require(call.caller, Action.PAIR, is_read=True)
+        self._authorizer.require(call.caller, LIST.audience, is_read=True)
         rows = self._store.part(PART).rows
         requests = open_requests(rows.requests.values(), self._store.now())
         return PairOverviewView(
@@ -99,11 +98,13 @@ class Pairings(Admission):
         Raises NotPermitted, NotFound, UsageError, IllegalState for a request that is no longer open.
         """
         caller, reference, wanted = call.caller, call.target, call.arguments
-        self._authorizer.require(caller, Action.PAIR, reference, "approve", is_read=True)
+        self._authorizer.require(caller, APPROVE.audience, reference, "approve", is_read=True)
         level, workspace = _level(wanted.trust), wanted.workspace
         where = "" if workspace is None else f" in workspace {workspace}"
         known = self._request(self._store.part(PART).rows, reference)
-        self._authorizer.require(caller, Action.PAIR, known.user, f"approve {known.name} as {level}{where}")
+        self._authorizer.require(
+            caller, APPROVE.audience, known.user, f"approve {known.name} as {level}{where}"
+        )
         async with self._store.transaction(caller, call.key) as tx:
             if tx.replayed is not None:
                 return _pairing_view(_require_paired(tx, tx.replayed))
@@ -121,9 +122,9 @@ class Pairings(Admission):
     async def deny(self, call: OperationCall) -> PairRequestView:
         """Deny a request. Its user gets no reply until the request expires. Raises the errors of `approve`."""
         caller, reference = call.caller, call.target
-        self._authorizer.require(caller, Action.PAIR, reference, "deny", is_read=True)
+        self._authorizer.require(caller, DENY.audience, reference, "deny", is_read=True)
         known = self._request(self._store.part(PART).rows, reference)
-        self._authorizer.require(caller, Action.PAIR, known.user, f"deny {known.name}")
+        self._authorizer.require(caller, DENY.audience, known.user, f"deny {known.name}")
         async with self._store.transaction(caller, call.key) as tx:
             if tx.replayed is not None:
                 return _request_view(self._request(tx.part(PART).rows, tx.replayed))
@@ -139,7 +140,7 @@ class Pairings(Admission):
         """
         caller, user = call.caller, call.target
         known = self._store.part(PART).rows.named(user)
-        self._authorizer.require(caller, Action.PAIR, user if known is None else known.user, "revoke")
+        self._authorizer.require(caller, REVOKE.audience, user if known is None else known.user, "revoke")
         async with self._store.transaction(caller, call.key) as tx:
             if tx.replayed is not None:
                 name, _, sessions = tx.replayed.partition(" ")

@@ -1,8 +1,8 @@
 """The operations of pauses. Standard library alone; `operations.pausing` carries them out."""
 
-from dataclasses import dataclass
-
-from sm.operations import AgentOperation, SessionsResult
+from sm.core.dataclass import dataclass
+from sm.operations import Operation, SessionsResult
+from sm.operations.audiences import ABOVE, Audience
 
 TAG = "sessions"
 _TOOL = "control_session"
@@ -34,22 +34,25 @@ class ResumeRequest:
     """Resume the paused descendants too."""
 
 
-PAUSE = AgentOperation(
+_PAUSE = Audience("pause", "pause or resume", ABOVE)
+PAUSE = Operation(
     "pause",
     "Pause a session: all its work is stopped, and its messages are held until it is resumed.",
     "POST /v1/sessions/{ref}/pause",
     SessionsResult,
     PauseRequest,
+    audience=_PAUSE,
     command="pause SESSION",
     tool=_TOOL,
     tool_action="pause",
 )
-RESUME = AgentOperation(
+RESUME = Operation(
     "resume",
     "End the pause of a session. An agent whose turn was interrupted is told to go on.",
     "POST /v1/sessions/{ref}/resume",
     SessionsResult,
     ResumeRequest,
+    audience=_PAUSE,
     command="resume SESSION",
     tool=_TOOL,
     tool_action="resume",

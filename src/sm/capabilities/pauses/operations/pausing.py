@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from sm.capabilities.pauses.operations import PAUSE, PauseRequest
+from sm.capabilities.pauses.operations import PAUSE, RESUME, PauseRequest
 from sm.core.labels import name_to_type, short_label
 from sm.core.lifecycle import is_live
 from sm.core.messages import SM_ITSELF
@@ -17,7 +17,6 @@ from sm.kernel import OperationCall
 from sm.operations import SessionsResult
 from sm.operations.hints import Hint, Use
 from sm.operations.session_operations import RESTORE
-from sm.policy.access import Action
 from sm.sessions.authorizer import Authorizer
 from sm.state.part_holds import leave_to_hold, resume_refusal
 from sm.state.pause_orders import order_pause, order_resume
@@ -45,7 +44,7 @@ class Pausing:
         """
         caller = call.caller
         wanted: PauseRequest = call.arguments
-        session = self._authorizer.find(caller, call.target, Action.PAUSE)
+        session = self._authorizer.find(caller, call.target, PAUSE.audience)
         reason = "paused by " + ("the operator" if caller.mailbox is None else str(caller))
         if wanted.reason is not None and wanted.reason.strip():
             reason = validate_text(wanted.reason, "reason", NOTE_MAX, one_line=True).strip()
@@ -68,7 +67,7 @@ class Pausing:
                 for member in members:
                     await order_pause(tx, member, order)
                 tx.remember(session.id)
-        self._authorizer.record_allowed(caller, Action.PAUSE, [m for m in members if m.id != session.id])
+        self._authorizer.record_allowed(caller, PAUSE.audience, [m for m in members if m.id != session.id])
         ids = [member.id for member in members]
         if not wanted.soft:
             wait_s = WAIT_S if wanted.wait_s is None else wanted.wait_s
@@ -86,7 +85,7 @@ class Pausing:
         IllegalState if none of them is paused, and the error of the first one if none may go on.
         """
         caller = call.caller
-        session = self._authorizer.find(caller, call.target, Action.PAUSE)
+        session = self._authorizer.find(caller, call.target, RESUME.audience)
         kept: dict[str, SmError] = {}
         async with self._store.transaction(caller, call.key) as tx:
             members = await self._members(tx, caller, session, tree=bool(call.arguments.tree))
@@ -111,7 +110,7 @@ class Pausing:
                     tx.remember(session.id)
         if kept and not members:
             raise next(iter(kept.values()))
-        self._authorizer.record_allowed(caller, Action.PAUSE, [m for m in members if m.id != session.id])
+        self._authorizer.record_allowed(caller, RESUME.audience, [m for m in members if m.id != session.id])
         known = self._store.sessions
         return SessionsResult([known[m.id] for m in members if m.id in known], warnings=_sentences(kept))
 
@@ -142,7 +141,7 @@ class Pausing:
         if not tree:
             return [now]
         descendants = await tx.descendants(session.id)
-        return [now, *self._authorizer.filter_allowed(caller, Action.PAUSE, descendants, tx.find)]
+        return [now, *self._authorizer.filter_allowed(caller, PAUSE.audience, descendants, tx.find)]
 
     def _pausing(self, session_ids: Sequence[str]) -> list[str]:
         known = self._store.sessions

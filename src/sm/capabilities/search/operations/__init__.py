@@ -1,9 +1,10 @@
 """The operation of search. Standard library alone; `operations.finding` carries it out."""
 
-from dataclasses import dataclass
 from typing import Annotated
 
-from sm.operations import AgentOperation, Most
+from sm.core.dataclass import dataclass
+from sm.operations import Most, Operation
+from sm.operations.audiences import EVERY_CALLER, READ_ALSO_ITSELF
 from sm.wire_types.fields import Time
 from sm.wire_types.search import FoundView, SearchType
 
@@ -21,12 +22,14 @@ class SearchedWords:
     limit: Annotated[int, Most(1_000)] = 20
 
 
-FIND = AgentOperation(
+FIND = Operation(
     "search",
     "Find texts of the sessions that the caller may read, best first.",
     "GET /v1/search",
     list[FoundView],
     SearchedWords,
+    audience=EVERY_CALLER,
+    rules=(READ_ALSO_ITSELF,),
     command="search WORDS",
 )
 OPERATIONS = (FIND,)

@@ -1,9 +1,10 @@
 """The operations of usage. Standard library alone; `operations.reporting` carries them out."""
 
-from dataclasses import dataclass
 from typing import Annotated
 
-from sm.operations import AgentOperation, Most, Noun
+from sm.core.dataclass import dataclass
+from sm.operations import Most, Noun, Operation
+from sm.operations.audiences import EVERY_CALLER, READ_ALSO_ITSELF, SEE
 from sm.wire_types.fields import Time
 from sm.wire_types.usage_answers import Grouping, UsagePeriod, UsageReportView, UsageSeriesView
 
@@ -39,7 +40,7 @@ class SeriesScope:
 
 
 _TEXT = {"minLength": 1}
-REPORT = AgentOperation(
+REPORT = Operation(
     "usage_report",
     "Show what sessions have used, in groups, with their endings and percentiles.\n\n"
     "The sessions that the caller may read, archived and ended ones included, and removed ones as far as their usage is"
@@ -47,16 +48,20 @@ REPORT = AgentOperation(
     "GET /v1/usage/report",
     UsageReportView,
     ReportScope,
+    audience=EVERY_CALLER,
+    rules=(READ_ALSO_ITSELF,),
     command="usage",
     fields={"workspace": _TEXT},
 )
-SERIES = AgentOperation(
+SERIES = Operation(
     "usage",
     "Show the tokens and the cost of sessions over time.\n\n"
     "The sums of all sessions that the caller sees, archived and ended ones included; or of `session`.",
     "GET /v1/usage",
     UsageSeriesView,
     SeriesScope,
+    audience=EVERY_CALLER,
+    rules=(SEE,),
     fields={"session": _TEXT, "workspace": _TEXT},
 )
 OPERATIONS = (SERIES, REPORT)

@@ -1,7 +1,7 @@
 """Shows the usage of sessions, trees and agent types, and usage over time, within the permissions of the caller."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from sm.capabilities.usage.kept_parts import TreeSums
 from sm.capabilities.usage.operations import SeriesScope
@@ -9,6 +9,7 @@ from sm.capabilities.usage.past_usage import PastUsage, ReportedSessions
 from sm.capabilities.usage.report_records import RecordReader, used_session
 from sm.capabilities.usage.tables import PART
 from sm.capabilities.usage.usage_groups import PERIOD_DIGITS, buckets, root_of
+from sm.core.dataclass import dataclass
 from sm.core.labels import label_of
 from sm.core.models import Session
 from sm.core.time_slots import local_day
@@ -16,7 +17,8 @@ from sm.core.timestamps import later
 from sm.core.tree_totals import Price
 from sm.core.usage import Usage
 from sm.kernel import OperationCall
-from sm.policy.access import Action, Principal, may, relation
+from sm.operations.audiences import READ_ALSO_ITSELF
+from sm.policy.access import Principal, may, relation
 from sm.providers.base import Provider
 from sm.providers.prices import price_of, prices_as_of
 from sm.sessions.authorizer import Authorizer
@@ -159,7 +161,7 @@ class Reporting:
             if not asked.everywhere and session.workspace != asked.workspace:
                 continue
             related = relation(asked.principal, session, is_descendant=session.id in below)
-            if related.is_self or may(related, Action.READ):
+            if may(related, READ_ALSO_ITSELF):
                 yield session.id, session
 
     def _below(self, principal: Principal) -> set[str]:

@@ -7,7 +7,7 @@ session only while it works, when its timer is due. `anomalies` decides.
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from sm.capabilities.warnings.model import OF_PROCESS, SessionWarning, WarningTimer
@@ -33,6 +33,7 @@ from sm.capabilities.warnings.state.opening import Warnings
 from sm.capabilities.warnings.state.rows import close_warning
 from sm.capabilities.warnings.tables import PART
 from sm.capabilities.warnings.text.sentences import unanswered_evidence
+from sm.core.dataclass import dataclass
 from sm.core.models import Session
 from sm.core.next_process import GOOD_S
 from sm.core.observation import Source

@@ -6,9 +6,9 @@ them. So git never reads that file: it gets a configuration with the settings be
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from sm.capabilities.worktrees.git.git_config import GitSetting
+from sm.core.dataclass import dataclass
 
 _BOOLEAN = re.compile(r"true|false|yes|no|on|off|0|1", re.IGNORECASE)
 _WORD = re.compile(r"[A-Za-z0-9-]{0,30}")

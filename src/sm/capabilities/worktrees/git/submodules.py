@@ -7,10 +7,10 @@ deleted with it. In a submodule, git only lists commits, and fetches nothing.
 import os
 import shlex
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from sm.capabilities.worktrees.git.calls import common_of, git
 from sm.capabilities.worktrees.rules import repository_of
+from sm.core.dataclass import dataclass
 from sm.core.lines import plural
 from sm.core.text import folded
 from sm.errors import ExternalError, IllegalState

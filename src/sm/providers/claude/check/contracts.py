@@ -15,6 +15,7 @@ from sm.errors import SmError
 from sm.linux.processes import identify, program_of, read_stat
 from sm.providers.checks import CheckStage, Contract, Outcome, ProgramPackage
 from sm.providers.claude.check.play import (
+    LONG_COMMAND,
     QUIET,
     ContractBroken,
     FalseClaim,
@@ -23,22 +24,18 @@ from sm.providers.claude.check.play import (
     expect_true_claim,
     seed,
 )
+from sm.providers.claude.check.screens import look_at_screens
 from sm.providers.claude.check.scripted_api import ModelRequest, ScriptedApi, TokenUsage, tool, usage
-from sm.providers.claude.dialect import NOTHING, Known, current, facts_text, version_in
+from sm.providers.claude.dialect import Known, current, facts_text, version_in
 from sm.providers.claude.dialect import use as use_dialect
 from sm.providers.claude.program_help import OLDEST, is_own_program
-from sm.providers.claude.screen import ScreenContent, State, read_screen
 from sm.providers.claude.section import ClaudeSection
 
 _AT_ONCE = 3
 """Contracts that are played at the same time: most of their time is waiting."""
 _EVIDENCE_MAX = 300
-_DRAWN_S = 5.0
-"""The longest wait for a screen that says what the API knows already."""
 _SHORT_CALL_MS = 2000
 _SETTLES_S = 1.0
-_LONG = "echo a; sleep 60"
-"""A command that still runs when it is looked at. claude 2.1.332 refuses a lone sleep."""
 _ENDED = ("completed", "error", "abandoned", "killed")
 
 _Part = Callable[[Play], str]
@@ -412,7 +409,7 @@ def _expect_mode(play: Play, session_id: str, ordered: str) -> None:
 )
 def _interrupt(play: Play) -> str:
     session_id = play.start_idle("Editor")
-    sleeps = tool("Bash", command=_LONG, description="wait")
+    sleeps = tool("Bash", command=LONG_COMMAND, description="wait")
     stages = {
         "text": "[[text:begun]][[hold:stop-text]][[text:never]]",
         "tool": f"[[text:begun]]{sleeps}[[then]][[text:never]]",
@@ -532,126 +529,9 @@ def _long_call(play: Play) -> str:
     "sm may not see what a terminal shows, such as a dialog without a hook: look with sm attach",
 )
 def _screens(play: Play) -> str:
-    seen = _Screens(play)
-    _look_at_turns(play, seen)
-    _look_at_dialogs(play, seen)
-    _look_at_tools(play, seen)
+    seen = look_at_screens(play)
     expect(not seen.missed, f"not recognized: {'; '.join(seen.missed)}")
     return f"{seen.count} of {seen.count} recognized"
-
-
-def _look_at_turns(play: Play, seen: "_Screens") -> None:
-    plain = play.start_idle("Plain")
-    seen.look(plain, "an empty conversation", State.IDLE)
-    play.send(plain, "seen-text [[text:begun]][[hold:seen-text]][[text:done]]")
-    play.hold("seen-text")
-    seen.look(plain, "a turn", State.WORKING)
-    seen.look_at_title(plain, "busy")
-    play.send(plain, "seen-later")
-    seen.look(plain, "a message in its queue", State.WORKING, lambda content: not content.composer)
-    play.api.release("seen-text")
-    play.turn("seen-later")
-    play.wait_status(plain, "idle")
-    seen.look(plain, "a finished turn", State.IDLE)
-    seen.look_at_title(plain, "idle")
-
-
-def _look_at_dialogs(play: Play, seen: "_Screens") -> None:
-    question = {
-        "question": "Which colour?",
-        "header": "Colour",
-        "multiSelect": False,
-        "options": [{"label": label, "description": label} for label in ("red", "blue")],
-    }
-    dialogs = {
-        "a command": (
-            "Plain",
-            tool("Bash", command="touch x", description="x"),
-            State.PERMISSION,
-            "run a command",
-        ),
-        "a new file": (
-            "Plain",
-            tool("Write", file_path=str(play.project / "x"), content="x"),
-            State.PERMISSION,
-            "create a file",
-        ),
-        "a page": (
-            "Plain",
-            tool("WebFetch", url="https://example.org/", prompt="x"),
-            State.PERMISSION,
-            "fetch",
-        ),
-        "a plan": ("Planner", tool("ExitPlanMode", plan="1. do it"), State.PERMISSION, "its plan"),
-        "a question": (
-            "Plain",
-            tool("AskUserQuestion", questions=[question]),
-            State.QUESTION,
-            "Which colour?",
-        ),
-    }
-    for number, (name, (agent_type, asks, state, words)) in enumerate(dialogs.items()):
-        asking = play.spawn(agent_type, f"seen-dialog{number} {asks}[[then]][[text:so]]")
-        play.request(asking)
-        seen.look(asking, f"the dialog about {name}", state, partial(_says, words))
-
-
-def _look_at_tools(play: Play, seen: "_Screens") -> None:
-    editor = play.spawn(
-        "Editor", f"seen-tool {tool('Bash', command=_LONG, description='x')}[[then]][[text:so]]"
-    )
-    play.turn("seen-tool")
-    seen.look(editor, "a tool that runs", State.WORKING)
-    play.until(lambda: play.client.get(session_path(editor, "/progress"))["last_tool"], "the tool runs")
-    play.client.post(session_path(editor, "/interrupt"))
-    play.wait_status(editor, "idle")
-    seen.look(editor, "an interrupted turn", State.IDLE)
-    shell = tool("Bash", command=_LONG, description="x", run_in_background=True)
-    play.send(editor, f"seen-shell {shell}[[then]][[text:so]]")
-    play.turn("seen-shell", 1)
-    play.wait_status(editor, "idle")
-    seen.look(editor, "a shell in the background", State.IDLE, lambda content: content.background)
-
-
-def _says(words: str, content: ScreenContent) -> bool:
-    return words in content.what
-
-
-class _Screens:
-    """Looks at screens, and collects those that sm reads as something else."""
-
-    def __init__(self, play: Play) -> None:
-        self._play = play
-        self.missed: list[str] = []
-        self.count = 0
-
-    def look(
-        self, session_id: str, name: str, state: State, fits: Callable[[ScreenContent], object] = bool
-    ) -> None:
-        """Wait until the screen is read as this state."""
-
-        def is_read() -> bool:
-            content = read_screen(self._play.screen(session_id))
-            return content.state is state and bool(fits(content))
-
-        self._wait(is_read, name, lambda: read_screen(self._play.screen(session_id)).what)
-
-    def look_at_title(self, session_id: str, says: str) -> None:
-        """Wait until the title is read so, unless the titles of this version do not say it."""
-        if current().choose("title.has_state", NOTHING).value is False:
-            return
-
-        def read() -> str:
-            return self._play.evidence(session_id, "title")[0]
-
-        self._wait(lambda: read() == says, f"the title of a turn that is {says}", read)
-
-    def _wait(self, look: Callable[[], bool], name: str, read: Callable[[], str]) -> None:
-        self.count += 1
-        try:
-            self._play.until(look, name, _DRAWN_S)
-        except ContractBroken:
-            self.missed.append(f"{name} ({read() or 'nothing'})")
 
 
 @_contract(

@@ -3,11 +3,12 @@
 import json
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from sm.client.http import START_TIMEOUT_S, Client, session_path
+from sm.core.dataclass import dataclass
 from sm.providers.claude.check.scripted_api import ModelRequest, ScriptedApi
 
 KEY = "sk-ant-api03-none-of-any-account-0123456789"
@@ -26,6 +27,8 @@ PATIENCE_S = 20.0
 _PAUSE_S = 0.05
 _BEGINNING = 40
 """Characters of a message that tell it from the others."""
+LONG_COMMAND = "echo a; sleep 60"
+"""A command that still runs when it is looked at. claude 2.1.332 refuses a lone sleep."""
 _AT_REST = ("idle", "completed")
 FALSE_CLAIM = "sm was wrong: "
 """The beginning of the evidence of a FalseClaim."""

@@ -10,11 +10,11 @@ is chosen by the outcome of a contract (`sm check claude`), else by the version,
 
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from sm.core.dataclass import dataclass
 from sm.core.lines import plural
 from sm.providers.claude.dialect.loading import Case, DialectFile, Value, load_own, load_shipped, version_in
 from sm.providers.claude.dialect.phrases import PhraseList

@@ -16,12 +16,13 @@ A table with `closed = true` in the data of sm has values that the readers know:
 import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from difflib import get_close_matches
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from sm.core.dataclass import dataclass
 from sm.errors import ConfigError
 from sm.linux.files import read_file
 from sm.providers.claude.dialect.phrases import InvalidPhrase, check_phrase

@@ -7,8 +7,9 @@ is searched once, from left to right, so the time is bounded by the length of th
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
+
+from sm.core.dataclass import dataclass
 
 _MARK = re.compile(r"\\(?P<literal>.)|(?P<any>\*)|(?P<number>#)|\{(?P<name>[a-z]+)(?P<word>:word)?\}")
 _LENGTH_MAX = 200

@@ -3,10 +3,10 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from itertools import takewhile
 
+from sm.core.dataclass import dataclass
 from sm.providers.claude.dialect import current
 from sm.providers.claude.screen.dialog import OPTION
 from sm.providers.claude.screen.rows import columns, indent, is_rule, one_line, paragraph, trim

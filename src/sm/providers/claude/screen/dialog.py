@@ -3,10 +3,10 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 from itertools import dropwhile
 
+from sm.core.dataclass import dataclass
 from sm.providers.claude.dialect import NOTHING, current
 from sm.providers.claude.screen.rows import indent, is_rule, last_paragraph, one_line
 from sm.providers.claude.screen.states import Obstacle, ScreenContent, State, short

@@ -3,8 +3,8 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from sm.core.dataclass import dataclass
 from sm.providers.claude.dialect import current
 from sm.providers.claude.screen.box import read_box, without_box
 from sm.providers.claude.screen.dialog import blocked_start, read_agents_view, read_dialog_screen

@@ -1,7 +1,8 @@
 """The interpretation of a screen: `State`, `Obstacle` and `ScreenContent`."""
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from sm.core.dataclass import dataclass
 
 
 class State(StrEnum):

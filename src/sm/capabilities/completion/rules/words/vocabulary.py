@@ -1,7 +1,9 @@
 """The kinds of phrases that the rules look for. Pure data."""
 
 import re
-from dataclasses import dataclass, fields
+from dataclasses import fields
+
+from sm.core.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True, eq=False)

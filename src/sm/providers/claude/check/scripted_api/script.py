@@ -32,8 +32,10 @@ Settings of the whole response, at any position:
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import field, fields, replace
 from typing import Any
+
+from sm.core.dataclass import dataclass
 
 _MARKER = re.compile(r"\[\[([a-z]+)(:|\]\])")
 ALWAYS = 1_000_000

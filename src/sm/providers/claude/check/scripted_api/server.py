@@ -6,16 +6,18 @@ import json
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import TracebackType
-from typing import Any, Literal, TypeVar
+from typing import Literal, TypeVar
 
 from aiohttp import web
 
+from sm.core.dataclass import dataclass
 from sm.providers.claude.check.scripted_api import conversation
 from sm.providers.claude.check.scripted_api.conversation import Body, Kind
+from sm.providers.claude.check.scripted_api.message_stream import SentAnswer, blocks_of, events_of, head_of
 from sm.providers.claude.check.scripted_api.script import (
     DONE,
     Cut,
@@ -26,9 +28,7 @@ from sm.providers.claude.check.scripted_api.script import (
     Silence,
     Step,
     Text,
-    Thinking,
     TokenUsage,
-    ToolStep,
     parse,
 )
 
@@ -46,16 +46,6 @@ ERROR_TYPES = {
     500: "api_error",
     529: "overloaded_error",
 }
-
-
-@dataclass(slots=True)
-class SentAnswer:
-    """The answer sent with one message id."""
-
-    message_id: str
-    model: str
-    usage: TokenUsage
-    whole: bool = False  # the complete answer was sent
 
 
 @dataclass(slots=True)
@@ -325,8 +315,8 @@ class ScriptedApi:
         # Ids are unique, also between servers, because transcripts outlive them.
         stamp = f"{time.time_ns():x}{received.number:04x}"
         answer = SentAnswer(f"msg_{stamp}", received.body["model"], response.usage)
-        blocks = list(_blocks(response.steps, stamp))
-        events = _events(response, answer, blocks) if received.body.get("stream") else None
+        blocks = list(blocks_of(response.steps, stamp))
+        events = events_of(response, answer, blocks) if received.body.get("stream") else None
         self._note(lambda: setattr(received, "answer", answer))
         headers = {"request-id": f"req_{stamp}"}
         if events is None:
@@ -336,7 +326,7 @@ class ScriptedApi:
             content = [block.whole for block in blocks if block.start]
             usage = response.usage.wire()
             message = {
-                **_head(answer),
+                **head_of(answer),
                 "content": content,
                 "stop_reason": response.stopped_by,
                 "usage": usage,
@@ -394,108 +384,6 @@ def _only(script: str) -> Response:
     if len(responses) != 1:
         raise ScriptError(f"a model answers with one response, not {len(responses)}: {script[:80]!r}")
     return responses[0]
-
-
-@dataclass(slots=True)
-class _Block:
-    """A content block: its start event, its complete form and its steps. Without `start`, only time passes."""
-
-    start: dict[str, Any]
-    whole: dict[str, Any]
-    steps: list[Step]
-
-
-def _blocks(steps: tuple[Step, ...], stamp: str) -> Iterator[_Block]:
-    """Group steps into blocks. Consecutive texts are one block, also with pauses between them."""
-    text: _Block | None = None
-    start: dict[str, Any]
-    for number, step in enumerate(steps):
-        match step:
-            case Text():
-                if text is None:
-                    text = _Block({"type": "text", "text": ""}, {"type": "text", "text": ""}, [])
-                text.whole["text"] += step.text
-                text.steps.append(step)
-            case Thinking():
-                if text:
-                    yield text
-                    text = None
-                start = {"type": "thinking", "thinking": "", "signature": ""}
-                yield _Block(start, {**start, "thinking": step.text, "signature": stamp}, [step])
-            case ToolStep():
-                if text:
-                    yield text
-                    text = None
-                start = {
-                    "type": "tool_use",
-                    "id": f"toolu_{stamp}{number:02x}",
-                    "name": step.name,
-                    "input": {},
-                }
-                yield _Block(start, {**start, "input": step.input}, [step])
-            case Silence() | Hold() | Cut():
-                if text:
-                    text.steps.append(step)
-                else:
-                    yield _Block({}, {}, [step])
-    if text:
-        yield text
-
-
-def _events(response: Response, answer: SentAnswer, blocks: list[_Block]) -> Iterator[dict[str, Any] | Step]:
-    """The events of a stream, mixed with the steps in which time passes."""
-    first: dict[str, Any] = {
-        "usage": {**response.usage.wire(), "output_tokens": 1},
-        "content": [],
-        "stop_reason": None,
-    }
-    start: list[dict[str, Any]] = [
-        {"type": "message_start", "message": {**_head(answer), **first}},
-        {"type": "ping"},
-    ]
-    index = 0
-    for block in blocks:
-        if block.start:
-            yield from start
-            start = []
-            yield {"type": "content_block_start", "index": index, "content_block": block.start}
-        for step in block.steps:
-            if isinstance(step, Silence | Hold | Cut):
-                yield step
-            for delta in _deltas(step, answer.message_id):
-                yield {"type": "content_block_delta", "index": index, "delta": delta}
-        if block.start:
-            yield {"type": "content_block_stop", "index": index}
-            index += 1
-    yield from start
-    ending = {"stop_reason": response.stopped_by, "stop_sequence": None}
-    yield {"type": "message_delta", "delta": ending, "usage": response.usage.wire()}
-    yield {"type": "message_stop"}
-
-
-def _deltas(step: Step, signature: str) -> Iterator[dict[str, str]]:
-    match step:
-        case Text(text):
-            yield {"type": "text_delta", "text": text}
-        case Thinking(text):
-            yield {"type": "thinking_delta", "thinking": text}
-            yield {"type": "signature_delta", "signature": signature}
-        case ToolStep():
-            written = json.dumps(step.input)
-            for at in range(0, len(written), 1000):
-                yield {"type": "input_json_delta", "partial_json": written[at : at + 1000]}
-        case _:
-            pass
-
-
-def _head(answer: SentAnswer) -> dict[str, Any]:
-    return {
-        "id": answer.message_id,
-        "type": "message",
-        "role": "assistant",
-        "model": answer.model,
-        "stop_sequence": None,
-    }
 
 
 def _mark_whole(received: ModelRequest, answer: SentAnswer) -> None:
