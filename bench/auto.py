@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from sm.capabilities.completion.model import Ending, TurnFacts
-from sm.capabilities.completion.rules.classifier import classify
+from sm.capabilities.completion.rules.turn_end import classify
 from tests.claude_instance import ClaudeInstance
 from tests.instance import until
 from tests.scripted_api import Request, ScriptedApi, tool

@@ -17,8 +17,7 @@ from typing import Any
 
 from bench.row import Effort, Judged, Row, alternate
 from sm.capabilities.completion.model import Ending, TurnFacts
-from sm.capabilities.completion.rules.classifier import classify
-from sm.capabilities.completion.rules.turn_end import read_turn_end
+from sm.capabilities.completion.rules.turn_end import classify, read_turn_end
 
 LABELS = tuple(ending.value for ending in Ending)
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from sm.providers.claude.check.home import KEY, QUIET, locations, seed
+from sm.providers.claude.check.play import KEY, QUIET, locations, seed
 from tests.scripted_api import ScriptedApi
 
 __all__ = [

@@ -39,7 +39,7 @@ PASSED_ON = {
     "sm/capabilities/worktrees/git/calls.py:_output": "<message of git>",
     "sm/capabilities/worktrees/git/progress.py:git_with_progress": "<message of git>",
     "sm/cli/config_editor.py:_edit_until_valid": "<path>:<line>:<column>: <key>: <mistake>",
-    "sm/cli/project_definitions.py:explain": "unknown agent type <name>",
+    "sm/cli/commands/spawn.py:explain": "unknown agent type <name>",
     "sm/client/http.py:__exit__": "the daemon closed the connection during its answer",
     "sm/client/http.py:refusal_of": "<message of the daemon>",
     "sm/config/definitions.py:_document": "<line>:<column>: <mistake in the YAML>",

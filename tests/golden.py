@@ -38,8 +38,7 @@ from sm.core.telegram_model import (
 )
 from sm.core.telegram_threads import ForumFacts, ProgressCard, Topic, TopicState
 from sm.core.timers import Timer
-from sm.core.turn_ends import ReportedEnd
-from sm.core.turns import TurnWork
+from sm.core.turns import ReportedEnd, TurnWork
 from sm.core.usage import FilePosition, ToolUse, Usage
 from sm.store import Store
 from sm.wire_types.budget import BudgetState

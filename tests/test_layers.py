@@ -46,7 +46,7 @@ def test_package_imports_nothing_that_imports_it() -> None:
 @pytest.mark.processes
 def test_cli_start_imports_no_heavy_modules() -> None:
     code = (
-        "import sys; import sm.cli, sm.client.http, sm.cli.commands.children, sm.core.lines\n"
+        "import sys; import sm.cli, sm.client.http, sm.cli.commands.lists, sm.core.lines\n"
         "print(*sorted({m.partition('.')[0] for m in sys.modules}))"
     )
     loaded = subprocess.run(

@@ -24,8 +24,7 @@ from sm.sessions.authorizer import Authorizer
 from sm.sessions.chat_users import ChatUsers
 from sm.sessions.keepers import Keepers
 from sm.sessions.reports import Reports
-from sm.sessions.session_fields import SessionFields, StatusFields
-from sm.sessions.session_sums import SessionSums
+from sm.sessions.session_fields import SessionFields, SessionSums, StatusFields
 from sm.sessions.spawn_parts import SpawnPart
 from sm.sessions.workspaces import Workspaces
 from sm.sessions.writable_paths import WritablePaths

@@ -10,8 +10,7 @@ from sm.errors import UsageError
 from sm.operations import Operation
 from sm.operations.arguments import NEEDED, OneOf, Seconds, WholeNumber
 from sm.operations.audiences import EVERY_CALLER
-from sm.wire_types.common import EmptyView
-from sm.wire_types.fields import Anything
+from sm.wire_types.fields import Anything, EmptyView
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from sm.operations import Operation
 from sm.operations.arguments import NEEDED, LongText, OneOf, Seconds, WholeNumber
 from sm.operations.audiences import EVERY_CALLER
 from sm.operations.event_operations import REPORT_EVENT, HookReport
-from sm.wire_types.common import EmptyView
+from sm.wire_types.fields import EmptyView
 
 
 @dataclass(frozen=True, slots=True)

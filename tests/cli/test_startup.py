@@ -5,6 +5,7 @@ import sys
 
 import pytest
 
+from sm.cli.group import MODULES
 from tests.cli.conftest import Sm
 from tests.cli.peer import Peer, answer
 from tests.cli.samples import message, overview_row, request, session
@@ -88,13 +89,20 @@ def test_list_command_loads_no_heavy_module(run: Sm, peer: Peer, words: list[str
     modules = loaded(f"from sm.cli.group import run; run({words!r})", run.environ)
     assert not modules & (HEAVY | FOREIGN)
     commands = {name for name in modules if name.startswith("sm.cli.")}
-    plumbing = {"group", "instance", "call", "display", "commands", f"commands.{words[0]}"}
+    plumbing = {
+        "group",
+        "instance",
+        "call",
+        "display",
+        "commands",
+        f"commands.{MODULES.get(words[0], words[0])}",
+    }
     plumbing |= {"display.output", "display.text_table"}
-    lists = {"session_list", "options", "pages", "display.sessions"}
+    lists = {"options", "pages", "display.sessions"}
     own = {
         "children": lists,
         "all": lists,
-        "status": {"display.overview", "display.orphans", "options"},
+        "status": {"display.overview", "options"},
         "me": set[str](),
     }
     assert commands == {f"sm.cli.{name}" for name in plumbing | own[words[0]]}
@@ -123,7 +131,7 @@ def test_message_or_request_command_loads_no_heavy_module(run: Sm, peer: Peer, w
     peer.script("GET /v1/sessions/x/output", answer({"lines": ["[ok] the programs"]}))
     peer.script("POST /v1/sessions/x/archive", answer(session()))
     modules = loaded(f"from sm.cli.group import run; run({words!r})", run.environ)
-    assert f"sm.cli.commands.{words[0]}" in modules
+    assert f"sm.cli.commands.{MODULES.get(words[0], words[0])}" in modules
     assert not modules & (HEAVY | FOREIGN)
     assert ("sm.core.text" in modules) == (words[0] == "requests"), "only quoted text needs this module"
 

@@ -3,8 +3,7 @@
 import click
 import pytest
 
-from sm.cli.commands import all as all_sessions
-from sm.cli.commands import children, events, wait
+from sm.cli.commands import events, lists, wait
 from sm.core.states import EventType
 from sm.core.statuses import Status
 
@@ -14,8 +13,8 @@ STATUSES = [status.value for status in Status]
 @pytest.mark.parametrize(
     ("command", "option", "offered"),
     [
-        (all_sessions.command, "status", [*STATUSES, "all"]),
-        (children.command, "status", [*STATUSES, "all"]),
+        (lists.all_command, "status", [*STATUSES, "all"]),
+        (lists.children_command, "status", [*STATUSES, "all"]),
         (wait.command, "until", ["ended", *STATUSES]),
         (events.command, "kind", [kind.value for kind in EventType]),
     ],

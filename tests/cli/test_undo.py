@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from sm.cli.undo import wants_undo
+from sm.cli.commands.archive import wants_undo
 
 
 @pytest.fixture

@@ -2,8 +2,7 @@
 
 import pytest
 
-from sm.core.estimates import SAMPLES_MIN, Basis, Sample, estimate_totals
-from sm.core.percentiles import Spread, spread
+from sm.core.estimates import SAMPLES_MIN, Basis, Sample, Spread, estimate_totals, spread
 
 OPUS = "claude-opus-4-8"
 

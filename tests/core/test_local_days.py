@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from sm.core.local_days import day_after, day_start, local_day
+from sm.core.local_times import day_after, day_start, local_day
 
 BEIRUT = "EET-2EEST,M3.5.0/0,M10.5.0/0"
 """Summer time begins at midnight, which the clock skips, and ends at midnight, so that 23:00 comes twice."""

@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sm.core.choice_words import chosen
-from sm.core.reference import bare, request_number, session_word
+from sm.core.reference import bare, chosen, request_number, session_word
 
 
 @pytest.mark.parametrize(

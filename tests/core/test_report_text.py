@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sm.core.report_text import normalize_report
 from sm.core.text import validate_text
+from sm.sessions.reports import normalize_report
 
 
 @pytest.mark.parametrize(

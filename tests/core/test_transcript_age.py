@@ -2,7 +2,7 @@
 
 import pytest
 
-from sm.core.transcript_age import expires_in_s, is_about_to_expire
+from sm.sessions.transcript_watch import expires_in_s, is_about_to_expire
 
 DAY = 86_400.0
 

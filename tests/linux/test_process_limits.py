@@ -6,8 +6,7 @@ import subprocess
 
 import pytest
 
-from sm.core.process_limits import RESOURCES
-from sm.linux.process_limits import hard_limits, niceness, soft_limits
+from sm.linux.process_limits import RESOURCES, hard_limits, niceness, soft_limits
 
 GONE = 1 << 30
 """Larger than any pid (proc(5), pid_max)."""

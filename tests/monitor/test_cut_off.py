@@ -17,8 +17,7 @@ from sm.core.timestamps import iso
 from sm.errors import IllegalState, SandboxUnavailable, SmError
 from sm.monitor import CutOffSessions
 from sm.sessions.restore import Restorer
-from sm.state.cut_off import RESTORES_MAX, WITHIN_S, is_planned
-from sm.state.loss_causes import CUT_OFF, TERMINAL_CLOSED, LossCause
+from sm.state.losses import CUT_OFF, RESTORES_MAX, TERMINAL_CLOSED, WITHIN_S, LossCause, is_planned
 from sm.state.session_steps import move
 from sm.store import Store
 from tests.samples import LAUNCH, session

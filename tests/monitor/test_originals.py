@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from sm.monitor.originals import Original, original_path
+from sm.monitor.blocks import Original, original_path
 from sm.monitor.transcripts import Root
 from sm.providers.base import Fork
 from sm.providers.claude.transcript import ClaudeTranscriptReader

@@ -18,10 +18,9 @@ from sm.core.statuses import Status
 from sm.daemon.recovery import recover
 from sm.linux import processes
 from sm.monitor.observer import Observer
-from sm.monitor.processes import Watcher
+from sm.monitor.processes import WatchedPanes, Watcher
 from sm.monitor.recorder import Recorder
 from sm.monitor.usage import UsageMeter
-from sm.monitor.watched_panes import WatchedPanes
 from sm.paths import InstancePaths
 from sm.sandboxes.host import HostSandbox
 from sm.state.session_steps import move

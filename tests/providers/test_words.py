@@ -122,7 +122,7 @@ def of_claude(stop, Stop): return stop["Stop"], stop["do not Stop"], f"{stop} us
 READERS = (
     *("box_reader.py", "facts.py", "faults.py", "hooks.py", "pasted_text.py", "reset_time.py", "state.py"),
     *("screen/box.py", "screen/dialog.py", "screen/ending.py", "screen/reading.py", "screen/rows.py"),
-    *("screen/start_dialog.py", "todos.py", "transcript.py", "background.py"),
+    *("todos.py", "transcript.py", "background.py"),
 )
 OWN_PATTERNS: dict[str, tuple[str, set[str]]] = {
     "pasted_text.py": ("suffixes of images", {"gif", "jpe", "png", "webp"}),

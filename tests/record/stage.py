@@ -23,7 +23,7 @@ from sm.core.requests import Answer, Request
 from sm.core.states import RequestState
 from sm.core.text import message_header
 from sm.providers.base import PlanContext, ProgramFacts
-from sm.providers.claude.check.home import QUIET, locations, seed
+from sm.providers.claude.check.play import QUIET, locations, seed
 from sm.providers.claude.check.scripted_api import ModelRequest, ScriptedApi
 from sm.providers.claude.plan import ClaudeProvider
 from sm.providers.claude.section import ClaudeSection

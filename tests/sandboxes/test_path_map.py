@@ -1,4 +1,4 @@
-"""The mapping of paths between a container and the host."""
+"""The mapping of paths of a container to paths of the host."""
 
 import pytest
 from hypothesis import given
@@ -64,32 +64,6 @@ def test_path_outside_of_the_mounts_is_refused(inside: str) -> None:
         MAP.to_host(inside)
 
 
-@pytest.mark.parametrize(
-    ("host", "inside"),
-    [
-        ("/state/ws/shop/home/.claude", "/home/sandbox/.claude"),
-        ("/srv/shop/a", "/srv/shop/a"),
-        ("/docs/a", "/docs/a"),
-        ("/data/cache/a", "/srv/shop/cache/a"),
-    ],
-)
-def test_path_of_host_maps_to_where_the_container_sees_it(host: str, inside: str) -> None:
-    assert MAP.to_inside(host) == inside
-
-
-@pytest.mark.parametrize(
-    "host", ["/", "/state/ws", "/state/ws/shop/home/../../other", "/home/sandbox", "/data", "docs"]
-)
-def test_path_of_host_that_no_mount_shows_is_refused(host: str) -> None:
-    with pytest.raises(InvalidPath):
-        MAP.to_inside(host)
-
-
-def test_path_of_host_that_another_mount_hides_is_refused() -> None:
-    with pytest.raises(InvalidPath, match="/srv/shop/cache/a is not visible in the container"):
-        MAP.to_inside("/srv/shop/cache/a")
-
-
 _PATHS = st.lists(st.sampled_from(["a", "b", "c", "..", ".", "", "a\0"]), max_size=6).map(
     lambda parts: "/" + "/".join(parts)
 )
@@ -99,7 +73,7 @@ _DIRECTORIES = st.lists(st.sampled_from("abc"), min_size=1, max_size=3).map(
 
 
 @given(st.lists(st.builds(Mount, _DIRECTORIES, _DIRECTORIES), max_size=4), _PATHS)
-def test_mapped_path_lies_in_a_mount_and_maps_back(mounts: list[Mount], path: str) -> None:
+def test_mapped_path_lies_in_a_mount(mounts: list[Mount], path: str) -> None:
     paths = PathMap(mounts)
     try:
         host = paths.to_host(path)
@@ -108,9 +82,3 @@ def test_mapped_path_lies_in_a_mount_and_maps_back(mounts: list[Mount], path: st
     else:
         assert any(host == m.source or host.startswith(m.source + "/") for m in mounts)
         assert ".." not in path.split("/")
-    try:
-        inside = paths.to_inside(path)
-    except InvalidPath:
-        return
-    assert paths.to_host(inside) == "/" + "/".join(part for part in path.split("/") if part not in ("", "."))
-    assert any(inside == m.target or inside.startswith(m.target + "/") for m in mounts)

@@ -2,7 +2,6 @@
 
 import asyncio
 import errno
-import importlib
 import io
 import os
 import subprocess
@@ -18,7 +17,7 @@ from greenlet import GreenletExit  # type: ignore[import-untyped]
 
 from sm.cli import flush_stdout, start_daemon
 from sm.cli.display.errors import print_error
-from sm.cli.group import run
+from sm.cli.group import load_command, run
 from sm.client import connection
 from sm.client.connection import HttpConnection
 from sm.core.models import Exit
@@ -331,7 +330,7 @@ class Command:
     def _load(self, name: str) -> None:
         """Import the command first: its modules get the clocks of the simulation."""
         try:
-            importlib.import_module(f"sm.cli.commands.{name}")
+            load_command(name)
         except ModuleNotFoundError:
             return
         self.world.modules.cover()

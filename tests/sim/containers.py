@@ -11,7 +11,7 @@ from typing import Any
 
 from sm.daemon import sandboxing
 from sm.linux.files import stat_without_links
-from sm.linux.root_directory import RootDirectory
+from sm.linux.kernel import RootDirectory
 from sm.paths import INSIDE_SCRATCH, InstancePaths
 from tests.sim.processes import PlayedKernel, PlayedProcess
 from tests.sim.replacing import replaced

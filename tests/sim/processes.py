@@ -12,10 +12,9 @@ from types import SimpleNamespace
 from typing import Protocol
 
 from sm.core.models import Exit, Process
-from sm.linux.kernel import FileIdentity
+from sm.linux.kernel import FileIdentity, RootDirectory
 from sm.linux.platform import boot_id
 from sm.linux.processes import TICKS_PER_S
-from sm.linux.root_directory import RootDirectory
 
 _FIRST_PID = 5_000_001
 """Above the largest pid of a kernel (proc(5), pid_max): a signal that misses the simulation finds no process."""

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sm.config import Config
-from sm.config.fault_settings import RetrySettings
+from sm.config.model import RetrySettings
 from sm.core.faults import Fault, FaultKind
 from sm.core.messages import Message
 from sm.core.observation import Source

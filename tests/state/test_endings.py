@@ -9,7 +9,7 @@ import pytest
 from sm.core.models import Exit, Process, Session
 from sm.core.states import TrustLevel
 from sm.core.statuses import Status
-from sm.state.loss_causes import CONTAINER_GONE, CUT_OFF, SERVER_GONE, LossCause
+from sm.state.losses import CONTAINER_GONE, CUT_OFF, SERVER_GONE, LossCause
 from sm.store import Store
 from tests.samples import AT, LAUNCH, session
 from tests.state_parts import StateParts, open_parts

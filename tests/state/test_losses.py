@@ -10,8 +10,7 @@ import pytest
 from sm.core.models import Exit, Process, Session, Signal
 from sm.core.states import RESTORE, NoticeKind, SignalKind, TrustLevel
 from sm.core.statuses import Status
-from sm.state.loss_causes import CONTAINER_GONE, CUT_OFF, SERVER_GONE, TERMINAL_CLOSED, LossCause
-from sm.state.losses import left_behind
+from sm.state.losses import CONTAINER_GONE, CUT_OFF, SERVER_GONE, TERMINAL_CLOSED, LossCause, left_behind
 from sm.state.session_steps import move
 from sm.store import Store
 from tests.samples import AT, LAUNCH, session

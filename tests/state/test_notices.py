@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from sm.config import Config
-from sm.config.fault_settings import RetrySettings
-from sm.config.model import Notify
+from sm.config.model import Notify, RetrySettings
 from sm.core.effects import EffectKind
 from sm.core.faults import Fault, FaultKind
 from sm.core.models import Checkpoint, Exit, Signal

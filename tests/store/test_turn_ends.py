@@ -9,8 +9,7 @@ import pytest
 from sm.core.faults import Fault, FaultKind
 from sm.core.observation import Activity, Observation, Source
 from sm.core.timestamps import iso
-from sm.core.turn_ends import ReportedEnd
-from sm.core.turns import TurnWork
+from sm.core.turns import ReportedEnd, TurnWork
 from sm.store import Store
 from tests import golden
 from tests.samples import LAUNCH, session

@@ -12,7 +12,7 @@ import pytest
 
 import sm.wire_types
 from sm.core.dataclass import dataclass
-from sm.wire_types.sparse import Sparse
+from sm.wire_types.fields import Sparse
 
 MODULES = [import_module(f"sm.wire_types.{m.name}") for m in pkgutil.iter_modules(sm.wire_types.__path__)]
 ANSWERS = {

@@ -51,9 +51,6 @@ class Containment:
     """The uid and gid of the agents in the container of a workspace, or None if no container is known."""
 
 
-NO_CONTAINERS = Containment(lambda pid, workspace: False, lambda workspace: None)
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Identity:
     """Identifies peers. `tty_owner` finds the session of a watched pane's tty without a call to tmux.

@@ -19,8 +19,7 @@ from sm.operations.arguments import WAIT_MAX_S
 from sm.operations.audiences import SEE, Audience
 from sm.services import Authorizer, Listed, Reads, SeenSessions
 from sm.wire import LEFT_HEADER, NEXT_HEADER
-from sm.wire_types.common import ErrorBody
-from sm.wire_types.sparse import Sparse
+from sm.wire_types.fields import ErrorBody, Sparse
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,9 +21,7 @@ from sm.errors import BY_CODE
 from sm.operations import EventStream
 from sm.operations.arguments import PagedSessions
 from sm.wire import KEY_HEADER, KEY_MAX, LEFT_HEADER, NEXT_HEADER, PROTOCOL, PROTOCOL_HEADER
-from sm.wire_types.common import ErrorBody
-from sm.wire_types.fields import SOMETIMES
-from sm.wire_types.sparse import Sparse, json_name
+from sm.wire_types.fields import SOMETIMES, ErrorBody, Sparse, json_name
 
 Schema = dict[str, Any]
 

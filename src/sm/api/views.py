@@ -1,4 +1,4 @@
-"""Builds the documented JSON of answers (docs/protocol.md)."""
+"""Builds the answers of sums, sessions and others."""
 
 import math
 from collections import deque
@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import orjson
 
-from sm.api.sums import session_sums_json
 from sm.core.dataclass import dataclass
 from sm.core.forest import Forest
 from sm.core.labels import label, label_of, short_label
@@ -24,6 +23,7 @@ from sm.services import Authorizer, Monitor, ProgramChecks, Reads, SessionFields
 from sm.sessions.restore import RestoreResult
 from sm.sessions.spawn import SessionResult
 from sm.wire_types.event_answers import EventView
+from sm.wire_types.fields import LEFT_OUT
 from sm.wire_types.message_answers import LetterView, MessageView
 from sm.wire_types.request_answers import RequestView
 from sm.wire_types.session_answers import (
@@ -38,10 +38,11 @@ from sm.wire_types.session_answers import (
     StartedView,
     WorktreeView,
 )
-from sm.wire_types.sparse import LEFT_OUT
+from sm.wire_types.usage_answers import SessionSumsView, SumsView, TokensView, TreeSumsView
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
+
 
 View = TypeVar("View", bound="DataclassInstance")
 SessionTexts = dict[str, tuple[Session, int | None, bool, str | None, orjson.Fragment]]
@@ -52,6 +53,23 @@ text, and the totals of the session and of its tree."""
 
 _MINUTES_STEP_S = 6.0
 """The minutes of one working session change as often as this."""
+
+
+def session_sums_json(own: Totals, tree: Totals, now_s: float) -> SessionSumsView:
+    return SessionSumsView(
+        SumsView(*_sums(own, now_s)),
+        TreeSumsView(*_sums(tree, now_s), tree.sessions, tree.live, tree.removed),
+    )
+
+
+def _sums(sums: Totals, now_s: float) -> tuple[TokensView | None, bool, float | None, bool, float]:
+    return (
+        None if sums.counted is None else TokensView.of(sums.counted),
+        sums.unread > 0,
+        sums.known_cost_usd,
+        sums.unpriced > 0,
+        sums.minutes(now_s),
+    )
 
 
 @dataclass(frozen=True, slots=True)

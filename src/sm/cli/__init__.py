@@ -1,7 +1,7 @@
 """The command `sm`: its entry point.
 
 `sm hook` and `sm mcp` run for every tool use of every agent, so this module imports only what they need. Each command
-is a module of `sm.cli.commands`, imported when it is called; `group` lists them.
+is in a module of `sm.cli.commands`, imported when it is called; `group` lists them.
 """
 
 import sys

@@ -171,12 +171,22 @@ _SUGGESTIONS = {
     "cleanup": ("prune",),
 }
 """Names of other tools that have no exact counterpart, or whose counterpart changes or deletes something."""
+MODULES = {
+    **dict.fromkeys(("all", "children", "who", "others"), "lists"),
+    **dict.fromkeys(("answer", "deny", "reject"), "approve"),
+    **dict.fromkeys(("unarchive", "seen"), "archive"),
+    **dict.fromkeys(("checkpoint", "checkpoints", "note", "complete"), "reports"),
+    **dict.fromkeys(("completion", "version"), "help"),
+    "prune": "rm",
+    "resume": "pause",
+}
+"""The modules of commands that have none of their own name. Each command is NAME_command there."""
 _NAMES = tuple(name for _, name, _ in COMMANDS)
 _NAME_WIDTH = max(map(len, _NAMES))
 
 
 class LazyGroup(click.Group):
-    """A group of the commands in `COMMANDS` and `INTERNAL`, which are modules of `sm.cli.commands`."""
+    """A group of the commands in `COMMANDS` and `INTERNAL`, each in a module of `sm.cli.commands`."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(_NAMES)
@@ -185,9 +195,7 @@ class LazyGroup(click.Group):
         cmd_name = ALIASES.get(cmd_name, cmd_name)
         if not _exists(cmd_name):
             return None
-        command = import_module(f"sm.cli.commands.{cmd_name}").command
-        assert isinstance(command, click.Command)
-        return command
+        return load_command(cmd_name)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -230,6 +238,15 @@ class CommandGroup(click.Group):
             suggested = _suggested(self._suggestions.get(name) or similar)
             raise click.UsageError(f"unknown command {name!r}{suggested}", ctx)
         return super().resolve_command(ctx, args)
+
+
+def load_command(name: str) -> click.Command:
+    """Import the command `name` of `COMMANDS` or `INTERNAL`."""
+    shared = MODULES.get(name)
+    module = import_module(f"sm.cli.commands.{shared or name}")
+    command = getattr(module, f"{name}_command" if shared else "command")
+    assert isinstance(command, click.Command)
+    return command
 
 
 def write_commands(formatter: click.HelpFormatter, names: Collection[str] = _NAMES) -> None:

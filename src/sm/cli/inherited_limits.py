@@ -7,8 +7,7 @@ import os
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from sm.core.process_limits import UNLIMITED
-from sm.linux.process_limits import hard_limits, niceness
+from sm.linux.process_limits import UNLIMITED, hard_limits, niceness
 
 _WORDS = {
     "cpu": "seconds of CPU time",

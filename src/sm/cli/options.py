@@ -10,9 +10,9 @@ from typing import Any, TypeVar
 import click
 
 from sm.cli.instance import RATE_WAIT_S, Instance
-from sm.core.choice_words import chosen
 from sm.core.durations import seconds_in
 from sm.core.lines import JsonObject, line
+from sm.core.reference import chosen
 from sm.core.statuses import ENDED
 from sm.errors import SmError, UsageError
 

@@ -26,6 +26,12 @@ limit_option = click.option(
     metavar="N|all",
     help="Also sessions that ended more than a day ago, up to N rows or all. Newer ones are always listed.",
 )
+search_option = click.option(
+    "--search",
+    metavar="TEXT",
+    help="Only sessions with all these words in their name, title, note, result or directory.",
+)
+archived_option = click.option("--archived", is_flag=True, help="Include archived sessions.")
 
 
 def list_text(client: Client, path: str, query: Mapping[str, object], limit: int | None) -> str:

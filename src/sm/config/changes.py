@@ -1,6 +1,6 @@
 """Compares two configurations, and takes over the keys of a changed file that need no restart of the daemon."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from pydantic import BaseModel
 
@@ -57,3 +57,24 @@ def _differences(
             yield from _differences(old, new, f"{prefix}{name}.")
         elif old != new:
             yield prefix + name, before, name, new
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigState:
+    path: str
+    problem: str | None = None
+    """Why the daemon keeps its configuration and does not apply the file; one line for each mistake. None if it applies
+    the file."""
+    waiting: Sequence[str] = ()
+    """Sections and keys that only a restart of the daemon applies."""
+
+    def lines(self) -> list[str]:
+        """One line for each matter that needs attention."""
+        lines = []
+        if self.problem is not None:
+            first, *more = self.problem.splitlines()
+            rest = f" (and {len(more)} more)" if more else ""
+            lines.append(f"the configuration is not applied: {first}{rest}; see: sm config --check")
+        if self.waiting:
+            lines.append(f"only a restart applies the change of {', '.join(self.waiting)}: sm daemon restart")
+        return lines

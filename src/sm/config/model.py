@@ -7,7 +7,6 @@ from pydantic import AfterValidator, Field, create_model
 
 from sm import registry
 from sm.config.capability_keys import keys_of_capabilities
-from sm.config.fault_settings import RetrySettings
 from sm.config.fields import (
     NOTHING,
     AbsolutePath,
@@ -39,6 +38,16 @@ _Kind = TypeVar("_Kind", bound=Section)
 
 SET_BY_SM = frozenset({*IDENTITY, "SM_PROMPT_FILE"})
 """Variables that sm sets last, overriding the configuration."""
+
+
+class RetrySettings(Section):
+    max: int = Field(default=3, ge=0, le=100)
+    """Maximum number of messages to go on in a row, until a turn succeeds. Then the failure is reported to the parent
+    and to you. With 0, sm reports it at once. Each retry costs a turn."""
+    backoff_s: Annotated[
+        tuple[Annotated[float, Field(ge=0, le=86_400, allow_inf_nan=False)], ...], Field(min_length=1)
+    ] = (30, 120, 600)
+    """Seconds before each retry. The last number repeats."""
 
 
 class TmuxSection(Section):

@@ -308,7 +308,7 @@ class Launch:
     mcp_config: str | None = field(default=None, repr=False)
     """Text of the MCP configuration file (`InstancePaths.mcp_file`). Holds secrets; not stored in the database."""
     process_limits: Mapping[str, int] = field(default_factory=dict)
-    """The umask and the soft limits (`core.process_limits`); without a name, the process has its terminal server's.
+    """The umask and the soft limits (`linux.process_limits`); without a name, the process has its terminal server's.
 
     Children of this session inherit them.
     """
@@ -371,7 +371,7 @@ class SpawnRequest:
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)
     """The caller's environment. The manager keeps the configured variables, and none for a child of a session."""
     process_limits: Mapping[str, int] = field(default_factory=dict)
-    """The umask and the soft limits of the caller's shell (`core.process_limits`), or empty if it has no shell."""
+    """The umask and the soft limits of the caller's shell (`linux.process_limits`), or empty if it has no shell."""
     no_park: bool = False
     """Fail if the account of the agent is parked, in place of waiting for its reset."""
     additions: Mapping[str, Any] = field(default_factory=dict)

@@ -12,6 +12,12 @@ from enum import StrEnum
 from sm import registry
 from sm.core.dataclass import dataclass
 
+OWN_SERVER = "sm"
+"""The name of the MCP server that sm gives to its agents.
+
+The agent CLI names its tools `mcp__sm__create_session` and the like.
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class McpLaunch:

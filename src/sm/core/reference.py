@@ -1,6 +1,7 @@
-"""Reads the forms in which people and agents write the name of a session or a request. Pure."""
+"""Reads the forms in which people and agents write the name of a session, a request or a choice. Pure."""
 
 import re
+from collections.abc import Iterable
 
 _BLANKS = " \t\r\n\u00a0"
 _QUOTES = "'\"`\u2018\u2019\u201c\u201d"
@@ -34,3 +35,28 @@ def request_number(text: str) -> int | None:
     """The number in `r57`, `R57`, `#57`, `#r57` or `request r57`; None for a plain number and all else."""
     found = _REQUEST.fullmatch(bare(text)) if len(text) <= _MAX else None
     return None if found is None else int(found[1])
+
+
+_OTHER_WORDS = {
+    "done": ("completed", "ended"),
+    "failed": ("error",),
+    "failure": ("error",),
+    "finished": ("completed", "ended"),
+    "success": ("completed",),
+}
+"""Words for a choice. The last one that is possible is meant: the end of a session may be of any kind."""
+_WORD_MAX = 100
+
+
+def chosen(options: Iterable[str], word: str) -> str | None:
+    """Find the option that `word` means, whatever its case, as `Waiting input` or `done`. Returns None without one."""
+    by_word = {_plain(option): option for option in options}
+    plain = _plain(bare(word[:_WORD_MAX]))
+    if plain in by_word:
+        return by_word[plain]
+    meant = [other for other in _OTHER_WORDS.get(plain, ()) if other in by_word]
+    return by_word[meant[-1]] if meant else None
+
+
+def _plain(word: str) -> str:
+    return word.casefold().replace(" ", "-").replace("_", "-")

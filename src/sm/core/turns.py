@@ -1,9 +1,10 @@
-"""A turn of an agent: its work, and its end. Pure data."""
+"""A turn of an agent: its work, and its end, also as it was reported before the status follows. Pure data."""
 
 from dataclasses import field, replace
 from typing import Self
 
 from sm.core.dataclass import dataclass
+from sm.core.observation import Observation
 
 FROM_FINAL_MESSAGE = "completion"
 """The evidence of a request, and the source of a status, that rest on the final message of a turn."""
@@ -92,3 +93,14 @@ class FinishedTurn:
     ended_at: str
     """ISO 8601, UTC."""
     follow_up: FollowUp | None
+
+
+@dataclass(frozen=True, slots=True)
+class ReportedEnd:
+    """The end of a turn that was reported in the `runs`-th run of the session (`Session.runs`)."""
+
+    session_id: str
+    runs: int
+    observation: Observation
+    work: TurnWork
+    """In the turn, by its hooks."""

@@ -6,6 +6,7 @@ from typing import assert_never
 
 from sm.core.faults import Fault, fault_reason
 from sm.core.labels import label, label_of, name_to_type, short_label
+from sm.core.lines import plural
 from sm.core.messages import Message
 from sm.core.models import Session, Signal
 from sm.core.request_words import words_of_kind
@@ -81,7 +82,7 @@ def move_event(session: Session, signal: Signal, type: EventType) -> str:
 def waits_for(sessions: Sequence[Session], *, named: bool) -> str:
     """A wait for sessions, with `named` for a reader who may see them."""
     count = len(sessions)
-    text = f"waits for {count} {'session' if count == 1 else 'sessions'}"
+    text = f"waits for {plural(count, 'session')}"
     if not named:
         return text
     names = ", ".join(f"{label(s)} ({s.status})" for s in sessions[:_AWAITED_SHOWN])

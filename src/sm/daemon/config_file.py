@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 from sm.config import ConfigChanges, LoadedConfig, Stamp, load, stamp_of
-from sm.core.config_state import ConfigState
+from sm.config.changes import ConfigState
 from sm.errors import ConfigError, StorageFull
 from sm.monitor.files import FileEvents
 

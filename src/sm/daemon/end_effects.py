@@ -20,7 +20,7 @@ from sm.sandboxes.base import Sandbox
 from sm.sessions.keepers import SessionKeeper
 from sm.sessions.process_ends import ProcessEnds
 from sm.sessions.spawn import process_of
-from sm.state.loss_causes import LossCause
+from sm.state.losses import LossCause
 from sm.store import Effect, Store
 from sm.terminals.base import Pane, Terminals
 

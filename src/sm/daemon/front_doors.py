@@ -36,7 +36,7 @@ from sm.sessions.archive import Records
 from sm.sessions.fork import Forks
 from sm.sessions.interrupt import Interrupts
 from sm.sessions.sandboxing import Sandboxing
-from sm.sessions.session_sums import SessionSums
+from sm.sessions.session_fields import SessionSums
 
 if TYPE_CHECKING:
     from sm.telegram.door import TelegramDoor

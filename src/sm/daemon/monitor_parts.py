@@ -6,14 +6,14 @@ from sm.api.auth import Identity
 from sm.daemon.foundation import Foundation
 from sm.daemon.session_parts import SessionParts
 from sm.monitor import Monitor, Observer, Summary, UsageMeter, Watcher
+from sm.monitor.processes import WatchedPanes
 from sm.monitor.recorder import Recorder, TurnRule
 from sm.monitor.retries import Retries
 from sm.monitor.terminal_use import TerminalLooks
 from sm.monitor.unread_transcripts import UnreadTranscripts
-from sm.monitor.watched_panes import WatchedPanes
 from sm.providers.base import Summarizer
 from sm.sessions.attached import AttachedOperator
-from sm.sessions.session_sums import SessionSums
+from sm.sessions.session_fields import SessionSums
 
 
 class MonitorParts:

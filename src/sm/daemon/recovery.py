@@ -19,7 +19,7 @@ from sm.monitor import Watcher
 from sm.paths import InstancePaths
 from sm.sandboxes.base import Sandbox
 from sm.sessions.process_ends import ProcessEnds
-from sm.state.loss_causes import SERVER_GONE, TERMINAL_CLOSED, LossCause
+from sm.state.losses import SERVER_GONE, TERMINAL_CLOSED, LossCause
 from sm.store import Store
 from sm.terminals.base import Lifecycle, Pane
 

@@ -1,9 +1,18 @@
-"""Reads the umask, the resource limits and the niceness of a process from /proc (proc(5))."""
+"""The umask, the resource limits and the niceness of a process: checked by name, or read from /proc (proc(5)).
+
+The names are `umask` and those of setrlimit(2) in lower case. A limit is in the units of setrlimit(2); -1 is unlimited.
+Limits that no portable shell can set, and that nobody changes for a shell, have no name here.
+"""
 
 import os
+from collections.abc import Mapping
 
-from sm.core.process_limits import UMASK, UNLIMITED
+from sm.errors import UsageError
 
+UMASK = "umask"
+RESOURCES = ("cpu", "fsize", "data", "stack", "core", "nofile", "memlock", "as", "nproc")
+UNLIMITED = -1
+_VALUE_MAX = (1 << 63) - 1
 _SELF = "self"
 _LABELS = {
     "Max cpu time": "cpu",
@@ -19,8 +28,18 @@ _LABELS = {
 _SOFT, _HARD = slice(26, 46), slice(47, 67)
 
 
+def checked_limits(given: Mapping[str, int]) -> dict[str, int]:
+    """Return the known names of `given`; a newer client may send others. Raises UsageError for a wrong value."""
+    known = {name: given[name] for name in (UMASK, *RESOURCES) if name in given}
+    for name, value in known.items():
+        least, most = (0, 0o777) if name == UMASK else (UNLIMITED, _VALUE_MAX)
+        if not least <= value <= most:
+            raise UsageError(f"process_limits: {name} must be a number from {least} to {most}")
+    return known
+
+
 def soft_limits(pid: int | str = _SELF) -> dict[str, int]:
-    """The umask and the soft limits, by the names of `core.process_limits`, as far as the kernel shows them."""
+    """The umask and the soft limits by their names, as far as the kernel shows them."""
     try:
         with open(f"/proc/{pid}/status", "rb") as file:
             umask = file.read().partition(b"\nUmask:")[2].partition(b"\n")[0].strip()

@@ -9,8 +9,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from sm.core.choice_words import chosen
-from sm.core.reference import bare
+from sm.core.reference import bare, chosen
 
 Schema = Mapping[str, Any]
 

@@ -9,7 +9,7 @@ from sm.core.models import OPERATOR
 from sm.core.timers import Timer, TimerKind
 from sm.errors import SandboxBusy, SandboxUnavailable, SmError
 from sm.sessions.restore import Restorer
-from sm.state.cut_off import WITHIN_S, close_plan, is_cut_off, is_planned, warn_not_restored
+from sm.state.losses import WITHIN_S, close_plan, is_cut_off, is_planned, warn_not_restored
 from sm.store import Store
 
 log = logging.getLogger(__name__)
@@ -20,7 +20,7 @@ _LOOK_AGAIN_S = 60.0
 
 
 class CutOffSessions:
-    """Restores each session that has a plan (`state.cut_off`), also one of an earlier daemon.
+    """Restores each session that has a plan (`state.losses`), also one of an earlier daemon.
 
     A session is restored at most 3 times in 10 minutes. The engine may be away: this daemon tries for 10 minutes.
     """

@@ -29,7 +29,7 @@ from sm.monitor.usage import UsageMeter
 from sm.providers.base import Provider
 from sm.sessions.cleanup import started_s
 from sm.sessions.keepers import SessionKeeper
-from sm.sessions.session_sums import SessionSums
+from sm.sessions.session_fields import SessionSums
 from sm.sessions.waits import WaitingSessions
 from sm.store import Store
 from sm.terminals.base import Screen

@@ -21,7 +21,7 @@ from sm.core.states import RequestKind
 from sm.core.statuses import Status
 from sm.core.timers import TimerKind
 from sm.core.timestamps import epoch_s, is_later, iso
-from sm.core.turn_ends import ReportedEnd
+from sm.core.turns import ReportedEnd
 from sm.errors import SmError, StorageFull
 from sm.linux.file_threads import FileThreads
 from sm.monitor.agent import Agent

@@ -11,12 +11,12 @@ from sm.core.models import Exit, Process
 from sm.core.states import TrustLevel
 from sm.errors import NoServer, NoTerminal, SandboxUnreachable, SmError, StorageFull, TerminalError
 from sm.linux.processes import ProcessWatch, identify, is_alive
+from sm.linux.ttys import tty_of
 from sm.monitor.observer import Observer
-from sm.monitor.watched_panes import WatchedPanes
 from sm.providers.base import Provider
 from sm.sandboxes.base import ProcessEnding, Sandbox
 from sm.sessions.process_ends import ProcessEnds
-from sm.state.loss_causes import CONTAINER_GONE, CUT_OFF, ENGINE_GONE, SERVER_GONE, TERMINAL_CLOSED, LossCause
+from sm.state.losses import CONTAINER_GONE, CUT_OFF, ENGINE_GONE, SERVER_GONE, TERMINAL_CLOSED, LossCause
 from sm.state.session_steps import is_end_ordered
 from sm.store import Store
 from sm.terminals.base import Pane, Terminals
@@ -32,6 +32,35 @@ _FIRST_PAUSE_S = 0.2
 _LONGEST_PAUSE_S = 15.0
 _ENGINE_PAUSE_S = 5.0
 """The longest pause after an engine did not answer: with the time of the answer less than a kill waits."""
+
+
+class WatchedPanes:
+    """Knows the pane of the newest process of each watched session."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._panes: dict[str, Pane | None] = {}
+
+    def put(self, session_id: str, pane: Pane | None) -> None:
+        self._panes[session_id] = pane
+
+    def remove(self, session_id: str) -> None:
+        self._panes.pop(session_id, None)
+
+    def tty_owner(self, tty: str) -> str | None:
+        """The session that owns the pane of this terminal, without a query to tmux.
+
+        The kernel reuses the numbers of closed terminals, so only a live process owns one. A `foreign` pane belongs to
+        the person who runs the agent in a shell.
+        """
+        panes = self._panes.items()
+        owners = (s for s, pane in panes if pane is not None and pane.tty == tty and not pane.foreign)
+        return next((s for s in owners if self._lives_on(s, tty)), None)
+
+    def _lives_on(self, session_id: str, tty: str) -> bool:
+        session = self._store.sessions.get(session_id)
+        process = None if session is None else session.process
+        return process is not None and is_alive(process) and tty_of(process.pid) == tty
 
 
 @dataclass(frozen=True, slots=True)

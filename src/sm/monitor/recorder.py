@@ -14,8 +14,7 @@ from sm.core.statuses import Status
 from sm.core.text import folded, header_of_sm, render_message
 from sm.core.timers import TimerKind
 from sm.core.timestamps import epoch_s, is_later, iso
-from sm.core.turn_ends import ReportedEnd
-from sm.core.turns import FinishedTurn, FollowUp, TurnWork
+from sm.core.turns import FinishedTurn, FollowUp, ReportedEnd, TurnWork
 from sm.core.wording import compaction_text, retry_text, subject
 from sm.monitor.evidence import Verdict
 from sm.monitor.usage import UsageMeter

@@ -13,8 +13,7 @@ from sm.core.observation import Observation
 from sm.core.tool_calls import CallStep, TurnBreak
 from sm.core.usage import ActionLine, FilePosition, SaidText, Todo, ToolUse, Usage
 from sm.linux.file_threads import FileThreads
-from sm.monitor.blocks import TranscriptBlock, condense, read_block
-from sm.monitor.originals import Original, original_path
+from sm.monitor.blocks import Original, TranscriptBlock, condense, original_path, read_block
 from sm.monitor.tool_calls import follow, steps_of
 from sm.monitor.transcript_facts import OF_CONVERSATION, follow_conversation, follow_newest_tool, work_of
 from sm.monitor.transcripts import Root, archive_names, files_of, last_lines, read_last

@@ -7,10 +7,8 @@ from sm.core.states import EventType
 from sm.operations import EventStream, Most, Operation
 from sm.operations.arguments import LISTED, NEEDED, Limit, OneOf, SessionName, WaitS, WorkspaceName
 from sm.operations.audiences import EVERY_CALLER, REPORT, SEE
-from sm.wire_types.common import EmptyView
-from sm.wire_types.event_answers import EventsView, EventView
-from sm.wire_types.fields import Anything, Time
-from sm.wire_types.hooks import DialogTakenView, DialogView
+from sm.wire_types.event_answers import DialogTakenView, DialogView, EventsView, EventView
+from sm.wire_types.fields import Anything, EmptyView, Time
 
 
 @dataclass(frozen=True, slots=True)

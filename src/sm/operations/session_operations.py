@@ -17,7 +17,7 @@ from sm.operations.audiences import (
     SESSION_AND_ABOVE,
     Audience,
 )
-from sm.wire_types.common import EmptyView
+from sm.wire_types.fields import EmptyView
 from sm.wire_types.session_answers import (
     AllRestoredView,
     InterruptedView,

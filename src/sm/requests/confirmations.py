@@ -4,22 +4,26 @@ A person at the terminal may have decided just before: then the agent ignores th
 the record.
 """
 
+import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from sm.core.models import Caller
+from sm.core.models import Caller, Session
+from sm.core.observation import Activity
 from sm.core.requests import Request
 from sm.core.statuses import Status
 from sm.core.text import escape_marks
 from sm.core.timestamps import epoch_s, iso
-from sm.errors import IllegalState
+from sm.errors import IllegalState, TerminalError
+from sm.providers.base import Provider
 from sm.providers.readers import ToolEnd
-from sm.requests.dialog_screens import DialogScreens
 from sm.sessions.acknowledgements import acknowledge
 from sm.state.notices import Notices, late_answer_occasion
 from sm.state.request_steps import IGNORED, answer_ignored, correct_answer, reopen_request, too_late
 from sm.store import Store, durable
+from sm.terminals.base import Screen
 
+_SCREEN_WITHIN_S = 5.0
 CONFIRMED_WITHIN_S = 3.0
 """How long a caller that refused waits for the agent's report. The report of a refused use comes within a second."""
 IGNORED_AFTER_S = 3.0
@@ -29,6 +33,25 @@ _ACTED_WITHIN_S = IGNORED_AFTER_S + 2.0
 """How long a caller waits to learn that: the check comes every half second, and reads the screen."""
 _IDLE_S = 10.0
 """A session that was idle for this time has reported all uses of its tools."""
+
+
+class DialogScreens:
+    def __init__(self, providers: Mapping[str, Provider], terminals: Screen) -> None:
+        self._providers = providers
+        self._terminals = terminals
+
+    async def shows_dialog(self, session: Session) -> bool | None:
+        """Return whether a dialog is on the session's screen. Returns None if it cannot be known."""
+        reader = self._providers[session.provider].readers.screen
+        if reader is None:
+            return None
+        try:
+            async with asyncio.timeout(_SCREEN_WITHIN_S):
+                lines = await self._terminals.capture_visible(session.terminal)
+        except (TerminalError, TimeoutError):
+            return None
+        observation = reader.screen(lines, time.time())
+        return observation is not None and observation.activity is Activity.BLOCKED
 
 
 def name_of(caller: Caller) -> str:

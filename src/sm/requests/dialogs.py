@@ -30,8 +30,7 @@ from sm.operations.request_operations import LIST_REQUESTS, SEE_REQUESTS
 from sm.providers.base import Provider
 from sm.providers.readers import Dialog, HookReader, ToolEnd
 from sm.requests.auto_answers import real_directory, rule_decision
-from sm.requests.confirmations import Confirmations, answered_by_caller, name_of
-from sm.requests.dialog_screens import DialogScreens
+from sm.requests.confirmations import Confirmations, DialogScreens, answered_by_caller, name_of
 from sm.requests.truncation import asked_of
 from sm.state.notices import Notices
 from sm.state.request_steps import (
@@ -48,7 +47,7 @@ from sm.state.request_steps import (
 )
 from sm.store import Store, Transaction, durable
 from sm.terminals.base import Screen
-from sm.wire_types.hooks import DialogOutcome
+from sm.wire_types.event_answers import DialogOutcome
 
 log = logging.getLogger(__name__)
 

@@ -54,7 +54,6 @@ class ContainerRecord:
     user: str
     image: str
     """The id of the image from which it was made."""
-    oom_killed: bool
     exit_code: int
     mounts: tuple[Mount, ...]
 

@@ -22,13 +22,8 @@ class EngineFacts:
     storage_driver: str
     seccomp: bool
     live_restore: bool
-    rootless: bool
-    userns: bool
-    """The engine maps the users of containers to other users of the host."""
     data_root: str
-    ncpu: int
     memory: int
-    runtimes: tuple[str, ...]
     nofile_max: int | None
     """The hard limit of open files of the engine's process; None when it cannot be read."""
 

@@ -19,11 +19,10 @@ from typing import Protocol
 from sm.core.backoff import Backoff
 from sm.core.dataclass import dataclass
 from sm.core.models import Launch
-from sm.core.process_limits import UMASK, UNLIMITED
 from sm.errors import AgentStartFailed, ProgramMissing, StorageFull, UsageError
 from sm.linux import inotify
 from sm.linux.files import directory_below
-from sm.linux.process_limits import raise_oom_score
+from sm.linux.process_limits import UMASK, UNLIMITED, raise_oom_score
 
 log = logging.getLogger(__name__)
 

@@ -1,6 +1,6 @@
-"""Maps paths of a container to paths of this host, and back. Pure."""
+"""Maps paths of a container to paths of this host. Pure."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 
 from sm.core.dataclass import dataclass
 from sm.errors import InvalidPath
@@ -37,18 +37,8 @@ class PathMap:
 
     def mount_of(self, inside: str) -> Mount | None:
         """The innermost mount that shows a normalized path of the container."""
-        return _longest(self._mounts, inside, lambda mount: mount.target)
-
-    def to_inside(self, host: str) -> str:
-        """The path in the container of a path on the host. Raises InvalidPath for a path that is not visible there."""
-        path = _checked(host)
-        candidates = [mount for mount in self._mounts if is_within(path, mount.source)]
-        for mount in sorted(candidates, key=lambda mount: len(mount.source), reverse=True):
-            inside = _moved(path, mount.source, mount.target)
-            # Another mount may hide this place in the container.
-            if self.to_host(inside) == path:
-                return inside
-        raise InvalidPath(f"{host} is not visible in the container")
+        shown = (mount for mount in self._mounts if is_within(inside, mount.target))
+        return max(shown, key=lambda mount: len(mount.target), default=None)
 
 
 def _checked(path: str) -> str:
@@ -59,10 +49,6 @@ def _checked(path: str) -> str:
     if ".." in parts:
         raise InvalidPath(f"{path} contains ..")
     return "/" + "/".join(parts)
-
-
-def _longest(mounts: Iterable[Mount], path: str, side: Callable[[Mount], str]) -> Mount | None:
-    return max((m for m in mounts if is_within(path, side(m))), key=lambda m: len(side(m)), default=None)
 
 
 def _moved(path: str, old: str, new: str) -> str:

@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from sm.core.config_state import ConfigState
+from sm.config.changes import ConfigState
 from sm.core.dataclass import dataclass
 from sm.core.session_index import KnownSessions
 from sm.messaging.inbox import Inbox
@@ -34,8 +34,7 @@ from sm.sessions.reports import Reports
 from sm.sessions.restore import Restorer
 from sm.sessions.sandboxing import Sandboxing
 from sm.sessions.seen import SeenSessions
-from sm.sessions.session_fields import SessionFields, StatusFields
-from sm.sessions.session_sums import SessionSums
+from sm.sessions.session_fields import SessionFields, SessionSums, StatusFields
 from sm.sessions.spawn_types import SpawnTypes
 from sm.sessions.workspaces import Workspaces
 from sm.sessions.writable_paths import WritablePaths

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from sm.core.models import Exit, Process
 from sm.state.endings import Endings
-from sm.state.loss_causes import LossCause
+from sm.state.losses import LossCause
 from sm.state.session_steps import is_process_of
 from sm.state.unread_transcripts import record_unread
 from sm.store import Store

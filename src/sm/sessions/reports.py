@@ -1,5 +1,7 @@
 """Reports of sessions about themselves: completion, checkpoints, notes."""
 
+import re
+import unicodedata
 from collections.abc import Mapping
 from typing import Any
 
@@ -7,11 +9,10 @@ from sm.core.labels import short_label
 from sm.core.lifecycle import is_ended, is_live
 from sm.core.lines import RESULT_MAX
 from sm.core.models import Caller, Checkpoint, RequestKey, Session, Signal
-from sm.core.report_text import normalize_report
 from sm.core.requests import Question
 from sm.core.states import EventType, Mode, RequestKind, SignalKind
 from sm.core.statuses import Status
-from sm.core.text import NOTE_MAX, REPORT_MAX, folded, quoted
+from sm.core.text import NOTE_MAX, REFUSED, REPORT_MAX, cut_marks, folded, quoted
 from sm.core.turns import FROM_FINAL_MESSAGE
 from sm.core.warnings import WarningKind
 from sm.core.wording import subject
@@ -28,6 +29,40 @@ from sm.state.request_steps import NewRequest, open_of, open_request
 from sm.state.session_steps import move
 from sm.state.signs import end_sign
 from sm.store import Store, Transaction
+
+_LOOKED_AT = 4
+"""Normalization shortens a text at most so many times: what is beyond is cut before it."""
+_ESCAPE = re.compile(r"\x1b\[[0-9;?]*[@-~]")
+"""A control sequence, as in the output of a program that prints in colours (ECMA-48, 5.4)."""
+_LINE_ENDS = re.compile(r"\s*[\n\u2028\u2029]\s*")
+
+
+def normalize_report(
+    text: str, what: str, limit: int, *, one_line: bool = False
+) -> tuple[str, tuple[str, ...]]:
+    """The text in NFC with LF newlines, at most `limit` characters, and a warning for each other change.
+
+    `what`: the word for it in warnings, such as `note`.
+    """
+    changes = []
+    if one_line:
+        text = text.strip()
+    kept = text[: _LOOKED_AT * limit].replace("\r\n", "\n")
+    if REFUSED.search(kept) is not None:
+        kept = REFUSED.sub("", _ESCAPE.sub("", kept))
+        changes.append("left out control characters")
+    if one_line:
+        line = _LINE_ENDS.sub(" ", kept.strip())
+        if line != kept.strip():
+            changes.append("put on one line")
+        kept = line
+    if not kept.isascii():
+        kept = unicodedata.normalize("NFC", cut_marks(kept))
+    if len(kept) > limit or len(text) > _LOOKED_AT * limit:
+        kept = kept[: limit - 1] + "\N{HORIZONTAL ELLIPSIS}"
+        changes.append(f"cut to {limit:,} characters")
+    return kept, tuple(f"{what}: {change}" for change in changes)
+
 
 _METADATA_MAX = 50
 _METADATA_MAX_BYTES = 64 * 1024

@@ -12,7 +12,7 @@ from sm.operations.session_operations import MARK_SEEN
 from sm.policy.access import is_unrestricted
 from sm.sessions.authorizer import Authorizer
 from sm.sessions.restore import is_restored_by_all
-from sm.state.loss_causes import LOST_TOGETHER
+from sm.state.losses import LOST_TOGETHER
 from sm.store import Store
 from sm.store.history import Chosen, among, texts
 

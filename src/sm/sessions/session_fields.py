@@ -1,9 +1,14 @@
-"""The fields that capabilities add to what every door shows of a session, and to the overview."""
+"""The fields and the sums that capabilities add to what every door shows of a session, and to the overview."""
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from sm.core.models import Session
+from sm.core.estimates import Estimate, Sample
+from sm.core.models import Caller, Session
+from sm.core.tree_totals import NO_TOTALS, Totals
+
+SumsOf = Callable[[str], Totals]
+"""The sums of the tree below a session, by its id."""
 
 
 class SessionField:
@@ -49,3 +54,29 @@ class StatusField:
 
 class StatusFields(list[StatusField]):
     """As SessionFields, of the overview."""
+
+
+class SessionSums:
+    """The sums of sessions. This base knows nothing of them."""
+
+    version: int = 0
+    """Rises with each change of the sums."""
+
+    def own(self, session_id: str) -> Totals:
+        """The session's own part of the sums, as of the last call of another method."""
+        return NO_TOTALS
+
+    async def sums(self, caller: Caller, shown: Iterable[Session]) -> SumsOf:
+        """The sums of each of these sessions and its descendants, as far as the caller sees them."""
+        return lambda session_id: NO_TOTALS
+
+    async def samples(self, agent_type: str) -> Sequence[Sample]:
+        """The completed sessions of an agent type, with the removed ones, the newest first."""
+        return ()
+
+    async def estimates(self, types: Mapping[str, str | None]) -> dict[str, Estimate | None]:
+        """The estimate for a new session of each agent type. `types`: the model of each, or None for the default.
+
+        The default model is that of the newest completed session of the type.
+        """
+        return {}

@@ -8,13 +8,13 @@ from sm.config import Config
 from sm.core.dataclass import dataclass
 from sm.core.models import Caller, Launch, Session, SpawnRequest, Workspace
 from sm.core.names import normalize_title
-from sm.core.process_limits import checked_limits
 from sm.core.states import CallerKind, TrustLevel
 from sm.core.text import PROMPT_MAX, validate_text
 from sm.equipment.agent_types import AgentType, AgentTypes, Catalog, check_name
 from sm.equipment.grants import Grants
 from sm.errors import SetupRequired
 from sm.linux.file_threads import FileThreads
+from sm.linux.process_limits import checked_limits
 from sm.operations.hints import Hint
 from sm.providers.base import AgentPlan, PlanContext, Provider
 from sm.sandboxes.home import HomeOf

@@ -11,7 +11,6 @@ from sm.config import Cleanup
 from sm.core.effects import EffectKind
 from sm.core.models import Session, digest
 from sm.core.timestamps import iso
-from sm.core.transcript_age import expires_in_s, is_about_to_expire
 from sm.errors import SmError
 from sm.providers.base import Provider
 from sm.sandboxes.home import HomeOf
@@ -21,6 +20,18 @@ from sm.store import Store
 log = logging.getLogger(__name__)
 
 _EVERY_S = 3600.0
+_DAY_S = 86_400.0
+_BEFORE_DAYS = 2.0
+
+
+def expires_in_s(changed_s: float, days: int, now_s: float) -> float:
+    """The seconds until an agent CLI deletes a transcript that was last changed at `changed_s`."""
+    return changed_s + days * _DAY_S - now_s
+
+
+def is_about_to_expire(changed_s: float, days: int, now_s: float) -> bool:
+    """True in the last two days, or in the second half of a shorter time."""
+    return expires_in_s(changed_s, days, now_s) <= min(_BEFORE_DAYS, days / 2) * _DAY_S
 
 
 class TranscriptWatch:

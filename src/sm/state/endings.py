@@ -18,8 +18,8 @@ from sm.core.timers import Timer, TimerKind
 from sm.core.timestamps import later
 from sm.core.wording import subject
 from sm.providers.base import Provider
-from sm.state.cut_off import plan_restore as plan_restore_of_cut_off
-from sm.state.loss_causes import LOST_TOGETHER, LossCause
+from sm.state.losses import LOST_TOGETHER, LossCause
+from sm.state.losses import plan_restore as plan_restore_of_cut_off
 from sm.state.message_steps import return_messages
 from sm.state.next_process import EndRule, crash_signal, plan_restart, why_ended
 from sm.state.notices import Notices

@@ -8,8 +8,7 @@ from dataclasses import asdict, fields
 from sm.core.faults import Fault, FaultKind
 from sm.core.observation import Activity, Observation, Source
 from sm.core.timestamps import iso
-from sm.core.turn_ends import ReportedEnd
-from sm.core.turns import TurnWork
+from sm.core.turns import ReportedEnd, TurnWork
 from sm.store.connection import Read
 from sm.store.rows import decode_json, encode_json
 from sm.store.writes import Writes

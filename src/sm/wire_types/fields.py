@@ -1,9 +1,14 @@
-"""Types of fields whose JSON schema says more than their Python type."""
+"""Types of fields whose JSON schema says more than their Python type, and what answers of all parts have."""
 
 from collections.abc import Sequence
+from dataclasses import fields
 from typing import Annotated, Any
 
 from sm.core.dataclass import dataclass
+from sm.errors import BY_CODE
+
+LEFT_OUT: Any = None
+"""The default of a field that the JSON lacks, unless it has a value; of any type, because null is no value of it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -38,3 +43,41 @@ SessionLabel = Annotated[
         description="The name for people. It ends with the id only if another session has the same friendly name.",
     ),
 ]
+
+
+@dataclass(frozen=True, slots=True)
+class Sparse:
+    """The base of answers whose JSON has a name that Python reserves, or lacks fields. orjson can write neither.
+
+    The JSON lacks each field with a default that has this value. It has `from_` as `from`.
+    """
+
+    def as_json(self) -> dict[str, Any]:
+        """The object for orjson."""
+        values = ((f, getattr(self, f.name)) for f in fields(self))
+        return {json_name(f.name): value for f, value in values if value != f.default}
+
+
+def json_name(field: str) -> str:
+    return field.removesuffix("_")
+
+
+ErrorCode = Annotated[str, words(sorted(BY_CODE))]
+
+
+@dataclass(frozen=True, slots=True)
+class EmptyView:
+    """No fields."""
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorBody(Sparse):
+    code: ErrorCode
+    message: str
+    """The failure."""
+    hint: str | None
+    """The command to type next."""
+    retry_after_s: float = LEFT_OUT
+    """With `rate_limited`: the seconds to wait before the next try."""
+    directory: str = LEFT_OUT
+    """With `directory_not_trusted`: the absolute path of the directory."""

@@ -2,8 +2,7 @@
 
 from sm.core.dataclass import dataclass
 from sm.core.states import MessageMode, MessageState
-from sm.wire_types.fields import Time
-from sm.wire_types.sparse import Sparse
+from sm.wire_types.fields import Sparse, Time
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,16 +14,29 @@ from sm.core.pauses import Pause
 from sm.core.states import Mode, TrustLevel
 from sm.core.statuses import Status
 from sm.wire_types.budget import BudgetView
-from sm.wire_types.fields import SOMETIMES, SessionLabel, Time, narrowed
-from sm.wire_types.sparse import LEFT_OUT, Sparse
+from sm.wire_types.fields import LEFT_OUT, SOMETIMES, SessionLabel, Sparse, Time, narrowed
 from sm.wire_types.usage_answers import SessionSumsView
-from sm.wire_types.warning import WarningView
 
 _EMPTY = "empty"
 OF_CAPABILITY = {_EMPTY: None}
 """Marks a field that a capability fills (`sessions.session_fields`). Without a value it is null."""
 LIST_OF_CAPABILITY = {_EMPTY: ()}
 """As OF_CAPABILITY, of a list."""
+
+
+@dataclass(frozen=True, slots=True)
+class WarningView:
+    """A sign that a session goes wrong, whose cause lasts."""
+
+    kind: str
+    """The kind, such as `loop`; docs/lifecycle.md describes each."""
+    at: Time
+    value: float
+    """The measured value; its unit depends on `kind`."""
+    limit: float
+    """The limit that `value` has reached."""
+    evidence: str
+    """One line for people. It may quote the agent."""
 
 
 @dataclass(frozen=True)

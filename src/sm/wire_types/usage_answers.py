@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Self
 
 from sm.core.dataclass import dataclass
-from sm.core.percentiles import Spread
+from sm.core.estimates import Spread
 from sm.core.usage import TokenCounts
 from sm.wire_types.fields import Time
 

@@ -13,7 +13,7 @@ from sm.capabilities.accounts.model import Account, AccountTimer, Park, ParkKind
 from sm.capabilities.accounts.state import GO_ON, record_success, release, try_again
 from sm.capabilities.accounts.tables import PART
 from sm.config import Config
-from sm.config.fault_settings import RetrySettings
+from sm.config.model import RetrySettings
 from sm.core.faults import Fault, FaultKind
 from sm.core.messages import Message
 from sm.core.models import Signal

@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 
 from sm.capabilities.archives.files import copies, kept_transcripts, tar_files
-from sm.capabilities.archives.files.merged_records import merge_rows, merge_usage
 from sm.capabilities.archives.files.older_archives import recover
-from sm.capabilities.archives.files.writer import ArchiveContents, write_archive
+from sm.capabilities.archives.files.writer import ArchiveContents, merge_rows, merge_usage, write_archive
 from sm.linux.files import FilePart
 from tests.archived import Archived
 

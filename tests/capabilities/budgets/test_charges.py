@@ -8,8 +8,7 @@ import pytest
 
 from sm.capabilities.budgets.model import DAILY, Amounts, Budget, Spent
 from sm.capabilities.budgets.settings import BudgetSettings
-from sm.capabilities.budgets.state.charges import Budgets
-from sm.capabilities.budgets.state.spending import added_spending
+from sm.capabilities.budgets.state.charges import Budgets, added_spending
 from sm.capabilities.budgets.tables import PART
 from sm.config import Config
 from sm.core.models import Exit, Session

@@ -15,10 +15,9 @@ from sm.capabilities.budgets.settings import BudgetSettings
 from sm.capabilities.budgets.state.charges import Budgets
 from sm.capabilities.budgets.tables import PART
 from sm.capabilities.pauses.listeners import AgentSight, PauseTimers
-from sm.capabilities.pauses.model import PauseTimer
 from sm.capabilities.pauses.operations import ResumeRequest
 from sm.capabilities.pauses.operations.pausing import Pausing
-from sm.capabilities.pauses.rules import FORCE_AFTER_S, PRESSES_MAX, QUIET_S
+from sm.capabilities.pauses.rules import FORCE_AFTER_S, PRESSES_MAX, QUIET_S, PauseTimer
 from sm.capabilities.pauses.state import Pauses
 from sm.config import Config
 from sm.core.effects import EffectKind

@@ -7,9 +7,8 @@ from pathlib import Path
 
 from sm.capabilities.usage.kept_parts import TreeSums
 from sm.config import Config
-from sm.core.estimates import estimate_totals
+from sm.core.estimates import Spread, estimate_totals
 from sm.core.models import OPERATOR, Exit, Session
-from sm.core.percentiles import Spread
 from sm.core.statuses import Status
 from sm.core.timestamps import later
 from sm.core.usage import Usage

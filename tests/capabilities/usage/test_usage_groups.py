@@ -4,7 +4,7 @@ from datetime import UTC
 
 from sm.capabilities.usage.model import UsageRecords, UsedSession, UsedTokens
 from sm.capabilities.usage.usage_groups import UsageGroups
-from sm.core.percentiles import Spread
+from sm.core.estimates import Spread
 from sm.core.statuses import Status
 from sm.core.time_slots import local_day
 from sm.core.usage import FollowUpKind, TokenCounts

@@ -12,7 +12,7 @@ import pytest
 
 import sm.cli
 from sm.cli import group
-from sm.cli.group import COMMANDS, COMMON, INTERNAL
+from sm.cli.group import COMMANDS, COMMON, INTERNAL, MODULES, load_command
 from sm.errors import PlatformUnsupported
 from tests.fixtures import context_fixture
 from tests.played.cli.command import Sm, empty_home
@@ -28,7 +28,7 @@ def commands() -> list[tuple[str, click.Command]]:
     """Every command with its name, including the commands of groups."""
     named: list[tuple[str, click.Command]] = []
     for name in [*NAMES, *INTERNAL]:
-        command = import_module(f"sm.cli.commands.{name}").command
+        command = load_command(name)
         named.append((name, command))
         if isinstance(command, click.Group):
             named += [(f"{name} {sub}", inner) for sub, inner in command.commands.items()]
@@ -36,18 +36,22 @@ def commands() -> list[tuple[str, click.Command]]:
 
 
 def test_command_table_has_the_first_help_line_of_each_command() -> None:
-    lines = {
-        name: import_module(f"sm.cli.commands.{name}").command.help.partition("\n")[0]
-        for _, name, _ in COMMANDS
-    }
+    lines = {name: (load_command(name).help or "").partition("\n")[0] for _, name, _ in COMMANDS}
     assert lines == {name: line for _, name, line in COMMANDS}
 
 
 def test_command_table_contains_every_command_module() -> None:
     folder = Path(sm.cli.__file__).parent / "commands"
-    has_command = re.compile(r"^(@click\.|command = )", re.MULTILINE)
+    has_command = re.compile(r"^(@click\.|(\w+_)?command = )", re.MULTILINE)
     modules = {path.stem for path in folder.glob("*.py") if has_command.search(path.read_text())}
-    assert modules == {*NAMES, *INTERNAL}
+    assert modules == {MODULES.get(name, name) for name in (*NAMES, *INTERNAL)}
+
+
+@pytest.mark.parametrize("module", sorted(set(MODULES.values())))
+def test_command_table_contains_every_command_of_a_shared_module(module: str) -> None:
+    found = vars(import_module(f"sm.cli.commands.{module}"))
+    names = {name for name, value in found.items() if isinstance(value, click.Command)} - {"command", "sm"}
+    assert names == {f"{name}_command" for name, place in MODULES.items() if place == module}
 
 
 def test_help_of_every_command_shows_an_example() -> None:

@@ -18,9 +18,8 @@ from sm.providers.claude.facts import Mark, facts
 from sm.providers.claude.hooks import read_hook
 from sm.providers.claude.options import merge_options, resumable_arguments
 from sm.providers.claude.pasted_text import paste_groups, without_paste_tags
-from sm.providers.claude.plan import ClaudeProvider
+from sm.providers.claude.plan import ClaudeProvider, resume_environment
 from sm.providers.claude.pricing import context_window
-from sm.providers.claude.resume import resume_environment
 from sm.providers.claude.screen import Obstacle, State, read_screen, read_title
 from sm.providers.claude.section import ClaudeSection
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from sm.providers.claude.login import login_of_agent
+from sm.providers.claude.setup import login_of_agent
 from sm.sandboxes.home import ContainerHome
 
 

@@ -3,11 +3,11 @@
 import json
 import shlex
 from dataclasses import replace
-from importlib import import_module
 from typing import Any
 
 import pytest
 
+from sm.cli.group import load_command
 from sm.config import AgentConfig, Config, ModelArgs
 from sm.core.models import Exit, PermissionMode, Session, SpawnRequest
 from sm.core.states import SignalKind
@@ -20,8 +20,7 @@ from sm.providers.claude.abilities import own_environment
 from sm.providers.claude.briefing import TEMPLATE, briefing
 from sm.providers.claude.hooks import EVENTS
 from sm.providers.claude.permissions import canonical, mode_of, mode_word_in, ranks
-from sm.providers.claude.plan import ClaudeProvider, as_text
-from sm.providers.claude.resume import resume_environment
+from sm.providers.claude.plan import ClaudeProvider, as_text, resume_environment
 from sm.providers.claude.section import ClaudeSection
 from sm.providers.claude.settings import UNASKED, UNASKED_TOOLS
 from sm.providers.claude.trouble import INSTALL
@@ -234,7 +233,7 @@ def test_tools_that_start_end_or_approve_ask() -> None:
 
 def test_commands_allowed_without_asking_exist_and_are_harmless() -> None:
     for name in UNASKED:
-        import_module(f"sm.cli.commands.{name}")
+        load_command(name)
     ends = {"kill", "interrupt", "archive", "rm", "reparent", "restore", "fork", "adopt", "attach", "daemon"}
     assert not {"spawn", "approve", "reject", "deny", "workspace", "trust", *ends} & set(UNASKED)
 
@@ -592,7 +591,7 @@ def test_briefing_suggests_no_waiting_for_messages() -> None:
 def test_briefing_names_only_options_that_exist() -> None:
     for words in ("complete --status", "ask --option", "spawn --name"):
         name, option = words.split()
-        command = import_module(f"sm.cli.commands.{name}").command
+        command = load_command(name)
         assert option in {name for parameter in command.params for name in parameter.opts}
         assert option in TEMPLATE
 

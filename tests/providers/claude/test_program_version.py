@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from sm.providers.claude.program_version import installed_version
+from sm.providers.claude.readiness import installed_version
 
 
 def executable(path: Path) -> Path:

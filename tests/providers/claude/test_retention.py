@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from sm.providers.claude.retention import retention
+from sm.providers.claude.setup import retention
 
 
 def put(path: Path, days: object) -> Path:

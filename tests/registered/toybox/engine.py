@@ -22,12 +22,8 @@ _FACTS = EngineFacts(
     storage_driver="shelf",
     seccomp=True,
     live_restore=True,
-    rootless=False,
-    userns=False,
     data_root="/",
-    ncpu=1,
     memory=1 << 30,
-    runtimes=(),
     nofile_max=None,
 )
 _IMAGE = ImageFacts("sha256:toy", "toys", None, None, None, None, 1000, "2026-01-01T00:00:00.000000Z")
@@ -116,7 +112,7 @@ class ToyboxContainers:
     def _record(self, box: Container) -> ContainerRecord:
         labels = {"instance": self.instance, "type": "workspace", "workspace": box.workspace or ""}
         user = f"{box.uid}:{box.gid}"
-        return ContainerRecord(box.id, box.name, labels, "running", 0, user, _IMAGE.id, False, 0, ())
+        return ContainerRecord(box.id, box.name, labels, "running", 0, user, _IMAGE.id, 0, ())
 
     async def is_current(self, record: ContainerRecord, workspace: Workspace | None) -> bool:
         return True

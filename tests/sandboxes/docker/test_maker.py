@@ -11,7 +11,7 @@ from sm.sandboxes.containers import ContainerRecord
 from sm.sandboxes.docker.engine import Engine
 from sm.sandboxes.docker.maker import ContainerMaker
 
-SEEN = ContainerRecord("c1", "sm-1-shop", {}, "running", os.getpid(), "0:0", "i1", False, 0, ())
+SEEN = ContainerRecord("c1", "sm-1-shop", {}, "running", os.getpid(), "0:0", "i1", 0, ())
 GONE = replace(SEEN, pid=2**22 + 1)
 """No process can have this pid (proc_sys_kernel(5), pid_max)."""
 EXITED = replace(SEEN, state="exited", pid=0, exit_code=137)

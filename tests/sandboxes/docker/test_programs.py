@@ -2,7 +2,7 @@
 
 import pytest
 
-from sm.sandboxes.docker.programs import has_program
+from sm.sandboxes.docker.parts import has_program
 from tests.sandboxes.docker.conftest import Sandboxes
 
 pytestmark = pytest.mark.processes

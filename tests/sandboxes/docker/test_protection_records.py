@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from sm.paths import InstancePaths
-from sm.sandboxes.docker.protection_records import ProtectionRecords
+from sm.sandboxes.docker.protection import ProtectionRecords
 from sm.sandboxes.path_map import Mount
 
 ID = "1a2b3c4d"

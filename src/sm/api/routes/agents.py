@@ -4,8 +4,7 @@ from dataclasses import replace
 
 from sm.api.context import ApiRequest
 from sm.api.operation_routes import OperationTable
-from sm.api.sums import session_sums_json
-from sm.api.views import build_view
+from sm.api.views import build_view, session_sums_json
 from sm.core.estimates import Estimate
 from sm.core.labels import label, name_to_type, short_label
 from sm.core.models import PermissionMode, RequestKey

@@ -13,8 +13,8 @@ from sm.operations.event_operations import DialogReport, HookReport, PromptTime
 from sm.policy.access import may_for_itself
 from sm.services import Dialogs, FirstTurns, Monitor
 from sm.wire import KEY_HEADER
-from sm.wire_types.common import EmptyView
-from sm.wire_types.hooks import DialogOutcome, DialogTakenView, DialogView
+from sm.wire_types.event_answers import DialogOutcome, DialogTakenView, DialogView
+from sm.wire_types.fields import EmptyView
 
 _LATE_S = 3.0
 """A dialog whose hook arrives later than this may be over already."""

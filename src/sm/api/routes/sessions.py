@@ -6,8 +6,7 @@ from typing import cast
 
 from sm.api.context import ApiRequest
 from sm.api.operation_routes import OperationTable
-from sm.api.sums import session_sums_json
-from sm.api.views import Views, failures_json, losses_json, nest
+from sm.api.views import Views, failures_json, losses_json, nest, session_sums_json
 from sm.core.attention import (
     HIDDEN,
     Attention,
@@ -57,7 +56,7 @@ from sm.services import (
     SessionSums,
     Waits,
 )
-from sm.wire_types.common import EmptyView
+from sm.wire_types.fields import LEFT_OUT, EmptyView
 from sm.wire_types.session_answers import (
     AllRestoredView,
     InterruptedView,
@@ -74,7 +73,6 @@ from sm.wire_types.session_answers import (
     WaitView,
     WorktreeView,
 )
-from sm.wire_types.sparse import LEFT_OUT
 
 _TASK_MAX = 300
 """Characters of a session's task."""

@@ -3,6 +3,7 @@
 import asyncio
 import errno
 import gzip
+import json
 import os
 import re
 import shutil
@@ -13,7 +14,6 @@ from contextlib import ExitStack, contextmanager, suppress
 from typing import IO, Protocol
 from weakref import WeakValueDictionary
 
-from sm.capabilities.archives.files.announcements import SUFFIX
 from sm.capabilities.archives.files.kept_transcripts import kept_transcripts
 from sm.capabilities.archives.files.older_archives import OLDER, TEXT, delete
 from sm.capabilities.archives.files.reader import (
@@ -27,10 +27,16 @@ from sm.capabilities.archives.files.tar_files import TAR, TarWriter
 from sm.capabilities.archives.files.writer import NEW, ArchiveContents, write_archive
 from sm.capabilities.archives.rules import ArchiveEntry
 from sm.errors import ExternalError, LimitReached, NoServer, NoTerminal, StorageFull
-from sm.linux.files import regular_file
+from sm.linux.files import read_file, regular_file, replace_private
 from sm.sessions.keepers import KeptTranscript, SessionKeeper
 from sm.terminals.base import Screen
 
+_ANNOUNCED = ".notice"
+"""The end of the file with the time at which the deletion was announced, beside the archive.
+
+A file, and not a row, because an archive outlives the database in which its session was.
+"""
+_ANNOUNCED_MAX_BYTES = 1_000
 _LINES_MAX = 50_000
 _CLOCK_STEP_S = 0.02
 """The times of files come from a coarser clock than other times, and may be a few milliseconds behind."""
@@ -43,6 +49,20 @@ _SET_ASIDE = ".deleted"
 """The end of the name of an archive that is being deleted."""
 _SLASHES = re.compile(r"(/\.?)+\Z")
 _ID = re.compile(r"[0-9a-f]{8}")
+
+
+def announced_at(path: str, at_s: float) -> float | None:
+    """When the deletion of the archive `path` as it was changed at `at_s` was announced, or None. Blocks."""
+    with suppress(OSError, ValueError, TypeError, KeyError, RecursionError):
+        value = json.loads(read_file(path + _ANNOUNCED, _ANNOUNCED_MAX_BYTES).data)
+        if value["archive_at_s"] == at_s:
+            return float(value["announced_at_s"])
+    return None
+
+
+def announce(path: str, at_s: float, now_s: float) -> None:
+    """Keep the time of the announcement. Blocks. Raises OSError."""
+    replace_private(path + _ANNOUNCED, json.dumps({"archive_at_s": at_s, "announced_at_s": now_s}).encode())
 
 
 class SessionRecords(Protocol):
@@ -303,6 +323,6 @@ def _remove(path: str) -> OSError | None:
     """Return an error if something is left."""
     aside = (f"{end}{_SET_ASIDE}" for end in ("", TEXT, TAR))
     errors = [
-        error for end in (*OLDER, TAR, NEW, *aside, SUFFIX) if (error := delete(path + end)) is not None
+        error for end in (*OLDER, TAR, NEW, *aside, _ANNOUNCED) if (error := delete(path + end)) is not None
     ]
     return errors[0] if errors else None

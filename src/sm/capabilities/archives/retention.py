@@ -3,9 +3,8 @@
 import asyncio
 import logging
 
-from sm.capabilities.archives.files.announcements import announce, announced_at
 from sm.capabilities.archives.files.kept_transcripts import has_only_copy
-from sm.capabilities.archives.keeper import Archives
+from sm.capabilities.archives.keeper import Archives, announce, announced_at
 from sm.capabilities.archives.rules import MB, ArchiveEntry, surplus
 from sm.capabilities.archives.settings import ArchiveSettings
 from sm.core.dataclass import dataclass

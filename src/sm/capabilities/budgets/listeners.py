@@ -12,13 +12,12 @@ from sm.capabilities.budgets.model import (
     parse_amounts,
 )
 from sm.capabilities.budgets.operations.amounts import check_left, parse_limits
-from sm.capabilities.budgets.operations.budgeting import Budgeting
+from sm.capabilities.budgets.operations.budgeting import Budgeting, budget_view
 from sm.capabilities.budgets.rules import lowered
 from sm.capabilities.budgets.settings import AgentBudget, BudgetSettings
 from sm.capabilities.budgets.state.charges import Budgets
 from sm.capabilities.budgets.tables import PART, BudgetReads
 from sm.capabilities.budgets.text.sentences import briefing_line, spent_text
-from sm.capabilities.budgets.views import budget_view
 from sm.config import AgentConfig
 from sm.core.dataclass import dataclass
 from sm.core.models import Session, SpawnRequest

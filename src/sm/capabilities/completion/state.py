@@ -7,6 +7,7 @@ from sm.capabilities.completion.model import CompletionTimer, TurnFollowUp
 from sm.capabilities.completion.rules.follow_ups import needs_approval
 from sm.capabilities.completion.settings import AutoComplete
 from sm.core.lifecycle import is_live
+from sm.core.lines import plural
 from sm.core.messages import SM_ITSELF
 from sm.core.models import Session, Signal
 from sm.core.requests import Question
@@ -101,5 +102,5 @@ async def remind(tx: Transaction, session: Session, found: Mapping[str, Any]) ->
 async def warn_of_missing_report(tx: Transaction, session: Session, found: Mapping[str, Any]) -> None:
     """Warn of an idle agent that has not reported after its last reminder. `found`: the number of `reminders`."""
     sent = int(found["reminders"])
-    evidence = f"sm has sent {sent} reminder{'' if sent == 1 else 's'}"
+    evidence = f"sm has sent {plural(sent, 'reminder')}"
     await show_sign(tx, session, Sign(WarningKind.REPORT_MISSING, sent, evidence, sent))

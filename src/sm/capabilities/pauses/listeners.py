@@ -4,8 +4,7 @@ import logging
 from collections.abc import Mapping
 
 from sm.capabilities.pauses.freezer import Freezer
-from sm.capabilities.pauses.model import PauseTimer
-from sm.capabilities.pauses.rules import Seen, after_ordered_end
+from sm.capabilities.pauses.rules import PauseTimer, Seen, after_ordered_end
 from sm.capabilities.pauses.state import Pauses, look_first, record_held
 from sm.core.effects import EffectKind
 from sm.core.messages import SM_ITSELF

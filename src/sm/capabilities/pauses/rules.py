@@ -4,6 +4,7 @@ from dataclasses import replace
 from enum import StrEnum
 
 from sm.core.dataclass import dataclass
+from sm.core.lines import plural
 from sm.core.models import Exit, Session
 from sm.core.next_process import OrderedEnd, Restart, Restarts
 from sm.core.pause_states import Held
@@ -59,7 +60,7 @@ class Seen:
         if not self.works:
             return ()
         if self.agents:
-            return (f"{self.agents} background agent{'' if self.agents == 1 else 's'}",)
+            return (plural(self.agents, "background agent"),)
         return ("its turn",)
 
     def goes_on_after(self, pause: Pause, now: str) -> bool:
@@ -130,3 +131,12 @@ def _seconds(since: str, until: str) -> float:
         return max(0.0, epoch_s(until) - epoch_s(since))  # the clock may have been set back
     except ValueError:
         return 0.0
+
+
+class PauseTimer(StrEnum):
+    """The kinds of their timers. They are stored, so they never change."""
+
+    RESUME = "resume"
+    """The time of a session's pause is over."""
+    PAUSE = "pause"
+    """A paused agent may still work: its interrupt is repeated."""

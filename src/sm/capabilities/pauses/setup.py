@@ -3,8 +3,8 @@
 from sm.capabilities.pauses import operations
 from sm.capabilities.pauses.freezer import Freezer, Suspension
 from sm.capabilities.pauses.listeners import AgentSight, OrderedEnds, PauseTimers
-from sm.capabilities.pauses.model import PauseTimer
 from sm.capabilities.pauses.operations.pausing import Pausing
+from sm.capabilities.pauses.rules import PauseTimer
 from sm.capabilities.pauses.state import Pauses
 from sm.core.effects import EffectKind
 from sm.kernel import Kernel

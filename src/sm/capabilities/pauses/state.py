@@ -11,27 +11,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from sm.capabilities.pauses.model import PauseTimer
 from sm.capabilities.pauses.rules import (
     ENDED_BY_PAUSE,
     FROZEN_LOOK_S,
     LOOK_S,
     SOFT_LOOK_S,
     PauseStep,
+    PauseTimer,
     Seen,
     after_look,
-)
-from sm.capabilities.pauses.sentences import (
-    held_event,
-    paused_spends_event,
-    paused_spends_notice,
-    resumed_event,
 )
 from sm.core.effects import EffectKind
 from sm.core.lifecycle import is_ended
 from sm.core.messages import SM_ITSELF
 from sm.core.models import Session, is_waiting
-from sm.core.pause_states import Held
+from sm.core.pause_states import Held, spending_words
 from sm.core.pauses import GO_ON, Pause, PauseOrder
 from sm.core.states import EventType, NoticeKind
 from sm.core.statuses import Status
@@ -39,7 +33,7 @@ from sm.core.text import folded
 from sm.core.timers import Timer
 from sm.core.timestamps import later
 from sm.core.usage import Usage
-from sm.core.wording import subject
+from sm.core.wording import notice_subject, subject
 from sm.providers.base import Provider
 from sm.state.followers import UsageFollower
 from sm.state.message_steps import send
@@ -48,8 +42,42 @@ from sm.state.pause_orders import end_by_pause
 from sm.store import Transaction
 from sm.store.transaction import SessionFollower
 
+_RESTARTS = "; sm resume starts it again with its conversation"
 _UNTIL_SEEN = ("its turn",)
 """The activity that spends before the first look at a session that works."""
+
+
+def paused_spends_event(session: Session, pause: Pause) -> str:
+    """Text of the event for a session that spends after the order to pause."""
+    return f"{subject(session)} was paused, and {spending_words(pause.spends or ('something',))}"
+
+
+def held_event(session: Session, held: Held, spends: Sequence[str]) -> str:
+    """Text of the event for a session that its pause has frozen or ended. `spends`: what nothing else has stopped."""
+    did = "froze its processes" if held is Held.FROZEN else "ended its process"
+    why = f", because nothing else stopped {' and '.join(spends)}" if spends else ""
+    then = (
+        "" if session.paused is None else "; sm resume lets them go on" if held is Held.FROZEN else _RESTARTS
+    )
+    return f"{subject(session)}: its pause {did}{why}{then}"
+
+
+def resumed_event(session: Session, held: Held | None) -> str:
+    """Text of the event for the end of a pause. `held`: the means that kept the session from spending."""
+    then = {
+        Held.FROZEN: ": its frozen processes go on",
+        Held.ENDED: ": it is started again with its conversation",
+    }
+    return f"{subject(session)} resumed{then.get(held, '') if held else ''}"
+
+
+def paused_spends_notice(session: Session, pause: Pause) -> str:
+    """Entry of a notice about a session that spends after the order to pause, with the command to type."""
+    words = spending_words(pause.spends or ("something",))
+    return (
+        f"{notice_subject(session)} was paused {folded(pause.reason, 100)!r}, and {words}; sm tries on; "
+        f"look with: sm status {session.id}; end it with: sm kill {session.id}"
+    )
 
 
 class Pauses(SessionFollower, UsageFollower):

@@ -4,6 +4,7 @@ from dataclasses import replace
 from enum import StrEnum
 
 from sm.core.lifecycle import is_live
+from sm.core.lines import plural
 from sm.core.models import Exit, Session, Signal
 from sm.core.next_process import GOOD_S, GiveUp, Restart, Restarts
 from sm.core.states import SignalKind
@@ -59,8 +60,7 @@ def after_end(
     earlier = [min(later(at, step_s), now) for at in before.times]
     recent = tuple(at for at in earlier if _seconds(at, now) < WINDOW_S)
     if len(recent) >= before.max:
-        restarts = "1 restart" if before.max == 1 else f"{before.max} restarts"
-        return GiveUp(f"gave up after {restarts} in {WINDOW_S / 60:.0f} minutes")
+        return GiveUp(f"gave up after {plural(before.max, 'restart')} in {WINDOW_S / 60:.0f} minutes")
     delay_s = min(FIRST_S * 2 ** min(before.row, 10), LONGEST_S)
     after = replace(
         before,

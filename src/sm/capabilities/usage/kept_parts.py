@@ -17,7 +17,7 @@ from sm.policy.access import AccessTarget, is_unrestricted, visible
 from sm.providers.base import Provider
 from sm.providers.prices import price_of
 from sm.sessions.authorizer import Authorizer
-from sm.sessions.session_sums import SessionSums, SumsOf
+from sm.sessions.session_fields import SessionSums, SumsOf
 from sm.store import Store
 from sm.store.history import EVERY, Chosen, among, below, texts
 from sm.store.sums import RemovedSums

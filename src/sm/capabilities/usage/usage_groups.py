@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from sm.capabilities.usage.model import UsageRecords, UsedSession, UsedTokens
 from sm.core.dataclass import dataclass
-from sm.core.percentiles import spread
+from sm.core.estimates import spread
 from sm.core.statuses import Status
 from sm.core.tree_totals import Price
 from sm.core.usage import COST_DIGITS, UNREAD, FollowUpKind, TokenCounts, Usage, base_model

@@ -105,9 +105,7 @@ def unsaved_files(path: str) -> list[str]:
     if files := _uncommitted(path):
         more = f" and {len(files) - _SHOWN_MAX} more" if len(files) > _SHOWN_MAX else ""
         names = ", ".join(folded(file, 200) for file in files[:_SHOWN_MAX])
-        found.append(
-            f"{len(files)} uncommitted or untracked {'file' if len(files) == 1 else 'files'} ({names}{more})"
-        )
+        found.append(f"{plural(len(files), 'uncommitted or untracked file')} ({names}{more})")
     found += (
         f"uncommitted or untracked files in the submodule {folded(inside, 200)}"
         for inside in uncommitted_submodules(path)

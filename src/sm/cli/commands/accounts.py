@@ -11,11 +11,11 @@ Examples:
 import click
 
 from sm.cli.call import Call, json_option
-from sm.cli.display.accounts import park_text
 from sm.cli.display.output import now, print_json, print_lines, print_table
+from sm.cli.display.overview import park_text
 from sm.cli.display.text_table import Table
 from sm.client.http import decode_answer
-from sm.core.lines import JsonObject, age, line
+from sm.core.lines import JsonObject, age, line, plural
 
 
 @click.command(help=__doc__)
@@ -33,10 +33,9 @@ def command(call: Call) -> None:
 
 
 def _row(account: JsonObject) -> tuple[str, ...]:
-    count = account["sessions"]
     parked = park_text(account, now(), None)
     state = f"parked {parked}, waiting: {account['waiting']}" if parked else "free"
     success = account["last_success_at"]
     last = f"; last success {age(success, now())}" if success else ""
-    sessions = f"{count} session{'' if count == 1 else 's'}"
+    sessions = plural(account["sessions"], "session")
     return line(account["name"]), line(account["directory"], 4096), sessions, f"{state}{last}"

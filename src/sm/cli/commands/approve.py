@@ -3,10 +3,10 @@
 REQUEST is a request ID, such as r57; sm requests lists them. Instead, you can give a SESSION that has exactly one
 open request. To see exactly what the agent asks for, run sm requests r57.
 
-If you approve a permission or a plan, the agent continues and gets MESSAGE. If you approve a completion, the session
-ends. If you approve more budget, as much again is added, or the amounts in MESSAGE, and its sessions go on. If you
-approve a dialog of an agent's start (kind setup), sm stores your answer for claude and presses the keys in the dialog,
-and the agent starts. The first answer wins.
+If you approve a permission or a plan, the agent continues and gets MESSAGE. If you approve a completion, the
+session ends. If you approve more budget, as much again is added, or the amounts in MESSAGE, and its sessions go on.
+If you approve a dialog of an agent's start (kind setup), sm stores your answer for claude and presses the keys in
+the dialog, and the agent starts. The first answer wins.
 
 \b
 Exit codes:
@@ -23,6 +23,143 @@ Examples:
   sm approve r58 usd=2,minutes=30
 """
 
-from sm.cli.verdicts import verdict_command
+from collections.abc import Mapping
+
+import click
+
+from sm.cli.call import Call, json_option
+from sm.cli.options import request_argument
+from sm.cli.stdin import message_text
+from sm.client.http import percent_encode
+from sm.core.lines import JsonObject
+from sm.core.session_lines import label
+from sm.errors import NotFound
+
+
+def verdict_command(help: str | None, *, approved: bool, done: str) -> click.Command:
+    """Build a command that approves or denies a request. `done` begins its output."""
+
+    @click.command(help=help)
+    @request_argument
+    @click.argument("message", metavar="[MESSAGE]", required=False)
+    @json_option
+    def command(request: str, message: str | None, call: Call) -> None:
+        send_verdict(call, request, {"approved": approved, "message": message}, done)
+
+    return command
+
+
+def send_verdict(call: Call, reference: str, verdict: Mapping[str, object], done: str) -> None:
+    """Answer a request and print the result. `reference` is its id, or a session with exactly one open request."""
+    if reference in ("", ".", ".."):
+        raise NotFound(f"no such request: {reference!r}", "list requests: sm requests")
+    path = f"/v1/requests/{percent_encode(reference)}/answer"
+    call.post(path, lambda r: [f"{done} {r['request_id']} of {label(r)}{_open_end(r)}"], verdict)
+
+
+def _open_end(request: JsonObject) -> str:
+    """The effect on an agent in a first-start dialog; the warning after a refusal that the agent has not confirmed."""
+    answer = request["answer"]
+    if request["kind"] == "setup" and answer is not None:
+        return (
+            ": its dialog is answered, the agent starts"
+            if answer["approved"]
+            else ": the agent has been ended"
+        )
+    if (
+        request["state"] != "answered"
+        or answer is None
+        or answer["approved"]
+        or request.get("confirmed", True)
+    ):
+        return ""
+    return f", not confirmed by the agent yet (sm why {request['request_id']})"
+
 
 command = verdict_command(__doc__, approved=True, done="Approved")
+
+
+@click.command()
+@request_argument
+@click.argument("answers", metavar="TEXT...", nargs=-1, required=True)
+@json_option
+def answer_command(request: str, answers: tuple[str, ...], call: Call) -> None:
+    """Answer an agent's question.
+
+    REQUEST is a request ID, such as r57; sm requests lists them. Instead, you can give a SESSION that has exactly one
+    open question.
+
+    TEXT is the number of an option, the option itself, or any other text. Give one TEXT for each question. If a
+    question accepts several options, separate them with commas. If a TEXT is -, it is read from stdin.
+
+    The first answer wins: the question can also be answered in the agent's terminal.
+
+    \b
+    Exit codes:
+      0  answered
+      3  no such request or session
+      4  the question is already closed, or the session has none, or several;
+         or the agent did not act on the answer
+
+    \b
+    Examples:
+      sm answer r57 2                      # the second option
+      sm answer r57 'neither: use a file'  # another answer
+      sm answer r58 1,3                    # two options
+      sm answer r59 1 '1,3' 'on Friday'    # three questions
+    """
+    texts = [message_text(text) for text in answers]
+    send_verdict(call, request, {"approved": True, "answers": texts}, "Answered")
+
+
+deny_command = verdict_command(
+    """Deny a permission, plan, question, completion or budget.
+
+    REQUEST is a request ID, such as r57; sm requests lists them. Instead, you can give a SESSION that has exactly one
+    open request.
+
+    MESSAGE tells the agent why, and what to do instead. The first answer wins. sm reject does the same.
+
+    If you deny more budget, its sessions stay paused. If you deny a dialog of an agent's start (kind setup), the agent
+    is ended.
+
+    If a person allowed a tool in the terminal just before, the tool runs. Then the command fails, or you get a notice
+    later.
+
+    \b
+    Exit codes:
+      0  answered
+      3  no such request or session
+      4  the request is already closed, or the session has none, or several;
+         or the agent did not act on the answer
+
+    \b
+    Examples:
+      sm deny r57 'not in this directory: use /srv/shop/build'
+    """,
+    approved=False,
+    done="Denied",
+)
+
+
+reject_command = verdict_command(
+    """Deny a request; the same as sm deny.
+
+    REQUEST is a request ID, such as r57; sm requests lists them. Instead, you can give a SESSION that has exactly one
+    open request.
+
+    MESSAGE tells the agent why, and what to do instead. The first answer wins.
+
+    \b
+    Exit codes:
+      0  answered
+      3  no such request or session
+      4  the request is already closed, or the session has none, or several
+
+    \b
+    Examples:
+      sm reject r57 'the tests fail on main'
+    """,
+    approved=False,
+    done="Denied",
+)

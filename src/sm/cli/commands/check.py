@@ -29,32 +29,86 @@ Examples:
 """
 
 import os
+import resource
+import threading
 import time
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 
 import click
 
 from sm.cli.agent_programs import check_of, name_argument, started_program
 from sm.cli.call import Call, json_option
-from sm.cli.check_cost import measured
 from sm.cli.display.output import now
 from sm.cli.display.sandbox_tables import size
 from sm.cli.instance import Instance
 from sm.cli.options import current_directory
 from sm.cli.private_instance import private_instance, start_undisturbed
+from sm.client.http import Client
+from sm.core.dataclass import dataclass
 from sm.core.lines import line, plural
-from sm.errors import ExternalError, NotPermitted, UsageError
+from sm.errors import ExternalError, NotPermitted, SmError, UsageError
+from sm.linux.process_usage import memory_of, read_table
 
 TYPE_CHECKING = False  # see wire.py
 if TYPE_CHECKING:
     from sm.config import Config
     from sm.providers.checks import CheckRecord, CheckStage, Outcome, ProgramCheck
 
+
+_EVERY_S = 0.5
 _TIMEOUT_S = 300
 _PATIENCE = 3
+
+
+@dataclass(slots=True)
+class CheckCost:
+    """The cost so far. Both are complete when the measurement ends."""
+
+    processor_s: float = 0.0
+    memory_bytes: int = 0
+    """The most that was used at one time. Shared memory counts once."""
+
+
+@contextmanager
+def measured(client: Client) -> Iterator[CheckCost]:
+    """Measure the processes of the instance that `client` reaches, and this process, while the block runs."""
+    cost, ended, began_s = CheckCost(), threading.Event(), _own_cpu_s()
+    # Not the client of the contracts, which several threads use.
+    follower = threading.Thread(target=_follow, args=(client, cost, ended), name="cost", daemon=True)
+    follower.start()
+    try:
+        yield cost
+    finally:
+        ended.set()
+        follower.join()
+        cost.processor_s = round(cost.processor_s + _own_cpu_s() - began_s, 1)
+
+
+def _follow(client: Client, cost: CheckCost, ended: threading.Event) -> None:
+    """Look at the daemon, its tmux server and all below them until the end, and a last time then."""
+    roots = list[int]()
+    while True:
+        is_last = ended.wait(_EVERY_S)
+        if len(roots) < 2 or is_last:
+            with suppress(SmError):
+                status = client.get("/v1/status")
+                roots = [
+                    pid for pid in (status["daemon"]["pid"], status["terminal_server"]) if pid is not None
+                ]
+        table = read_table()
+        cost.processor_s = max(cost.processor_s, table.tree_cpu_s(roots))
+        memory = sum(memory_of(pid) for pid in {*table.tree(roots), os.getpid()})
+        cost.memory_bytes = max(cost.memory_bytes, memory)
+        if is_last:
+            return
+
+
+def _own_cpu_s() -> float:
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime
 
 
 @click.command(help=__doc__)

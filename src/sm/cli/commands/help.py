@@ -13,7 +13,8 @@ from collections.abc import Sequence
 
 import click
 
-from sm.cli.group import COMMAND_HELP, write_commands
+from sm import __version__
+from sm.cli.group import COMMAND_HELP, COMPLETE, sm, write_commands
 from sm.errors import UsageError
 
 
@@ -51,3 +52,35 @@ def _resolve(root: click.Context, words: Sequence[str]) -> click.Context:
         assert command is not None  # resolve_command raises for an unknown name
         context = click.Context(command, parent=context, info_name=name, **command.context_settings)
     return context
+
+
+@click.command()
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def completion_command(shell: str) -> None:
+    """Print a shell completion script.
+
+    It completes commands, options, and the names of sessions, requests, agent types and workspaces. A command gets only
+    the sessions to which it applies; zsh and fish show their status.
+
+    \b
+    Examples:
+      eval "$(sm completion bash)"  # in ~/.bashrc
+    """
+    from click.shell_completion import get_completion_class
+
+    completion = get_completion_class(shell)
+    assert completion is not None  # click has these three
+    source = completion(sm, {}, "sm", COMPLETE).source()
+    # click's script for fish cuts a description at its first comma.
+    click.echo(source.replace('string split ","', 'string split --max 1 ","'))
+
+
+@click.command()
+def version_command() -> None:
+    """Show the version.
+
+    \b
+    Examples:
+      sm version
+    """
+    click.echo(f"sm {__version__}")

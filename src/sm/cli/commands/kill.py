@@ -28,7 +28,7 @@ import click
 
 from sm.cli.bulk import act_on_each
 from sm.cli.call import Call, json_option
-from sm.cli.display.orphans import orphan_lines, process_count
+from sm.cli.display.overview import orphan_lines, process_count
 from sm.cli.options import running_sessions, sessions_argument, workspace_option
 from sm.cli.selection import ask, check, confirm, running_trees, yes_option
 from sm.client.http import decode_answer, new_key

@@ -35,12 +35,11 @@ import click
 
 from sm.cli.call import Call, json_option
 from sm.cli.display.listing import UNSEEN, listing, ordered
-from sm.cli.display.orphans import orphan_lines
 from sm.cli.display.output import now, print_json, print_lines
+from sm.cli.display.overview import orphan_lines
 from sm.cli.display.text_table import Table, table_lines
 from sm.cli.options import workspace_option
-from sm.cli.pages import limit_option, list_text
-from sm.cli.session_list import archived_option, search_option
+from sm.cli.pages import archived_option, limit_option, list_text, search_option
 from sm.client.http import decode_answer
 from sm.core.lines import JsonObject
 from sm.errors import NotFound, UsageError

@@ -33,7 +33,7 @@ from sm.cli.call import Call, json_option
 from sm.cli.display.errors import print_warnings
 from sm.cli.display.output import now
 from sm.cli.options import ended_sessions, sessions_argument, workspace_option
-from sm.cli.selection import check, confirm, ended, yes_option
+from sm.cli.selection import check, confirm, ended, seconds_of, yes_option
 from sm.client.http import session_path
 from sm.core.lines import JsonObject, line, plural
 from sm.core.session_lines import has_process
@@ -139,3 +139,33 @@ def _remove(call: Call, sessions: Sequence[str], *, chosen: bool = False, discar
             warning = clean(session, discard=discard)
             print_warnings([warning] if warning else [])
     return code
+
+
+@click.command()
+@click.option(
+    "--older-than",
+    metavar="AGE",
+    default="0s",
+    help="Only sessions that ended at least this long ago: 30m, 12h, 1d or 2w.",
+)
+@click.option("--archived", is_flag=True, help="Delete archived sessions too.")
+@workspace_option
+@yes_option
+@json_option
+def prune_command(older_than: str, archived: bool, workspace: str | None, yes: bool, call: Call) -> int:
+    """Delete all ended sessions, or those of a certain age.
+
+    Deletes sessions as sm rm does: messages, terminals, files and worktrees. Archived sessions and sessions whose
+    process still runs are kept. A session with work that exists nowhere else is kept and listed at the end. From an
+    agent: only its descendants. On a terminal, the command asks before.
+
+    The JSON is an array of the deleted sessions.
+
+    \b
+    Examples:
+      sm prune --older-than 1d
+    """
+    least_s = seconds_of(older_than)
+    session_id = call.instance.session_id
+    found = ended(call.client, workspace, session_id, now(), archived=archived, older_than_s=least_s)
+    return remove_chosen(call, found, yes=yes)

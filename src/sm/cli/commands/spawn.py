@@ -22,6 +22,7 @@ Examples:
 """
 
 import os
+import re
 import shlex
 import sys
 from typing import Any
@@ -30,6 +31,7 @@ import click
 from click.core import ParameterSource
 
 from sm.cli.call import Call, json_option
+from sm.cli.instance import Instance
 from sm.cli.options import (
     TextCommand,
     absolute,
@@ -47,6 +49,45 @@ from sm.core.session_lines import name_and_id
 from sm.core.statuses import Status
 from sm.errors import InvalidText, SetupRequired, SmError, UnknownAgentType, UsageError
 from sm.linux.process_limits import soft_limits
+
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+
+def explain(error: UnknownAgentType, instance: Instance, directory: str, name: str) -> UnknownAgentType:
+    """The error with a hint at the file that defines the type in `directory` or above, if there is one."""
+    try:
+        found = _definition_above(instance, directory, name)
+    except SmError:  # a broken configuration
+        found = None
+    if found is None:
+        return error
+    root, path = found
+    return UnknownAgentType(
+        error.message,
+        f"{line(path, 4096)} is used only by agents of a workspace in {line(root, 4096)}: "
+        f"sm workspace create SLUG --working-dir {line(root, 4096)}",
+    )
+
+
+def _definition_above(instance: Instance, directory: str, name: str) -> tuple[str, str] | None:
+    """The project's directory and the path of the definition."""
+    from sm.config import load
+    from sm.providers import make_providers
+
+    if not _NAME.fullmatch(name):
+        return None
+    config = load(instance.paths.config).config
+    definitions = [provider.definitions for provider in make_providers(config).values()]
+    places = [(".sm", "agents"), *(known.project_directory for known in definitions if known is not None)]
+    home = os.path.expanduser("~")
+    at = os.path.realpath(directory)
+    while at != os.path.dirname(at) and at != home:
+        for place in places:
+            path = os.path.join(at, *place, f"{name}.md")
+            if os.path.isfile(path):
+                return at, path
+        at = os.path.dirname(at)
+    return None
 
 
 @click.command(help=__doc__, cls=TextCommand)
@@ -213,8 +254,6 @@ def command(
         text = _post(client, body, timeout_s, ask=not call.as_json and instance.session_id is None)
     except SmError as error:
         if isinstance(error, UnknownAgentType) and instance.session_id is None:
-            from sm.cli.project_definitions import explain
-
             error = explain(error, instance, body.get("working_dir") or body["cwd"], body["agent_type"])
         raise error from None
     call.show_with_warnings(text, _spawned)

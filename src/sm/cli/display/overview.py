@@ -1,12 +1,35 @@
 """Formats the state of the whole system, and records of the daemon's log. Pure."""
 
-from datetime import datetime, tzinfo
+from collections.abc import Sequence
+from datetime import datetime, timedelta, tzinfo
 
-from sm.cli.display.orphans import orphan_lines, orphan_words
 from sm.core.lines import JsonObject, escape_mark, line, plural
 from sm.core.timestamps import span
 
 _INDENT = " " * len("Dead letters: ")
+_MIB = 1024 * 1024
+_SHOWN_MAX = 20
+
+
+def park_text(account: JsonObject, now: datetime, zone: tzinfo | None) -> str:
+    """`until 06:00: session limit; paused by the operator`, or empty if the account is free."""
+    return "; ".join(_park(park, now, zone) for park in account["parks"])
+
+
+def parked_line(account: JsonObject, now: datetime, zone: tzinfo | None) -> str:
+    """`claude-1a2b3c4d until 06:00: session limit, 3 sessions wait`."""
+    waiting = account["waiting"]
+    waits = f"{plural(waiting, 'session')} wait{'s' if waiting == 1 else ''}"
+    return f"{line(account['name'])} {park_text(account, now, zone)}, {waits}"
+
+
+def _park(park: JsonObject, now: datetime, zone: tzinfo | None) -> str:
+    words = line(park["reason"]) + (f" ({line(park['model'])})" if park["model"] else "")
+    if park["until"] is None:
+        return words
+    until = datetime.fromisoformat(park["until"]).astimezone(zone)
+    form = "%H:%M" if until - now <= timedelta(days=1) else "%b %-d %H:%M"
+    return f"until {until.strftime(form)}: {words}"
 
 
 def overview(status: JsonObject, now: datetime) -> list[str]:
@@ -34,8 +57,6 @@ def overview(status: JsonObject, now: datetime) -> list[str]:
     if count := status.get("warnings"):  # an older daemon has none
         lines.append(f"Warnings:     {count} open (sm events --type warning)")
     if parked := status.get("parked"):
-        from sm.cli.display.accounts import parked_line
-
         lines += [f"Parked:       {parked_line(account, now, None)}" for account in parked]
     return lines + [f"Problem:      {line(trouble)}" for trouble in status["trouble"]]
 
@@ -53,3 +74,25 @@ def log_line(record: JsonObject, zone: tzinfo | None) -> str:
     )
     head = f"{when} {line(record.get('level', '-'))} {line(record.get('logger', '-'))}"
     return f"{head}: {line(record.get('message', ''), 4000)}{context}"
+
+
+def orphan_lines(orphans: Sequence[JsonObject]) -> list[str]:
+    """`pid 4711 of engineer-login, 5min, 120 MiB: node server.js`, one line for each, at most 20."""
+    lines = [
+        f"pid {orphan['pid']} of {line(orphan['label'])}, {span(orphan['age_s'])}, "
+        f"{max(1, round(orphan['memory_bytes'] / _MIB))} MiB: {line(orphan['command'], 80)}"
+        for orphan in orphans[:_SHOWN_MAX]
+    ]
+    more = len(orphans) - _SHOWN_MAX
+    return [*lines, f"and {more} more"] if more > 0 else lines
+
+
+def orphan_words(sessions: int, orphans: Sequence[JsonObject]) -> str:
+    """`0`, `2 processes (sm kill --orphans)`, or `1 session, 2 processes (...)`. `sessions`: those without a parent."""
+    words = [plural(sessions, "session")] if sessions else []
+    words += [f"{process_count(len(orphans))} (sm kill --orphans)"] if orphans else []
+    return ", ".join(words) or "0"
+
+
+def process_count(count: int) -> str:
+    return f"{count} process" if count == 1 else f"{count} processes"

@@ -13,6 +13,7 @@ import uuid
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
+from typing import Literal, TypeAlias
 
 from sm.config import AgentConfig, ModelArgs
 from sm.core.models import Exit, PermissionMode, Session, Signal, SpawnRequest
@@ -40,6 +41,7 @@ from sm.providers.claude.briefing import TEMPLATE, briefing
 from sm.providers.claude.commands import COMPACT, read_command, require_start_command
 from sm.providers.claude.container import home_files
 from sm.providers.claude.definitions import ClaudeDefinitions
+from sm.providers.claude.dialect import current
 from sm.providers.claude.home import ClaudeHome
 from sm.providers.claude.hooks import ClaudeHookReader, conversation_id
 from sm.providers.claude.options import BYPASS, is_sandbox_environment, merge_options, resumable_arguments
@@ -58,7 +60,6 @@ from sm.providers.claude.permissions import (
 from sm.providers.claude.pricing import context_window, cost_usd, knows_price, prices_as_of
 from sm.providers.claude.program_help import is_own_program
 from sm.providers.claude.readiness import is_claude
-from sm.providers.claude.resume import resume_environment
 from sm.providers.claude.section import ClaudeSection
 from sm.providers.claude.settings import session_settings
 from sm.providers.claude.setup import ClaudeSetup
@@ -68,10 +69,22 @@ from sm.providers.claude.terminal import ClaudeScreenReader
 from sm.providers.claude.transcript import ClaudeTranscriptReader
 from sm.providers.readers import Readers
 
+ResumeChoice: TypeAlias = Literal["full", "summary", "ask"]
 _OF_USER = "permissions.defaultMode of your claude settings"
 _MODEL = re.compile(r"[A-Za-z0-9][\w.:/@+\[\]-]{0,199}", re.ASCII)
 _BLANKS_AROUND = re.compile(r"^[\s\ufeff]+|[\s\ufeff]+$")
 """All that claude, a JavaScript program, trims."""
+
+
+def resume_environment(choice: ResumeChoice) -> Mapping[str, str]:
+    """The variables with which claude resumes a long and old conversation without a question, unless one is wanted.
+
+    Source: claude 2.1.197 and 2.1.332. The question depends on the account. It comes when the last message is older
+    than 70 minutes and the conversation has 100,000 tokens or more; two variables move these limits. 2.1.332 asks only
+    if it has a summary already, which no restored agent of sm was seen to have:
+    tests/integration/test_claude_restore.py has what each choice does with both versions.
+    """
+    return {} if choice == "ask" else current().table("environment.resumes_whole")
 
 
 class ClaudeProvider(Provider):

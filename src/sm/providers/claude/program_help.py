@@ -8,8 +8,7 @@ from collections.abc import Mapping
 from sm.linux.programs import run_program
 from sm.providers.base import InstalledProgram, ProgramFacts
 from sm.providers.checks import is_script
-from sm.providers.claude.program_version import installed_version, is_versioned
-from sm.providers.claude.readiness import is_claude
+from sm.providers.claude.readiness import installed_version, is_claude, is_versioned
 
 _ANSWERS_WITHIN_S = 10.0
 _WAITS_S = 2.0

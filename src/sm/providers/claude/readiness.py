@@ -4,19 +4,23 @@ Reads no credentials. Measured with 2.1.197 and 2.1.332: on a new machine claude
 trust in the directory, for the use of an API key, and for permission to bypass permissions.
 """
 
+import json
 import os
 import shlex
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 
 from sm.errors import BypassNotAccepted, DirectoryNotTrusted, ExternalError, ProgramMissing, SetupRequired
+from sm.linux.files import read_file
 from sm.operations.hints import Hint, Use
 from sm.operations.session_operations import SPAWN
+from sm.providers.claude.dialect import Known, current, version_in
 from sm.providers.claude.home import ClaudeHome, read_object, trusted_by
 from sm.providers.claude.permissions import bypasses
-from sm.providers.claude.program_version import asks_per_repository
 from sm.providers.claude.trouble import INSTALL
 
+_PACKAGE = "@anthropic-ai/claude-code"
+_PACKAGE_MAX_BYTES = 64 * 1024
 RUN_ONCE = "run claude once in a terminal"
 SET_UP = f"{INSTALL}, then run claude once in a terminal and log in"
 NO_LOGIN = "sm found no login of claude"
@@ -27,6 +31,42 @@ _LOGINS = (
     API_KEY, "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN", "CLAUDE_CODE_USE_BEDROCK",
     "CLAUDE_CODE_USE_VERTEX", "CLAUDE_CODE_USE_FOUNDRY",
 )  # fmt: skip
+
+
+def installed_version(program: str, environment: Mapping[str, str]) -> tuple[int, ...] | None:
+    """Return the version of the program that an agent with this environment starts. Returns None if it is unknown.
+
+    npm keeps the program in a package with its version, and the installer of claude names the file by it.
+    """
+    path = shutil.which(program, path=environment.get("PATH"))
+    if path is None:
+        return None
+    path = os.path.realpath(path)
+    return version_in(os.path.basename(path)) or version_in(_package_version(path))
+
+
+def is_versioned(path: str) -> bool:
+    """Return whether the installer of claude put a program at this path, whose name is its version."""
+    above, name = os.path.split(path)
+    return version_in(name) is not None and above.endswith("/claude/versions")
+
+
+def _package_version(path: str) -> str:
+    above, package, _ = path.rpartition(f"/{_PACKAGE}/")
+    if not package:
+        return ""
+    try:
+        value = json.loads(read_file(f"{above}/{_PACKAGE}/package.json", _PACKAGE_MAX_BYTES).data)
+    except (OSError, ValueError, RecursionError):
+        return ""
+    version = value.get("version") if isinstance(value, dict) else None
+    return version if isinstance(version, str) else ""
+
+
+def asks_per_repository(program: str, environment: Mapping[str, str]) -> bool:
+    """Return whether this claude asks for trust in each git repository. A program of unknown version does."""
+    known = Known(installed_version(program, environment))
+    return current().choose("trust.per_repository", known).value is True
 
 
 def require_ready(

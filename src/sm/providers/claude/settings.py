@@ -3,7 +3,7 @@
 import shlex
 from collections.abc import Mapping
 
-from sm.core.mcp import OWN_SERVER
+from sm.core.programs import OWN_SERVER
 from sm.providers.base import GrantedCapabilities
 from sm.providers.claude.hooks import EVENTS
 

@@ -4,6 +4,7 @@ The checks run only `claude --version` and read no credentials. Measured with 2.
 """
 
 import asyncio
+import json
 import os
 import shlex
 import shutil
@@ -23,8 +24,7 @@ from sm.providers.base import (
 )
 from sm.providers.checks import is_older, version_of
 from sm.providers.claude.container import require_login
-from sm.providers.claude.home import ClaudeHome, read_object
-from sm.providers.claude.login import login_of_agent
+from sm.providers.claude.home import ClaudeHome, config_dir, read_object
 from sm.providers.claude.options import is_sandbox_environment, merge_options
 from sm.providers.claude.permissions import bypasses
 from sm.providers.claude.program_help import OLDEST, ProgramHelp, find_installed
@@ -42,17 +42,84 @@ from sm.providers.claude.readiness import (
     is_trusted,
     login_of,
     login_outside,
+    login_setting,
     read_settings,
     require_installed,
     require_ready,
 )
-from sm.providers.claude.retention import retention
 from sm.providers.claude.section import ClaudeSection
-from sm.providers.claude.settings_files import HooksOff, hooks_off
+from sm.providers.claude.settings_files import MANAGED, HooksOff, hooks_off, settings_files
 from sm.providers.claude.trouble import INSTALL
 from sm.providers.claude.trust import accept_bypass, trust
+from sm.providers.claude.values import mapping, string
 from sm.providers.readers import SetupQuestion
 from sm.sandboxes.home import ContainerHome
+
+_STATE_MAX_BYTES = 8 * 1024 * 1024
+_DAYS_KEY = "cleanupPeriodDays"
+_DEFAULT_DAYS = 30
+
+
+def login_of_agent(environment: Mapping[str, str], home: ContainerHome | None) -> Login:
+    """The login, as claude chooses it: a variable or a command of its settings, else the account of `/login`.
+
+    The name of that account is public: claude refreshes its credentials, and they stay unread.
+    """
+    if home is not None:
+        directory = home.host_path(config_dir(environment)) or home.directory
+        name = login_setting({}, environment)
+        identity = environment.get(name, "") if name else _account_in(_state_inside(environment, home))
+        return Login(directory, identity)
+    files = ClaudeHome(environment)
+    settings = read_settings(files)
+    name = login_setting(settings, environment)
+    if name is None:
+        return Login(files.directory, _account_in(_state(files)))
+    own = mapping(settings.get("env"))
+    return Login(
+        files.directory, string(own.get(name)) or environment.get(name) or string(settings.get(name))
+    )
+
+
+def _state(files: ClaudeHome) -> Mapping[str, object]:
+    try:
+        return read_object(files.state)[0]
+    except (OSError, ExternalError):
+        return {}
+
+
+def _state_inside(environment: Mapping[str, str], home: ContainerHome) -> Mapping[str, object]:
+    path = home.host_path(ClaudeHome(environment).state)
+    try:
+        value = json.loads(home.read(path, _STATE_MAX_BYTES).data) if path is not None else None
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return mapping(value)
+
+
+def _account_in(state: Mapping[str, object]) -> str:
+    return string(mapping(state.get("oauthAccount")).get("accountUuid"))
+
+
+def retention(
+    environment: Mapping[str, str],
+    working_dir: str,
+    home: ContainerHome | None = None,
+    *,
+    managed: str = MANAGED,
+) -> TranscriptRetention:
+    """Read after how many days claude deletes transcripts. `home`: of the session's container, None on this host.
+
+    Each start of claude deletes the transcripts of its user that nobody has written to for `cleanupPeriodDays` days (1
+    or more, by default 30).
+    """
+    found = TranscriptRetention(_DEFAULT_DAYS)
+    for path, settings in settings_files(environment, working_dir, home, managed):
+        days = settings.get(_DAYS_KEY)
+        # claude refuses other values, and then deletes nothing while they are there.
+        if isinstance(days, int) and not isinstance(days, bool) and days >= 1:
+            found = TranscriptRetention(days, path)
+    return found
 
 
 class ClaudeSetup:

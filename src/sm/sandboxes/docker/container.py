@@ -44,7 +44,6 @@ def inspect(client: "DockerClient", name: str) -> ContainerRecord | None:
         pid=int(state.get("Pid") or 0),
         user=config.get("User") or "",
         image=answer["Image"],
-        oom_killed=bool(state.get("OOMKilled")),
         exit_code=int(state.get("ExitCode") or 0),
         mounts=_mounts(answer.get("Mounts") or ()),
     )

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Protocol
 
 from sm.config import Config, sandbox_for
 from sm.core.models import Exit, Launch, Process, Session, Workspace
-from sm.core.process_limits import UMASK
 from sm.errors import (
     AgentStartFailed,
     SandboxBusy,
@@ -28,6 +27,7 @@ from sm.errors import (
 )
 from sm.linux import processes
 from sm.linux.cgroups import Cgroup, container_of
+from sm.linux.process_limits import UMASK
 from sm.linux.process_root import ProcessRoot
 from sm.paths import INSIDE_HOME, INSIDE_LAUNCH, INSIDE_SCRATCH, InstancePaths, SandboxPaths
 from sm.sandboxes import launch as launches
@@ -38,7 +38,7 @@ from sm.sandboxes.docker.agent_process import AgentSearch, cgroup_of_container, 
 from sm.sandboxes.docker.engine import Engine
 from sm.sandboxes.docker.image import Images
 from sm.sandboxes.docker.mounts import present, writable_directories
-from sm.sandboxes.docker.protection_records import ProtectionRecords
+from sm.sandboxes.docker.protection import ProtectionRecords
 from sm.sandboxes.docker.start_report import (
     FOLDER,
     NO_SCRATCH,

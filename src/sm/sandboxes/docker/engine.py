@@ -372,12 +372,8 @@ def _facts_of(info: dict[str, Any], pid: int) -> EngineFacts:
         storage_driver=str(info.get("Driver", "")),
         seccomp=any(option.startswith("name=seccomp") for option in security),
         live_restore=bool(info.get("LiveRestoreEnabled")),
-        rootless="name=rootless" in security,
-        userns="name=userns" in security,
         data_root=str(info.get("DockerRootDir", "")),
-        ncpu=int(info.get("NCPU") or 0),
         memory=int(info.get("MemTotal") or 0),
-        runtimes=tuple(sorted(info.get("Runtimes") or ())),
         # Another process, such as systemd, may hold the engine's socket.
         nofile_max=open_files_max(pid) if program_name(pid) == "dockerd" else None,
     )

@@ -49,7 +49,6 @@ def mounts_of(
         found += of_workspace
         directories.insert(0, of_workspace[0].source)
     elif settings.vault is not None:
-        # Its own path comes first: `PathMap.to_inside` prefers it.
         named = MountPath(settings.vault, "sandbox.vault", "change sandbox.vault in config.yaml")
         vault = check_directory(named, paths, host)
         found += [Mount(vault, vault), Mount(vault, INSIDE_VAULT)]

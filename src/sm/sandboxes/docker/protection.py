@@ -6,6 +6,7 @@ and what is behind a symbolic link, cannot be protected in this way: `appeared` 
 """
 
 import hashlib
+import json
 import os
 import stat
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,8 +14,8 @@ from contextlib import suppress
 from itertools import islice
 
 from sm.core.dataclass import dataclass
-from sm.linux.files import stat_without_links
-from sm.paths import is_within
+from sm.linux.files import read_or_empty, replace_private, stat_without_links
+from sm.paths import InstancePaths, is_within
 from sm.sandboxes.git_directory import LinkedWorktree, linked_worktree
 from sm.sandboxes.path_map import Mount, PathMap
 
@@ -23,6 +24,8 @@ _GIT_ALSO = ("commondir", "config.worktree", "info")
 """With the files git uses another directory, or more settings; `info/attributes` names filters for files."""
 _MODULES_MAX = 100
 _MODULES_DEPTH = 8
+_BYTES_MAX = 1 << 20
+_SUFFIX = ".protected"
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,3 +180,38 @@ def _content(path: str) -> Iterator[str]:
 
 def _identity(status: os.stat_result) -> str:
     return f"{status.st_ino}:{status.st_ctime_ns}"
+
+
+class ProtectionRecords:
+    """One file for each session in the daemon's own launch directory, which no container sees. All methods block."""
+
+    def __init__(self, paths: InstancePaths) -> None:
+        self._directory = paths.launch
+
+    def remember(self, session_id: str, directories: Sequence[str], protect: Sequence[str]) -> None:
+        """Replace the record of the session. `directories`: those that it can write. Raises OSError."""
+        os.makedirs(self._directory, 0o700, exist_ok=True)
+        # ASCII, so that a name that is not UTF-8 comes back as it was.
+        found = dict[str, str]()
+        for directory in directories:
+            found |= fingerprints(directory, protect)
+        replace_private(self._file(session_id), json.dumps(found).encode("ascii"))
+
+    def appeared(
+        self, session_id: str, directories: Sequence[str], protect: Sequence[str], mounts: Sequence[Mount]
+    ) -> tuple[str, ...]:
+        """The paths that were made or changed since `remember`; empty for a session without a record."""
+        try:
+            at_start = json.loads(read_or_empty(self._file(session_id), _BYTES_MAX))
+        except ValueError:
+            return ()
+        found = (appeared(directory, protect, at_start, mounts) for directory in directories)
+        return tuple(dict.fromkeys(path for paths in found for path in paths))
+
+    def forget(self, session_id: str) -> None:
+        """Idempotent."""
+        with suppress(FileNotFoundError):
+            os.unlink(self._file(session_id))
+
+    def _file(self, session_id: str) -> str:
+        return f"{self._directory}/{session_id}{_SUFFIX}"

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from sm.capabilities.completion.model import QUOTE_MAX, Classification, Ending, TurnFacts
 from sm.capabilities.completion.patterns import CompletionPattern
-from sm.capabilities.completion.rules.classifier import classify
 from sm.capabilities.completion.rules.ending_rules import RULES
 from sm.capabilities.completion.rules.message import (
     HEAD_SENTENCES,
@@ -17,6 +16,7 @@ from sm.capabilities.completion.rules.message import (
     TAIL_SENTENCES,
     read_message,
 )
+from sm.capabilities.completion.rules.turn_end import classify
 
 DONE = "Done. All tests passing."
 WORKED = TurnFacts(tools_used=3)

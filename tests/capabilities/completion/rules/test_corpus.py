@@ -7,7 +7,7 @@ import pytest
 
 from bench.completion import judge, score
 from sm.capabilities.completion.model import Ending, TurnFacts
-from sm.capabilities.completion.rules.classifier import classify
+from sm.capabilities.completion.rules.turn_end import classify
 from tests.capabilities.completion.rules.corpus import CORPUS, PARTS, endings
 
 

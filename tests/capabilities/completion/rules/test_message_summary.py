@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sm.capabilities.completion.rules.message_summary import summary
+from sm.capabilities.completion.rules.turn_end import summary
 
 
 @pytest.mark.parametrize(

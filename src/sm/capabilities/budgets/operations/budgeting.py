@@ -1,10 +1,12 @@
 """Shows and changes budgets, and answers requests for more."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
 
 from sm.capabilities.budgets.amounts import amount_text
 from sm.capabilities.budgets.model import (
     DAILY,
+    UNITS,
     Amounts,
     Budget,
     BudgetStatus,
@@ -13,18 +15,16 @@ from sm.capabilities.budgets.model import (
 )
 from sm.capabilities.budgets.operations import CHANGE, CHANGE_DAY, RAISE, SHOW, SHOW_DAY, BudgetChange
 from sm.capabilities.budgets.operations.amounts import added, amounts_of, changed_limits, check_left
-from sm.capabilities.budgets.rules import as_much_again, is_spent, only_lowers, still_spent
+from sm.capabilities.budgets.rules import as_much_again, is_spent, only_lowers, share, still_spent
 from sm.capabilities.budgets.settings import BudgetSettings
-from sm.capabilities.budgets.state.charges import Budgets
-from sm.capabilities.budgets.state.spending import priced
+from sm.capabilities.budgets.state.charges import Budgets, priced
 from sm.capabilities.budgets.tables import PART
 from sm.capabilities.budgets.text import amounts_to_type
 from sm.capabilities.budgets.text.sentences import spent_text
-from sm.capabilities.budgets.views import amounts_view, budget_view
 from sm.core.dataclass import dataclass
 from sm.core.labels import label, name_to_type
 from sm.core.lifecycle import is_live
-from sm.core.local_days import day_start, local_day
+from sm.core.local_times import day_start, local_day
 from sm.core.models import Caller, Session, is_pausing
 from sm.core.requests import Answer, Request
 from sm.errors import IllegalState, NotPermitted, UsageError
@@ -37,9 +37,47 @@ from sm.providers.prices import price_of
 from sm.sessions.authorizer import Authorizer
 from sm.store import Store, Transaction
 from sm.store.sums import RemovedSums
-from sm.wire_types.budget import BudgetAboveView, BudgetReportView, BudgetState
+from sm.wire_types.budget import (
+    AmountsView,
+    BudgetAboveView,
+    BudgetReportView,
+    BudgetState,
+    BudgetView,
+    SpentView,
+)
 
 _OF_DAY = "the day"
+
+
+def budget_view(status: BudgetStatus) -> BudgetView:
+    budget = status.budget
+    return BudgetView(
+        limits=amounts_view(budget.limits),
+        spent=_spent(status.spent),
+        left=amounts_view(status.left),
+        percent=min(int(100 * share(budget.limits, status.spent) + 1e-6), 1_000_000),
+        state=budget.state,
+        unstopped=status.unstopped,
+        state_at=budget.state_at,
+        soft_percent=budget.soft_percent,
+        unpriced_tokens=status.spent.unpriced,
+        request_id=None if budget.request is None else f"r{budget.request}",
+    )
+
+
+def amounts_view(amounts: Amounts) -> AmountsView:
+    rounded: dict[str, Any] = {unit: _rounded(unit, amounts.get(unit)) for unit in UNITS}
+    return AmountsView(**rounded)
+
+
+def _spent(spent: Spent) -> SpentView:
+    return SpentView(round(spent.usd, 6), spent.tokens, round(spent.get("minutes"), 3))
+
+
+def _rounded(unit: str, amount: float | None) -> float | None:
+    if amount is None or unit == "tokens":
+        return amount
+    return round(amount, 6 if unit == "usd" else 3)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

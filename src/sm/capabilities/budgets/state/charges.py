@@ -1,6 +1,6 @@
 """Charges budgets, and carries out what follows. Functions of a transaction; `capabilities.budgets.rules` decides."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -16,7 +16,6 @@ from sm.capabilities.budgets.rules import (
     only_lowers,
 )
 from sm.capabilities.budgets.settings import BudgetSettings
-from sm.capabilities.budgets.state.spending import added_spending, priced
 from sm.capabilities.budgets.state.stops import ask_for_report, release, stop_member
 from sm.capabilities.budgets.tables import PART, BudgetReads
 from sm.capabilities.budgets.text.sentences import (
@@ -28,12 +27,13 @@ from sm.capabilities.budgets.text.sentences import (
 )
 from sm.core.labels import short_label
 from sm.core.lifecycle import is_live
-from sm.core.local_days import day_after, day_start, local_day
+from sm.core.local_times import day_after, day_start, local_day
 from sm.core.messages import SM_ITSELF
 from sm.core.models import Session, ancestors
 from sm.core.states import EventType, MessageState, NoticeKind, RequestKind, RequestState
 from sm.core.timers import Timer
 from sm.core.timestamps import later
+from sm.core.tree_totals import Price
 from sm.core.usage import Usage
 from sm.providers.base import Provider
 from sm.state.followers import UsageFollower
@@ -43,6 +43,35 @@ from sm.state.request_steps import NewRequest, finish_request, open_of, open_req
 from sm.store import Transaction
 from sm.store.transaction import SessionFollower
 from sm.wire_types.budget import BudgetState
+
+
+def added_spending(
+    stored: Mapping[str, Usage],
+    usages: Iterable[Usage],
+    price: Price,
+) -> Spent:
+    """The spending that `usages` add to the stored ones. As in the database, the larger output of a message counts.
+
+    Spending never shrinks, also if a transcript is written anew with less usage.
+    """
+    known, total = dict(stored), Spent()
+    for used in usages:
+        before = known.get(used.message_id)
+        if before is not None and not used.replaces(before):
+            continue
+        known[used.message_id] = used
+        added = priced(used, price)
+        total += added if before is None else added.beyond(priced(before, price))
+    return total
+
+
+def priced(used: Usage, price: Price) -> Spent:
+    """The spending of one message, or of the sum of messages with one model."""
+    cost = price([used])
+    tokens = used.input + used.output
+    if cost is None:
+        return Spent(tokens=tokens, unpriced=used.context)
+    return Spent(usd=cost, tokens=tokens)
 
 
 class Budgets(SessionFollower, UsageFollower):

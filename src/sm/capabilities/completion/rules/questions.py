@@ -4,9 +4,8 @@ import re
 from collections.abc import Iterator
 
 from sm.capabilities.completion.rules.message import Part, Sentence
-from sm.capabilities.completion.rules.offers import is_harmless, is_offered, is_optional
 from sm.capabilities.completion.rules.phrases import Found
-from sm.capabilities.completion.rules.turn import Turn
+from sm.capabilities.completion.rules.turn import Turn, is_harmless, is_offered, is_optional
 
 _ADDRESSED = re.compile(
     r"\b(?:you|your|u|should i|shall i|may i|can i|should we|shall we|do i|want me|ok to|okay to|"

@@ -8,14 +8,40 @@ from typing import Self
 
 from sm.capabilities.completion.model import TurnFacts
 from sm.capabilities.completion.patterns import CompletionPattern
-from sm.capabilities.completion.rules.features import Weighed, weigh
+from sm.capabilities.completion.rules.features import Weighed, plain_task, weigh
 from sm.capabilities.completion.rules.message import FinalMessage, Sentence, read_message
-from sm.capabilities.completion.rules.offers import is_optional
 from sm.capabilities.completion.rules.phrases import Found, Phrases, is_inquiry
-from sm.capabilities.completion.rules.task import plain_task
 from sm.capabilities.completion.rules.words import Words, languages
 from sm.core.dataclass import dataclass
 
+_OFFERED = re.compile(
+    r"\b(?:would you like|do you want|(?:you )?want me|shall i|should i|may i|can i|need me to|do you need|"
+    r"interested in|"
+    r"soll ich|möchten sie|möchtest du|willst du|voulez-vous|souhaitez-vous|veux-tu|quieres|quieras|"
+    r"desea[s]?|quer que|"
+    r"gostaria|vuoi|desideri|wil je|zal ik|vill du|vil du|chcesz|хотите|хочешь|ister misin\w*|chceš)\b|"
+    r"您(?:希望|想|需要)|要我|ましょうか|しますか|할까요|드릴까요|क्या मैं|هل تريد"
+)
+_MORE = re.compile(
+    r"\b(?:also|too|as well|anything (?:else|more|further)|something else|the same|same for|further|"
+    r"additional(?:ly)?|"
+    r"another|others?|follow-?up|else|auch|noch|sonst|aussi|également|autre chose|también|algo más|também|"
+    r"mais alguma|"
+    r"anche|altro|ook|också|även|też|również|coś jeszcze|также|ещё|еще|ayrıca|başka|také|ještě)\b|"
+    r"也|还需要|其他|他に|ほかに|ついでに|추가로|다른|(?<!\S)भी|أيضًا|أيضا|גם"
+)
+_CANNOT_BE_UNDONE = re.compile(
+    r"\b(?:merge|delete|remove|drop|deploy|publish|release|push|overwrite|force|"
+    r"lösch\w*|überschreib\w*|veröffentlich\w*|supprim\w*|fusionn\w*|publi\w*|borr\w*|elimin\w*|"
+    r"despleg\w*|apag\w*|"
+    r"exclu\w*|cancell\w*|verwijder\w*|radera|slett\w*|usun\w*|удал\w*|sil\w*|smaz\w*|oder|ou|oppure|lub|"
+    r"czy|или|eller)\b|"
+    r"删除|発行|削除|삭제|حذف|还是|それとも|아니면"
+)
+_CHOICE = re.compile(r"\b(?:or|instead|which|first)\b")
+_ANY_MORE = re.compile(
+    r"^\W*(?:is there )?(?:anything|something) else\b|^\W*what(?:'s| is) next\b|^\W*sonst noch"
+)
 _REQUEST = re.compile(
     r"(?:hey |hi |please |ok )*(?:can|could|would|will) (?:you|we)\b|kannst du|können sie|könntest du|"
     r"könnten sie|"
@@ -49,6 +75,23 @@ _LANGUAGE_SAMPLE = 4
 """Sentences at the begin and at the end of a message from which its languages are known."""
 FIRST, LAST = 6, 14
 """Sentences at the begin and at the end of a message that can decide."""
+
+
+def is_offered(words: str) -> bool:
+    """Detect a question that offers to do something, be it optional or a decision that is needed."""
+    return _OFFERED.search(words) is not None
+
+
+def is_optional(words: str) -> bool:
+    """Detect an offer of more work that can be left without an answer."""
+    if _ANY_MORE.search(words):
+        return True
+    return bool(_MORE.search(words) and is_offered(words) and is_harmless(words))
+
+
+def is_harmless(words: str) -> bool:
+    """Detect an offer of something that can be undone, and no choice."""
+    return not _CANNOT_BE_UNDONE.search(words) and _CHOICE.search(words) is None
 
 
 @dataclass(frozen=True)

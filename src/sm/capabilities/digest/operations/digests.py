@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from datetime import time as time_of_day
+from enum import StrEnum
 
-from sm.capabilities.digest.model import DigestTimer
 from sm.capabilities.digest.operations import DigestPeriod
 from sm.capabilities.digest.rules import (
     ended_entries,
@@ -49,6 +49,13 @@ _DAY_S = 86_400.0
 _EVENTS_MAX = 10_000
 _HEIGHT, _WIDTH = 40, 160
 _PAUSE_S = 5.0
+
+
+class DigestTimer(StrEnum):
+    """The kinds of timers. They are stored in the database, so they never change."""
+
+    DAY = "digest"
+    """The digest of the day is due. The subject is `digest`."""
 
 
 class Digests:

@@ -9,7 +9,7 @@ from sm.capabilities.warnings.tables import WarningReads
 from sm.core.timers import Timer
 from sm.sessions.session_fields import SessionField
 from sm.store import Store
-from sm.wire_types.warning import WarningView
+from sm.wire_types.session_answers import WarningView
 
 
 class WarningsField(SessionField):

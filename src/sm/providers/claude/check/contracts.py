@@ -14,14 +14,15 @@ from sm.config import Config
 from sm.errors import SmError
 from sm.linux.processes import identify, program_of, read_stat
 from sm.providers.checks import CheckStage, Contract, Outcome, ProgramPackage
-from sm.providers.claude.check.home import QUIET, seed
 from sm.providers.claude.check.play import (
     LONG_COMMAND,
+    QUIET,
     ContractBroken,
     FalseClaim,
     Play,
     expect,
     expect_true_claim,
+    seed,
 )
 from sm.providers.claude.check.screens import look_at_screens
 from sm.providers.claude.check.scripted_api import ModelRequest, ScriptedApi, TokenUsage, tool, usage

@@ -16,9 +16,8 @@ from typing import Any
 
 from sm.core.dataclass import dataclass
 from sm.core.lines import plural
-from sm.providers.claude.dialect.loading import Case, DialectFile, Value, load_own, load_shipped
+from sm.providers.claude.dialect.loading import Case, DialectFile, Value, load_own, load_shipped, version_in
 from sm.providers.claude.dialect.phrases import PhraseList
-from sm.providers.claude.dialect.versions import version_in
 
 __all__ = ["NOTHING", "Choice", "Dialect", "Known", "current", "facts_text", "models", "use", "version_in"]
 

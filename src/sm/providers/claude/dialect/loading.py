@@ -13,6 +13,7 @@ A table with `closed = true` in the data of sm has values that the readers know:
 `measured` lists the versions with which a fact was seen, and `shown_by` names a contract or a recording.
 """
 
+import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
@@ -25,8 +26,8 @@ from sm.core.dataclass import dataclass
 from sm.errors import ConfigError
 from sm.linux.files import read_file
 from sm.providers.claude.dialect.phrases import InvalidPhrase, check_phrase
-from sm.providers.claude.dialect.versions import version_in
 
+_VERSION = re.compile(r"(?<![\w.-])(\d{1,6})\.(\d{1,6})\.(\d{1,6})(?![\w.-])", re.ASCII)
 _MAX_BYTES = 64 * 1024
 _ENTRIES_MAX = 100
 _HINT = "show the facts that the file may have: sm check claude --facts"
@@ -36,6 +37,12 @@ _CONDITIONS = {"from", "until", "contract", "holds"}
 _OLDEST, _NEWEST = (0, 0, 0), (1_000_000, 0, 0)
 
 Value = bool | int | str
+
+
+def version_in(text: str) -> tuple[int, ...] | None:
+    """Return the first version in a text, such as the output of --version. Returns None without one."""
+    found = _VERSION.search(text)
+    return None if found is None else tuple(map(int, found.groups()))
 
 
 @dataclass(frozen=True, slots=True)

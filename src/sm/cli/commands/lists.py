@@ -1,4 +1,4 @@
-"""Builds the commands that list sessions: `sm children`, `all`, `who` and `others`."""
+"""The commands that list sessions: `sm all`, `children`, `who` and `others`."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -7,10 +7,10 @@ import click
 
 from sm.cli.call import Call, json_option
 from sm.cli.display.output import now
-from sm.cli.display.sessions import session_table
+from sm.cli.display.sessions import flat_rows, session_table, tree_rows
 from sm.cli.display.text_table import Table
 from sm.cli.options import WordChoice, optional_session, workspace_option
-from sm.cli.pages import limit_option, list_text
+from sm.cli.pages import archived_option, limit_option, list_text, search_option
 from sm.client.http import session_path
 from sm.core.lines import JsonObject
 from sm.core.statuses import Status
@@ -53,12 +53,6 @@ def list_command(
     return click.command(help=help)(command)
 
 
-search_option = click.option(
-    "--search",
-    metavar="TEXT",
-    help="Only sessions with all these words in their name, title, note, result or directory.",
-)
-archived_option = click.option("--archived", is_flag=True, help="Include archived sessions.")
 _status_option = click.option(
     "--status",
     type=WordChoice([*map(str, Status), "all"]),
@@ -69,4 +63,70 @@ _status_option = click.option(
 )
 _recursive_option = click.option(
     "--recursive", "-r", is_flag=True, help="Include all descendants, as a tree."
+)
+
+
+all_command = list_command(
+    """List all sessions as a tree.
+
+    Archived sessions are hidden. Sessions that ended more than a day ago are listed only up to 20 rows; --limit all
+    lists all of them. An agent sees only sessions of its workspace.
+
+    \b
+    Examples:
+      sm all
+      sm all --status running
+      sm all --limit all
+    """,
+    "/v1/sessions",
+    tree_rows,
+    "no sessions",
+    has_status=True,
+)
+
+
+children_command = list_command(
+    """List the children of a session.
+
+    Without SESSION: an agent's own children; from your shell, the sessions without a parent.
+
+    \b
+    Examples:
+      sm children engineer-login --recursive
+    """,
+    "/children",
+    tree_rows,
+    "no children",
+    has_status=True,
+    of_session=True,
+)
+
+
+who_command = list_command(
+    """List the other children of my parent.
+
+    From your shell: the sessions without a parent.
+
+    \b
+    Examples:
+      sm who
+    """,
+    "/v1/who",
+    flat_rows,
+    "no other sessions",
+)
+
+
+others_command = list_command(
+    """List the other sessions of my workspace.
+
+    From your shell: all sessions.
+
+    \b
+    Examples:
+      sm others
+    """,
+    "/v1/others",
+    flat_rows,
+    "no other sessions",
 )
