@@ -51,7 +51,8 @@ def command() -> None:
 def ls(every: bool, call: Call) -> None:
     """List the worktrees whose agents have ended.
 
-    Those of all workspaces. Shows the size and the age of each one, and the work in it that exists nowhere else. The JSON is an array.
+    Those of all workspaces. Shows the size and the age of each one, and the work in it that exists nowhere else. The
+    JSON is an array.
 
     \b
     Examples:
