@@ -52,7 +52,7 @@ def follow_worktree(
         return encode({**started, **now})
     made = {name: tree[name] for name in ("copied_files", "copied_bytes", "linked")}
     warnings = [*started["warnings"], *now["warnings"], *tree["notes"]]
-    return encode({**started, **now, "worktree": {**now["worktree"], **made}, "warnings": warnings})
+    return encode({**started, **now, "worktree_files": made, "warnings": warnings})
 
 
 def _tree(client: Client, session_id: str) -> JsonObject | None:

@@ -272,21 +272,21 @@ def _spawned(session: dict[str, Any]) -> list[str]:
     )
     return [
         spawned,
-        *_worktree_lines(session["worktree"]),
+        *_worktree_lines(session["worktree"], session.get("worktree_files", {})),
         *([] if mode is None else [f"Permission mode: {line(mode)} ({line(source)})"]),
         *([] if program is None else [f"Program: {line(program['line'])}"]),
     ]
 
 
-def _worktree_lines(tree: dict[str, Any] | None) -> list[str]:
+def _worktree_lines(tree: dict[str, Any] | None, files: dict[str, Any]) -> list[str]:
     if tree is None:
         return []
     found = [f"Worktree: {line(tree['path'], 4096)}, branch {line(tree['branch'])}"]
-    if tree.get("copied_files"):
-        size = f"{max(1, round(tree['copied_bytes'] / 1000)):,} kB"
-        found.append(f"Copied {plural(tree['copied_files'], 'file')} that git does not track: {size}")
-    if tree.get("linked"):
-        found.append(f"Linked to the repository: {', '.join(line(path) for path in tree['linked'])}")
+    if files.get("copied_files"):
+        size = f"{max(1, round(files['copied_bytes'] / 1000)):,} kB"
+        found.append(f"Copied {plural(files['copied_files'], 'file')} that git does not track: {size}")
+    if files.get("linked"):
+        found.append(f"Linked to the repository: {', '.join(line(path) for path in files['linked'])}")
     return found
 
 
