@@ -3,8 +3,8 @@
 from sm.capabilities.worktrees import operations
 from sm.capabilities.worktrees.building import TreeBuilder
 from sm.capabilities.worktrees.listeners import SpawnWorktrees, WorktreeUses
+from sm.capabilities.worktrees.listing import TreeList
 from sm.capabilities.worktrees.maker import TreeMaker
-from sm.capabilities.worktrees.operations.listing import TreeList
 from sm.capabilities.worktrees.settings import WorktreesSection
 from sm.core.effects import EffectKind
 from sm.kernel import Kernel

@@ -10,7 +10,7 @@ from sm.core.labels import label
 from sm.core.models import Caller, Session
 from sm.kernel import OperationCall
 from sm.operations.audiences import READ_ALSO_ITSELF
-from sm.policy.access import is_unrestricted
+from sm.policy.relations import is_unrestricted
 from sm.sessions.authorizer import Authorizer
 from sm.store import Store
 from sm.wire_types.worktrees import MadeTreeView, TreeProgress

@@ -1,4 +1,4 @@
-"""The operation of worktrees. Standard library alone; `operations.listing` carries it out."""
+"""The operation of worktrees. Standard library alone; `listing` carries it out."""
 
 from sm.core.dataclass import dataclass
 from sm.operations import Operation
