@@ -52,11 +52,16 @@ class SpawnPart:
     """Plans the additions of one capability."""
 
     async def prepare(
-        self, request: SpawnRequest, parent: Session | None, working_dir: str, environment: Mapping[str, str]
+        self,
+        request: SpawnRequest,
+        parent: Session | None,
+        working_dir: str,
+        environment: Mapping[str, str],
+        process_limits: Mapping[str, int],
     ) -> PreparedPlace | None:
         """Plan a directory in place of `working_dir`, or return None if the session works there. Changes nothing.
 
-        `environment`: what the session inherits. Raises UsageError and NotPermitted.
+        `environment`, `process_limits`: what the session inherits. Raises UsageError and NotPermitted.
         """
         return None
 
@@ -91,10 +96,11 @@ async def prepared_place(
     parent: Session | None,
     working_dir: str,
     environment: Mapping[str, str],
+    process_limits: Mapping[str, int],
 ) -> PreparedPlace | None:
     """As `SpawnPart.prepare`, of the first capability that plans a directory."""
     for part in parts:
-        place = await part.prepare(request, parent, working_dir, environment)
+        place = await part.prepare(request, parent, working_dir, environment, process_limits)
         if place is not None:
             return place
     return None

@@ -173,7 +173,7 @@ class SpawnPlanner:
         types = await self._types.catalog(workspace, {**inherited, **added}, wanted=request.agent_type)
         kind = types.pick(request.agent_type)
         request, renamed = self._options.named(replace(request, agent_type=kind.name))
-        made = await prepared_place(self._parts, request, parent, working_dir, inherited)
+        made = await prepared_place(self._parts, request, parent, working_dir, inherited, process_limits)
         return _Start(
             request,
             prompt,

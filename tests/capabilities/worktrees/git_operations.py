@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from sm.capabilities.worktrees.making.claims import Claim
 from sm.capabilities.worktrees.making.filling import make_tree, remove_remains
 from sm.capabilities.worktrees.making.planning import plan_tree
 from sm.capabilities.worktrees.merging import MergeOptions, Way, merge
@@ -72,8 +73,9 @@ def main(directory: str, uid: int | None = None) -> None:
     def spawn() -> None:
         plan = plan_tree(given["repository"], "other", TreeWish(), PLACE, "sm/{name}", lambda *_: None)
         never, files = threading.Event(), TreeFiles(("*.env",), ("cache",))
-        made = make_tree(plan, files, 60, lambda *_: None, never)
-        remove_remains(plan, made.start)
+        claim = Claim(f"{directory}/claim")
+        make_tree(plan, files, claim, 60, lambda *_: None, never)
+        remove_remains(plan, claim)
 
     operations: dict[str, Callable[[], object]] = {
         "diff": lambda: work_of(client, "x").show(),

@@ -105,12 +105,12 @@ class TreeBuilder:
         async with self._store.transaction() as tx:
             tx.part(PART).finish(row, made)
             session = tx.find(row.session_id)
-            if session is None:
-                return
-            await tx.update(session, status_reason="its worktree is made")
-            for note in made.notes:
-                text = f"{subject(session)} - worktree {row.path}: {note}"
-                await tx.event(EventType.WARNING, session, tx.now, text, {})
+            if session is not None:
+                await tx.update(session, status_reason="its worktree is made")
+                for note in made.notes:
+                    text = f"{subject(session)} - worktree {row.path}: {note}"
+                    await tx.event(EventType.WARNING, session, tx.now, text, {})
+        await self._maker.hand_over(row.plan)
 
     async def _give_up(self, row: TreeRow) -> None:
         """Leave nothing of it: the process may have finished while it was told to stop."""

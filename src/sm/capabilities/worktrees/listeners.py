@@ -28,6 +28,7 @@ from sm.store import Store, Transaction
 
 _PATH_MAX = 4096
 _NAME_MAX = 300
+_UMASK = 0o022
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +79,12 @@ class SpawnWorktrees(SpawnPart):
         self._maker = maker
 
     async def prepare(
-        self, request: SpawnRequest, parent: Session | None, working_dir: str, environment: Mapping[str, str]
+        self,
+        request: SpawnRequest,
+        parent: Session | None,
+        working_dir: str,
+        environment: Mapping[str, str],
+        process_limits: Mapping[str, int],
     ) -> PreparedPlace | None:
         wish = _wish(request)
         if wish is None:
@@ -87,7 +93,9 @@ class SpawnWorktrees(SpawnPart):
             raise changed_by_sandbox(working_dir)
         name = None if request.name is None else request.name.lower()
         environment = git_environment(environment, request.environment)
-        plan = await self._maker.plan(working_dir, name, wish, environment)
+        plan = await self._maker.plan(
+            working_dir, name, wish, environment, process_limits.get("umask", _UMASK)
+        )
         return PreparedPlace(plan.directory, WantedWorktree(plan, environment))
 
     def place(self, request: SpawnRequest, working_dir: str) -> str:

@@ -1,6 +1,7 @@
 """Lets a short process plan, make and remove worktrees, so that git never runs in the daemon."""
 
 import asyncio
+import hashlib
 import json
 import os
 import signal
@@ -9,10 +10,11 @@ import sys
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from sm.capabilities.worktrees.git.progress import Report
+from sm.capabilities.worktrees.making.claims import Claim
 from sm.capabilities.worktrees.model import MadeTree, PlannedTree, TreeFiles, TreeWish, planned_from
 from sm.capabilities.worktrees.settings import WorktreeSettings
 from sm.core.text import folded
@@ -53,20 +55,24 @@ def changed_by_sandbox(directory: str) -> NotPermitted:
 class TreeMaker:
     """Runs the process, and answers its question for what sandboxed sessions could write."""
 
-    def __init__(self, settings: Callable[[], WorktreeSettings], writable: WritablePaths) -> None:
+    def __init__(
+        self, settings: Callable[[], WorktreeSettings], writable: WritablePaths, claims: str
+    ) -> None:
+        """`claims`: the directory of the files that say what was made (making/claims.py)."""
         self._settings = settings
+        self._claims = claims
         self._writable = writable
         self._threads = ThreadPoolExecutor(_THREADS, "sm-worktrees")
         self._turns = asyncio.Semaphore(_AT_ONCE)
 
     async def plan(
-        self, directory: str, name: str | None, wish: TreeWish, environment: Mapping[str, str]
+        self, directory: str, name: str | None, wish: TreeWish, environment: Mapping[str, str], umask: int
     ) -> PlannedTree:
-        """Plan a worktree. Changes nothing. Raises as `plan_tree`."""
+        """Plan a worktree, whose files have this umask. Changes nothing. Raises as `plan_tree`."""
         settings = self._settings()
-        task = {"act": "plan", "directory": directory, "name": name, "wish": asdict(wish)}
-        task |= {"place": settings.dir, "branch": settings.branch}
-        return planned_from(await self._run(task, environment, lambda *_: None))
+        task: dict[str, Any] = {"act": "plan", "directory": directory, "name": name, "wish": asdict(wish)}
+        task |= {"place": settings.dir, "branch": settings.branch, "umask": umask}
+        return replace(planned_from(await self._run(task, environment, lambda *_: None)), umask=umask)
 
     async def make(
         self, plan: PlannedTree, environment: Mapping[str, str], report: Report, *, again: bool
@@ -77,14 +83,24 @@ class TreeMaker:
         """
         settings = self._settings()
         files = TreeFiles(settings.copy, settings.link, settings.submodules)
-        task = {"act": "make", "plan": asdict(plan), "files": asdict(files), "again": again}
+        task = {**self._task("make", plan), "files": asdict(files), "again": again}
         task["within_s"] = settings.timeout_s
         async with self._turns:
             return MadeTree(**await self._run(task, environment, report))
 
     async def remove(self, plan: PlannedTree, environment: Mapping[str, str]) -> None:
-        """Remove what there is of a worktree in which nobody has worked. Raises as `remove_remains`."""
-        await self._run({"act": "remove", "plan": asdict(plan)}, environment, lambda *_: None)
+        """Remove what was made of a worktree in which nobody has worked. Raises as `remove_remains`."""
+        await self._run(self._task("remove", plan), environment, lambda *_: None)
+
+    async def hand_over(self, plan: PlannedTree) -> None:
+        """Let a worktree that was made be that of its session: nothing of it is removed as a remainder any more."""
+        await asyncio.to_thread(Claim(self._claim_of(plan)).forget)
+
+    def _task(self, act: str, plan: PlannedTree) -> dict[str, Any]:
+        return {"act": act, "plan": asdict(plan), "umask": plan.umask, "claim": self._claim_of(plan)}
+
+    def _claim_of(self, plan: PlannedTree) -> str:
+        return f"{self._claims}/{hashlib.sha256(os.fsencode(plan.path)).hexdigest()[:32]}"
 
     async def _run(
         self, task: Mapping[str, Any], environment: Mapping[str, str], report: Report

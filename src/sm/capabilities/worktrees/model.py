@@ -55,6 +55,8 @@ class PlannedTree:
     fetched: Fetched | None = None
     follows: tuple[str, str] | None = None
     """The remote and its branch that the new branch follows."""
+    umask: int = 0o022
+    """The file mode creation mask of the files."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,7 @@ _KEPT: Mapping[str, re.Pattern[str]] = {
             "core.autocrlf", "core.eol", "core.safecrlf", "core.checkstat", "core.whitespace", "core.abbrev",
             "diff.algorithm", "diff.context", "diff.interhunkcontext", "diff.renames", "diff.renamelimit",
             "diff.colormoved", "merge.conflictstyle", "merge.ff", "merge.renamelimit", "merge.directoryrenames",
-            "color.ui", "color.diff", "i18n.commitencoding", "gpg.format",
+            "core.sharedrepository", "color.ui", "color.diff", "i18n.commitencoding", "gpg.format",
         ),
         _WORD,
     ),

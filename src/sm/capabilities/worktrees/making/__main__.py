@@ -10,15 +10,15 @@ import os
 import signal
 import threading
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from dataclasses import asdict
 from typing import Any
 
-from sm.capabilities.worktrees.git.calls import git, places_used
+from sm.capabilities.worktrees.git.calls import places_used
 from sm.capabilities.worktrees.git.progress import Cancelled
+from sm.capabilities.worktrees.making.claims import Claim
 from sm.capabilities.worktrees.making.filling import make_tree, remove_remains
 from sm.capabilities.worktrees.making.planning import plan_tree
-from sm.capabilities.worktrees.model import PlannedTree, TreeFiles, TreeWish, planned_from
+from sm.capabilities.worktrees.model import TreeFiles, TreeWish, planned_from
 from sm.errors import IllegalState, SmError
 
 _cancelled = threading.Event()
@@ -28,6 +28,7 @@ def main() -> None:
     signal.signal(signal.SIGTERM, lambda *_: _cancelled.set())
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     task: dict[str, Any] = json.loads(_heard())
+    os.umask(task["umask"])
     try:
         _say({"done": _carry_out(task)})
     except Cancelled:
@@ -42,21 +43,14 @@ def _carry_out(task: Mapping[str, Any]) -> Mapping[str, Any]:
         return asdict(plan_tree(task["directory"], task["name"], wish, task["place"], task["branch"], _allow))
     plan = planned_from(task["plan"])
     _allow({plan.path, plan.repository, plan.common, plan.source}, plan.repository)
+    claim = Claim(task["claim"])
     if task["act"] == "remove":
-        _remove_earlier(plan)
+        remove_remains(plan, claim)
         return {}
     threading.Thread(target=_wait_for_end, daemon=True).start()
-    if task["again"]:
-        _remove_earlier(plan)
-    return asdict(make_tree(plan, TreeFiles(**task["files"]), task["within_s"], _report, _cancelled))
-
-
-def _remove_earlier(plan: PlannedTree) -> None:
-    """Remove what a process has left that was killed with the daemon while it made this worktree."""
-    start = plan.start
-    with suppress(SmError):
-        start = git(plan.common, "rev-parse", "--verify", "--quiet", f"refs/heads/{plan.branch}")
-    remove_remains(plan, start)
+    if task["again"]:  # a process was killed with the daemon while it made this worktree
+        remove_remains(plan, claim)
+    return asdict(make_tree(plan, TreeFiles(**task["files"]), claim, task["within_s"], _report, _cancelled))
 
 
 def _allow(paths: Iterable[str], below: str) -> None:

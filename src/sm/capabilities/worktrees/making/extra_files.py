@@ -49,7 +49,7 @@ def copy_files(
     for path in islice(found, _FILES_MAX):
         if os.path.lexists(f"{plan.path}/{path}"):
             continue
-        if not _is_inside(plan.source, path):
+        if not _is_inside(plan.source, path) or not _has_plain_way(plan.path, path):
             left.append(path)
             continue
         wanted.append(path)
@@ -78,7 +78,8 @@ def link_files(plan: PlannedTree, paths: Iterable[str]) -> tuple[list[str], list
         source, target = f"{plan.source}/{path}", f"{plan.path}/{path}"
         if not os.path.exists(source) or os.path.lexists(target):
             continue
-        if not _is_inside(plan.source, path) or not is_within(os.path.realpath(source), plan.source):
+        is_inside = _is_inside(plan.source, path) and is_within(os.path.realpath(source), plan.source)
+        if not is_inside or not _has_plain_way(plan.path, path):
             notes.append(f"not linked, as it leads out of the repository: {folded(path, 200)}")
         elif not _ignored(plan.source, [path]):
             notes.append(f"not linked, as git does not ignore it: {folded(path, 200)}")
@@ -144,6 +145,17 @@ def _is_inside(source: str, path: str) -> bool:
         return True
     target = os.readlink(full)
     return not os.path.isabs(target) and is_within(os.path.normpath(os.path.join(above, target)), source)
+
+
+def _has_plain_way(top: str, path: str) -> bool:
+    """True if no link of the worktree, which the base may have, stands where a directory for the path is needed."""
+    above = os.path.dirname(path)
+    while above:
+        full = f"{top}/{above}"
+        if os.path.islink(full) or (os.path.lexists(full) and not os.path.isdir(full)):
+            return False
+        above = os.path.dirname(above)
+    return True
 
 
 def _copy(plan: PlannedTree, paths: Sequence[str]) -> None:

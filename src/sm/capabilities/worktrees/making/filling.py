@@ -10,13 +10,14 @@ from sm.capabilities.worktrees.git.exclusions import add_exclusion
 from sm.capabilities.worktrees.git.linked import add_linked, write_head, write_links
 from sm.capabilities.worktrees.git.progress import Cancelled, Report, git_with_progress
 from sm.capabilities.worktrees.git.submodules import empty_submodules_warning
+from sm.capabilities.worktrees.making.claims import Claim
 from sm.capabilities.worktrees.making.extra_files import copy_files, link_files
 from sm.capabilities.worktrees.making.submodule_files import fill_submodules
 from sm.capabilities.worktrees.model import Fetched, MadeTree, PlannedTree, TreeFiles
 from sm.core.text import folded
 from sm.errors import ExternalError, SmError, UsageError
 from sm.linux.files import read_file
-from sm.linux.repositories import UnreadableRepository, repository_at
+from sm.linux.repositories import repository_at
 from sm.paths import is_within
 
 _FILES_PER_S = 1_000
@@ -25,21 +26,24 @@ _SPARSE_MAX = 4 << 20
 
 
 def make_tree(
-    plan: PlannedTree, files: TreeFiles, within_s: float, report: Report, cancelled: threading.Event
+    plan: PlannedTree,
+    files: TreeFiles,
+    claim: Claim,
+    within_s: float,
+    report: Report,
+    cancelled: threading.Event,
 ) -> MadeTree:
     """Make the worktree. `within_s`: a limit that grows with the number of files.
 
     Raises Cancelled, ExternalError and UsageError, with nothing left behind.
     """
-    start, begun = plan.start, False
     try:
+        start = plan.start
         if plan.fetched is not None:
             start = _fetch(plan, plan.fetched, within_s, report, cancelled)
-        begun = True
         report("making the worktree", None)
         _hide(plan)
-        os.makedirs(os.path.dirname(plan.path), exist_ok=True)
-        _add(plan, start)
+        _add(plan, start, claim)
         _check_out(plan, start, within_s, report, cancelled)
         if files.submodules:
             filled = fill_submodules(plan.path, plan.source, report, cancelled, within_s)
@@ -48,53 +52,50 @@ def make_tree(
             filled = [] if warning is None else [warning]
         copied = copy_files(plan, files.copy, report, cancelled)
         linked, notes = link_files(plan, files.link)
-        os.makedirs(plan.directory, exist_ok=True)  # the base may not have it
+        _make_directory(plan)
         if cancelled.is_set():
             raise Cancelled
         _follow(plan)
     except OSError as error:
-        remove_remains(plan, start) if begun else None
+        remove_remains(plan, claim)
         raise ExternalError(f"cannot make the worktree {plan.path}: {error.strerror}") from None
     except (SmError, Cancelled):
-        if begun:
-            remove_remains(plan, start)
+        remove_remains(plan, claim)
         raise
     return MadeTree(start, copied.files, copied.bytes, linked, [*copied.notes, *notes, *filled])
 
 
-def remove_remains(plan: PlannedTree, start: str) -> None:
-    """Remove the worktree of this plan, whether it is whole or not, and its new branch while that is at its start.
+def remove_remains(plan: PlannedTree, claim: Claim) -> None:
+    """Remove what was made of the worktree of this plan: the directory, and the new branch while it is at its start.
 
     Only for a worktree in which nobody has worked. Raises ExternalError for what cannot be removed.
     """
-    problem: SmError | None = None
-    try:
-        git(plan.common, "worktree", "remove", "--force", "--force", plan.path)
-    except SmError as error:
-        problem = error
-    if _is_ours(plan):
-        shutil.rmtree(plan.path, ignore_errors=True)
-    with suppress(OSError):  # an empty one
-        os.rmdir(plan.path)
-    if os.path.lexists(plan.path):
-        raise ExternalError(f"cannot remove the worktree {plan.path}: {problem or 'see its permissions'}")
-    with suppress(SmError):
-        git(plan.common, "worktree", "prune", "--expire=now")
-    if plan.is_new_branch and start:
+    if claim.has_directory(plan.path):
+        with suppress(SmError):  # git knows it only from some moment on
+            git(plan.common, "worktree", "remove", "--force", "--force", plan.path)
+        if claim.has_directory(plan.path):
+            shutil.rmtree(plan.path, ignore_errors=True)
+        if claim.has_directory(plan.path):
+            raise ExternalError(f"cannot remove the worktree {plan.path}: see its permissions")
+        with suppress(SmError):
+            git(plan.common, "worktree", "prune")
+        # Only an empty one, and not that of other worktrees.
+        with suppress(OSError):
+            os.rmdir(os.path.dirname(plan.path))
+    start = claim.start_of(plan.branch)
+    if start is not None:
         with suppress(SmError):
             git(plan.common, "update-ref", "-d", f"refs/heads/{plan.branch}", start)
-    # Only an empty one, and not that of other worktrees.
-    with suppress(OSError):
-        os.rmdir(os.path.dirname(plan.path))
+    claim.forget()
 
 
-def _is_ours(plan: PlannedTree) -> bool:
-    """True if the directory is a worktree of the repository, and no link to one."""
-    try:
-        found = repository_at(plan.path)
-    except UnreadableRepository:
-        return False
-    return found is not None and os.path.realpath(plan.path) == plan.path and found.common == plan.common
+def _make_directory(plan: PlannedTree) -> None:
+    """Make the working directory, which the base may not have, unless a link of the base leads elsewhere."""
+    if not is_within(os.path.realpath(plan.directory), plan.path):
+        raise ExternalError(
+            f"cannot make the working directory {folded(plan.directory, 4096)}: a link leads out of the worktree"
+        )
+    os.makedirs(plan.directory, exist_ok=True)
 
 
 def _fetch(
@@ -128,22 +129,31 @@ def _fetch(
     raise ExternalError(missing)
 
 
-def _add(plan: PlannedTree, start: str) -> None:
-    """Make an empty worktree. Raises ExternalError."""
-    if plan.is_new_branch and start:
-        words = ["--no-track", "-b", plan.branch, plan.path, start]
-    elif start:
-        words = [plan.path, plan.branch]
-    else:
+def _add(plan: PlannedTree, start: str, claim: Claim) -> None:
+    """Make an empty worktree. Raises UsageError if its directory or its branch is there by now, ExternalError."""
+    name = os.path.basename(plan.path)
+    os.makedirs(os.path.dirname(plan.path), exist_ok=True)
+    try:
+        os.mkdir(plan.path)
+    except FileExistsError:
+        raise UsageError(f"worktree {plan.path} already exists", "choose another --name") from None
+    claim.add_directory(plan.path)
+    if not start:
         _add_unborn(plan)
         return
+    if plan.is_new_branch:
+        words = ("-m", f"branch: Created from {start}", f"refs/heads/{plan.branch}", start, "0" * len(start))
+        try:
+            git(plan.source, "update-ref", "--create-reflog", *words)
+        except ExternalError as error:
+            raise UsageError(
+                f"cannot create branch {plan.branch}: {error.message}", "choose another --name"
+            ) from None
+        claim.add_branch(plan.branch, start)
     try:
-        own = add_linked(plan.source, plan.common, plan.path, *words)
+        own = add_linked(plan.source, plan.common, plan.path, plan.path, plan.branch)
     except ExternalError as error:
-        hint = "choose another --name" if "already exists" in error.message else None
-        raise UsageError(
-            f"cannot create worktree {os.path.basename(plan.path)}: {error.message}", hint
-        ) from None
+        raise UsageError(f"cannot create worktree {name}: {error.message}") from None
     _copy_sparse(plan, own)
 
 
@@ -156,7 +166,6 @@ def _add_unborn(plan: PlannedTree) -> None:
         own = f"{plan.common}/worktrees/{name}{number}"
     os.makedirs(own)
     write_head(own, plan.branch)
-    os.mkdir(plan.path)
     write_links(plan.path, own)
 
 

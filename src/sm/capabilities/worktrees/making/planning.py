@@ -92,6 +92,8 @@ def _repository(directory: str) -> Repository:
 def _main_directory(repository: Repository) -> str:
     if os.path.basename(repository.common) == ".git" or repository.top is None:
         return os.path.dirname(repository.common)
+    if repository.is_linked and settings_of(repository).bare:
+        return os.path.dirname(repository.common)
     if not repository.is_linked:
         return repository.top
     return outer_repository(repository.top)
