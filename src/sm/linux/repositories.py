@@ -151,6 +151,9 @@ def checkouts(repository: Repository, *, is_bare: bool) -> Iterator[Checkout]:
 
 
 def _branch_of(own: str) -> str | None:
+    for name in ("rebase-merge/head-name", "rebase-apply/head-name", "BISECT_START"):
+        with suppress(UnreadableRepository):  # the branch that the operation returns to
+            return _line(f"{own}/{name}").removeprefix("refs/heads/").strip()
     text = _line(f"{own}/HEAD")
     return text.removeprefix("ref: refs/heads/").strip() if text.startswith("ref: refs/heads/") else None
 

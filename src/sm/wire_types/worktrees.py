@@ -36,6 +36,8 @@ class MadeTreeView:
     """How far it is: `checking out 41%`. Null if it is made."""
     exists: bool
     """The directory is there."""
+    used: bool
+    """A live session works there."""
     copied_files: int
     copied_bytes: int
     linked: Sequence[str]

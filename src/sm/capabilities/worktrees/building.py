@@ -113,22 +113,26 @@ class TreeBuilder:
         await self._maker.hand_over(row.plan)
 
     async def _give_up(self, row: TreeRow) -> None:
-        """Leave nothing of it: the process may have finished while it was told to stop."""
-        try:
-            await self._maker.remove(row.plan, row.environment)
-        except SmError as error:
-            log.warning("cannot remove a worktree: %s", error.message, extra={"sm_session": row.session_id})
+        await self._remove(row)  # the process may have finished while it was told to stop
         async with self._store.transaction() as tx:
-            tx.part(PART).erase(row.path)
+            tx.part(PART).erase(row)
             session = tx.find(row.session_id)
             if session is not None:
                 await tx.update(session, worktree=None, branch=None)
 
+    async def _remove(self, row: TreeRow) -> None:
+        """Leave nothing of the worktree."""
+        try:
+            await self._maker.remove(row.plan, row.environment)
+        except SmError as error:
+            log.warning("cannot remove a worktree: %s", error.message, extra={"sm_session": row.session_id})
+
     async def _fail(self, row: TreeRow, error: SmError) -> None:
+        await self._remove(row)  # the process may have been killed
         reason = error.message if error.hint is None else f"{error.message}; hint: {error.hint}"
         signal = Signal(SignalKind.START_FAILED, EffectKind.START, reason, self._store.now())
         async with self._store.transaction() as tx:
-            tx.part(PART).erase(row.path)
+            tx.part(PART).erase(row)
             session = tx.find(row.session_id)
             if session is not None and is_live(session.status):
                 await tx.update(session, worktree=None, branch=None)

@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import field, replace
 
@@ -61,11 +61,12 @@ class WantedWorktree(SpawnAddition):
         trees = tx.part(PART)
         path, branch, common = self.plan.path, self.plan.branch, self.plan.common
         for row in trees.rows.values():
-            if row.state is TreeState.MADE:  # git has been asked since
-                continue
+            owner = tx.find(row.session_id)
+            if row.state is TreeState.MADE and (owner is None or owner.exit is not None):
+                continue  # git has been asked since, and the process that makes the directory replaces none
             if row.path == path or (row.plan.common, row.plan.branch) == (common, branch):
                 what = f"worktree {path}" if row.path == path else f"branch {folded(branch, 200)}"
-                raise UsageError(f"{what} is being made for another session", "choose another --name")
+                raise UsageError(f"{what} belongs to another session", "choose another --name")
         trees.put(TreeRow(path, session.id, TreeState.PLANNED, self.plan, self.environment, None, tx.now))
         await tx.effect(EffectKind.WORKTREE, session.id, {"path": path}, tx.now)
         await tx.update(session, status_reason="its worktree is being made")
@@ -200,4 +201,10 @@ def _use(removed: RemovedSession, repository: str | None, living: Collection[str
         with suppress(UnreadableRepository, OSError):  # the client will find that too, and run no git
             if (found := find_repository(directory)) is not None:
                 places += places_of(found)
-    return any(is_within(os.path.realpath(directory), worktree) for directory in living), places
+    return is_used(worktree, living), places
+
+
+def is_used(worktree: str, living: Iterable[str]) -> bool:
+    """True if one of the directories, those of live sessions, is in the worktree. Blocks."""
+    top = os.path.realpath(worktree)
+    return any(is_within(os.path.realpath(directory), top) for directory in living)

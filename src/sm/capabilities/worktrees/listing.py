@@ -4,6 +4,7 @@ import asyncio
 import os
 from collections.abc import Iterable, Mapping
 
+from sm.capabilities.worktrees.listeners import is_used
 from sm.capabilities.worktrees.operations import TreesOf
 from sm.capabilities.worktrees.tables import PART, TreeRow, TreeState
 from sm.core.labels import label
@@ -35,10 +36,12 @@ class TreeList:
             of = self._authorizer.find(call.caller, asked.session, READ_ALSO_ITSELF).id
             rows = [row for row in rows if row.session_id == of]
         there = await asyncio.to_thread(lambda: {row.path for row in rows if os.path.lexists(row.path)})
+        living = {s.working_dir for s in self._store.sessions.values() if s.exit is None}
+        used = await asyncio.to_thread(lambda: {p for p in there if is_used(p, living)})
         sessions = {row.path: self._store.sessions.get(row.session_id) for row in rows}
         await self._forget(row for row in rows if row.path not in there and sessions[row.path] is None)
         return [
-            self._view(row, sessions[row.path], exists=row.path in there)
+            self._view(row, sessions[row.path], exists=row.path in there, used=row.path in used)
             for row in sorted(rows, key=lambda row: row.created_at)
             if self._is_shown(call.caller, sessions[row.path], exists=row.path in there)
         ]
@@ -48,7 +51,7 @@ class TreeList:
             return exists and is_unrestricted(caller)
         return is_unrestricted(caller) or self._authorizer.may_read(caller, session)
 
-    def _view(self, row: TreeRow, session: Session | None, *, exists: bool) -> MadeTreeView:
+    def _view(self, row: TreeRow, session: Session | None, *, exists: bool, used: bool) -> MadeTreeView:
         plan, made = row.plan, row.made
         return MadeTreeView(
             row.path,
@@ -62,6 +65,7 @@ class TreeList:
             TreeProgress(row.state),
             None if row.state is TreeState.MADE else self._steps.get(row.path, "waiting for others"),
             exists,
+            used,
             0 if made is None else made.copied,
             0 if made is None else made.copied_bytes,
             () if made is None else made.linked,
@@ -74,4 +78,4 @@ class TreeList:
         if gone:
             async with self._store.transaction() as tx:
                 for row in gone:
-                    tx.part(PART).erase(row.path)
+                    tx.part(PART).erase(row)

@@ -32,6 +32,11 @@ def path_and_branch(main: str, name: str) -> tuple[str, str]:
     return f"{main.rstrip('/')}/{PLACE}/{name}", f"sm/{name}"
 
 
+def branch_name(pattern: str, main: str, name: str) -> str:
+    """The branch of the worktree `name` by the pattern of the configuration. `main`: that of the repository."""
+    return pattern.replace("{repo}", main.rpartition("/")[2] or "root").replace("{name}", name)
+
+
 def placed(main: str, directory: str, name: str) -> str:
     """The path of the worktree `name` by the directory of the configuration. `main`: that of the repository."""
     pattern = directory if "{name}" in directory else f"{directory.rstrip('/')}/{{name}}"

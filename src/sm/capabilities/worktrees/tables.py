@@ -115,9 +115,12 @@ class TreeWrites(PartWrites):
         """Record that the worktree was made. Its variables are not needed any more."""
         self.put(replace(row, state=TreeState.MADE, made=made, environment={}))
 
-    def erase(self, path: str) -> None:
-        self._tx.write("DELETE FROM worktrees WHERE path = ?", (path,))
-        self.keep({other: row for other, row in self.rows.items() if other != path})
+    def erase(self, row: TreeRow) -> None:
+        """Erase the row of a session. Does nothing if the path has that of another one by now."""
+        found = self.find(row.path)
+        if found is not None and found.session_id == row.session_id:
+            self._tx.write("DELETE FROM worktrees WHERE path = ?", (row.path,))
+            self.keep({other: kept for other, kept in self.rows.items() if other != row.path})
 
 
 def is_awaited(row: TreeRow | None, session: Session) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sm.capabilities.worktrees.git.calls import common_of, git
+from sm.capabilities.worktrees.git.linked import forget_linked
 from sm.capabilities.worktrees.git.submodules import submodules
 from sm.capabilities.worktrees.own_trees import OwnTree, tree_of_removal
 from sm.capabilities.worktrees.unsaved_work import (
@@ -72,7 +73,7 @@ def _prune(tree: OwnTree, *, discard: bool) -> str | None:
     common = common_of(main)
     if not is_main(main, common) or not git(main, "for-each-ref", f"refs/heads/{tree.branch}"):
         return None
-    git(common, "worktree", "prune")
+    forget_linked(common, tree.path)
     return _remove_branch(common, tree, discard=discard)
 
 

@@ -85,6 +85,7 @@ def prune(yes: bool, call: Call) -> None:
     from sm.capabilities.worktrees.trees import remove_tree
 
     left = [_looked_at(call, tree) for tree in _trees(call) if tree["label"] is None and tree["exists"]]
+    left = [tree for tree in left if not tree["used"]]
     gone = [tree for tree in left if tree["work"] is None]
     if gone:
         ask(f"Delete {plural(len(gone), 'worktree')}: {_named(gone)}?", yes=yes)
@@ -93,6 +94,10 @@ def prune(yes: bool, call: Call) -> None:
     ]
     removed = []
     for tree in gone:
+        # Somebody may have begun to work there since.
+        if any(now["path"] == tree["path"] and now["used"] for now in _trees(call)):
+            warnings.append(f"kept {line(tree['path'], 4096)}: a session works there")
+            continue
         warning = remove_tree(_own(tree))
         if warning is not None:
             warnings.append(warning)
@@ -171,6 +176,8 @@ def _row(tree: JsonObject) -> tuple[str, ...]:
         state = f"being made: {line(tree['step'] or '')}"
     elif not tree["exists"]:
         state = "its directory is gone"
+    elif tree["used"]:
+        state = "a session works there"
     else:
         state = "nothing would be lost" if tree["work"] is None else line(tree["work"], 1000)
     size = f"{tree['bytes'] / 1e6:.1f} MB"

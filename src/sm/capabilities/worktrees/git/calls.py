@@ -34,6 +34,8 @@ _SETTINGS = (
     "status.submoduleSummary=false", "worktree.useRelativePaths=false",
     # It would leave its results in a directory that is removed, or change what is not its business.
     "gc.auto=0", "maintenance.auto=false", "rerere.enabled=false",
+    # What a person likes of a rebase must not move other branches, or stash.
+    "rebase.updateRefs=false", "rebase.autoStash=false", "rebase.autoSquash=false",
     "core.quotePath=false",  # names as they are; git still quotes control characters
     "log.showSignature=false",  # in an output that sm reads
     "status.showUntrackedFiles=normal",  # `worktree remove` goes by what status shows

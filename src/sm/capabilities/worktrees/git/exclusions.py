@@ -10,7 +10,8 @@ def add_exclusion(common: str, path: str) -> None:
     exclude, rule = f"{common}/info/exclude", os.fsencode(f"/{path}")
     try:
         os.makedirs(f"{common}/info", exist_ok=True)
-        with open(exclude, "a+b") as file:
+        flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW  # a link could lead to any file
+        with os.fdopen(os.open(exclude, flags, 0o666), "a+b") as file:
             file.seek(0)
             before = file.read()
             if rule not in before.split(b"\n"):

@@ -1,6 +1,8 @@
 """Adds linked worktrees to a repository through the git directory that git gets here, whose path nobody else knows."""
 
 import os
+import shutil
+from contextlib import suppress
 
 from sm.capabilities.worktrees.git.calls import git
 
@@ -16,6 +18,18 @@ def add_linked(source: str, common: str, path: str, *words: str) -> str:
         own = f"{common}/worktrees/{os.path.basename(file.read().rstrip())}"
     write_links(path, own)
     return own
+
+
+def forget_linked(common: str, path: str) -> None:
+    """Let the repository forget the worktree at this path, whose directory is gone, and no other one."""
+    with suppress(OSError), os.scandir(f"{common}/worktrees") as entries:
+        for entry in entries:
+            with (
+                suppress(OSError),
+                open(f"{entry.path}/gitdir", encoding="utf-8", errors="surrogateescape") as file,
+            ):
+                if file.read().rstrip("\n") == f"{path}/.git" and not os.path.lexists(f"{path}/.git"):
+                    shutil.rmtree(entry.path, ignore_errors=True)
 
 
 def write_links(path: str, own: str) -> None:

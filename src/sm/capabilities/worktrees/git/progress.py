@@ -11,6 +11,7 @@ from contextlib import suppress
 
 from sm.capabilities.worktrees.git.calls import prepared, reason_of
 from sm.errors import ExternalError
+from sm.linux.processes import die_with_parent
 
 Report = Callable[[str, int | None], None]
 """Gets what is done, such as `checking out`, and the part that is done, in per cent, if that is known."""
@@ -50,6 +51,7 @@ def git_with_progress(
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             start_new_session=True,
+            preexec_fn=die_with_parent(),  # git goes on for nobody when this process is killed
         )
         done = threading.Event()
         watch = threading.Thread(

@@ -18,7 +18,7 @@ from sm.capabilities.worktrees.git.progress import Cancelled
 from sm.capabilities.worktrees.making.claims import Claim
 from sm.capabilities.worktrees.making.filling import make_tree, remove_remains
 from sm.capabilities.worktrees.making.planning import plan_tree
-from sm.capabilities.worktrees.model import TreeFiles, TreeWish, planned_from
+from sm.capabilities.worktrees.model import PlannedTree, TreeFiles, TreeWish, planned_from
 from sm.errors import IllegalState, SmError
 
 _cancelled = threading.Event()
@@ -43,14 +43,25 @@ def _carry_out(task: Mapping[str, Any]) -> Mapping[str, Any]:
         return asdict(plan_tree(task["directory"], task["name"], wish, task["place"], task["branch"], _allow))
     plan = planned_from(task["plan"])
     _allow({plan.path, plan.repository, plan.common, plan.source}, plan.repository)
-    claim = Claim(task["claim"])
-    if task["act"] == "remove":
-        remove_remains(plan, claim)
-        return {}
     threading.Thread(target=_wait_for_end, daemon=True).start()
-    if task["again"]:  # a process was killed with the daemon while it made this worktree
+    claim = Claim(task["claim"])
+    with claim.held():
+        if task["act"] == "remove":
+            remove_remains(plan, claim)
+            return {}
+        return _make(task, plan, claim)
+
+
+def _make(task: Mapping[str, Any], plan: PlannedTree, claim: Claim) -> Mapping[str, Any]:
+    if task["again"]:  # a process was killed with the daemon while it made this worktree, or the daemon alone
+        if (result := claim.result()) is not None:
+            made: dict[str, Any] = json.loads(result)
+            return made
         remove_remains(plan, claim)
-    return asdict(make_tree(plan, TreeFiles(**task["files"]), claim, task["within_s"], _report, _cancelled))
+    files = TreeFiles(**task["files"])
+    made = asdict(make_tree(plan, files, claim, task["within_s"], _report, _cancelled))
+    claim.finish(json.dumps(made))
+    return made
 
 
 def _allow(paths: Iterable[str], below: str) -> None:

@@ -1,7 +1,9 @@
 """Remembers what the process has made itself, so that nothing else is removed: not what a person made meanwhile."""
 
+import fcntl
 import os
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 
 
 class Claim:
@@ -34,10 +36,36 @@ class Claim:
                 return words[1]
         return None
 
-    def forget(self) -> None:
-        """Remove the file. Does nothing if there is none."""
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Hold the claim alone: an earlier process undoes what it has made before another one begins."""
+        os.makedirs(os.path.dirname(self._path), mode=0o700, exist_ok=True)
+        descriptor = os.open(f"{self._path}.lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(descriptor)
+
+    def finish(self, made: str) -> None:
+        """Keep the result, which is one line, for a daemon that did not hear of it. Raises OSError."""
+        self._add(f"made {made}")
+
+    def result(self) -> str | None:
+        """The result of a process that has finished, or None if none has."""
+        found = (line.removeprefix("made ") for line in self._lines() if line.startswith("made "))
+        return next(found, None)
+
+    def clear(self) -> None:
+        """Claim nothing any more."""
         with suppress(FileNotFoundError):
-            os.unlink(self._path)
+            os.truncate(self._path, 0)
+
+    def forget(self) -> None:
+        """Remove the file, when no process is left that could need it. Does nothing if there is none."""
+        for path in (self._path, f"{self._path}.lock"):
+            with suppress(FileNotFoundError):
+                os.unlink(path)
 
     def _add(self, line: str) -> None:
         os.makedirs(os.path.dirname(self._path), mode=0o700, exist_ok=True)

@@ -2,18 +2,21 @@
 
 import os
 import shutil
+import subprocess
 import threading
 from contextlib import suppress
 
 from sm.capabilities.worktrees.git.calls import git, git_paths
 from sm.capabilities.worktrees.git.exclusions import add_exclusion
-from sm.capabilities.worktrees.git.linked import add_linked, write_head, write_links
+from sm.capabilities.worktrees.git.git_config import parse_git_config, write_git_config
+from sm.capabilities.worktrees.git.linked import add_linked, forget_linked, write_head, write_links
 from sm.capabilities.worktrees.git.progress import Cancelled, Report, git_with_progress
 from sm.capabilities.worktrees.git.submodules import empty_submodules_warning
 from sm.capabilities.worktrees.making.claims import Claim
 from sm.capabilities.worktrees.making.extra_files import copy_files, link_files
 from sm.capabilities.worktrees.making.submodule_files import fill_submodules
 from sm.capabilities.worktrees.model import Fetched, MadeTree, PlannedTree, TreeFiles
+from sm.capabilities.worktrees.rules import PLACE
 from sm.core.text import folded
 from sm.errors import ExternalError, SmError, UsageError
 from sm.linux.files import read_file
@@ -23,6 +26,7 @@ from sm.paths import is_within
 _FILES_PER_S = 1_000
 _TEMPORARY = "refs/sm/fetched"
 _SPARSE_MAX = 4 << 20
+_SPARSE_KEYS = ("core.sparsecheckout", "core.sparsecheckoutcone", "index.sparse")
 
 
 def make_tree(
@@ -56,12 +60,13 @@ def make_tree(
         if cancelled.is_set():
             raise Cancelled
         _follow(plan)
-    except OSError as error:
-        remove_remains(plan, claim)
-        raise ExternalError(f"cannot make the worktree {plan.path}: {error.strerror}") from None
     except (SmError, Cancelled):
         remove_remains(plan, claim)
         raise
+    except (OSError, ValueError, subprocess.SubprocessError) as error:
+        remove_remains(plan, claim)
+        why = error.strerror if isinstance(error, OSError) else str(error)
+        raise ExternalError(f"cannot make the worktree {plan.path}: {folded(str(why), 300)}") from None
     return MadeTree(start, copied.files, copied.bytes, linked, [*copied.notes, *notes, *filled])
 
 
@@ -77,8 +82,7 @@ def remove_remains(plan: PlannedTree, claim: Claim) -> None:
             shutil.rmtree(plan.path, ignore_errors=True)
         if claim.has_directory(plan.path):
             raise ExternalError(f"cannot remove the worktree {plan.path}: see its permissions")
-        with suppress(SmError):
-            git(plan.common, "worktree", "prune")
+        forget_linked(plan.common, plan.path)
         # Only an empty one, and not that of other worktrees.
         with suppress(OSError):
             os.rmdir(os.path.dirname(plan.path))
@@ -86,7 +90,7 @@ def remove_remains(plan: PlannedTree, claim: Claim) -> None:
     if start is not None:
         with suppress(SmError):
             git(plan.common, "update-ref", "-d", f"refs/heads/{plan.branch}", start)
-    claim.forget()
+    claim.clear()
 
 
 def _make_directory(plan: PlannedTree) -> None:
@@ -179,9 +183,14 @@ def _copy_sparse(plan: PlannedTree, own: str) -> None:
             content = read_file(f"{source.own}/{name}", _SPARSE_MAX)
         except OSError:
             continue
+        data = content.data
+        if (
+            name == "config.worktree"
+        ):  # without what is true of the other worktree only, such as core.worktree
+            data = write_git_config(s for s in parse_git_config(data) if s.key in _SPARSE_KEYS)
         os.makedirs(os.path.dirname(f"{own}/{name}"), exist_ok=True)
         with open(f"{own}/{name}", "wb") as file:
-            file.write(content.data)
+            file.write(data)
 
 
 def _check_out(
@@ -216,6 +225,6 @@ def _hide(plan: PlannedTree) -> None:
 
 
 def _hidden(plan: PlannedTree) -> str:
-    """The place of the worktrees in the repository: all of it, but not the directory of a person around it."""
-    inside = os.path.relpath(os.path.dirname(plan.path), plan.repository)
-    return os.path.relpath(plan.path, plan.repository) if inside == "." else inside
+    """The path that git ignores: the place of all worktrees if sm has chosen it, else that of this one alone."""
+    own = os.path.relpath(plan.path, plan.repository)
+    return PLACE if os.path.dirname(own) == PLACE else own

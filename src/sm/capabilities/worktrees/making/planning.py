@@ -8,7 +8,7 @@ from sm.capabilities.worktrees.git.calls import git, prepared, repository_around
 from sm.capabilities.worktrees.git.git_config import parse_git_config
 from sm.capabilities.worktrees.git.own_directory import settings_of
 from sm.capabilities.worktrees.model import Fetched, PlannedTree, TreeWish
-from sm.capabilities.worktrees.rules import is_branch, is_name, outer_repository, placed
+from sm.capabilities.worktrees.rules import branch_name, is_branch, is_name, outer_repository, placed
 from sm.core.text import folded
 from sm.errors import ExternalError, UsageError
 from sm.linux.repositories import Repository, UnreadableRepository, checkouts, has_commit
@@ -35,7 +35,7 @@ def plan_tree(
     with prepared(repository.top or repository.common, ("checkout",)):
         pass  # it raises the reason for which git will not fill the worktree
     fetched, follows = _fetched(repository, wish)
-    branch, is_new = _branch(repository, wish, fetched, branch_pattern.replace("{name}", name))
+    branch, is_new = _branch(repository, wish, fetched, branch_name(branch_pattern, main, name))
     if not is_new and (wish.base is not None or fetched is not None):
         raise UsageError(
             f"branch {folded(branch, 200)} exists already, so it has no other base",

@@ -196,8 +196,10 @@ def _make_git_directory(own: str, inside: str, submodule: _Submodule, main: str 
     ]
     _write(f"{own}/config", write_git_config(settings))
     _write(f"{own}/HEAD", f"{submodule.commit}\n".encode())
-    there = None if main is None or not os.path.isdir(main) else repository_at(os.path.realpath(main))
-    if there is not None:
+    there = None
+    if main is not None and os.path.realpath(main) == main:  # no link to another repository
+        there = repository_at(main)
+    if there is not None and not os.path.lexists(f"{there.common}/objects/info/alternates"):
         _copy(f"{there.common}/objects/.", f"{own}/objects")
         for name in ("refs/remotes", "packed-refs"):
             if os.path.exists(f"{there.common}/{name}"):
