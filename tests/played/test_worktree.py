@@ -619,3 +619,122 @@ def test_left_worktrees_are_listed_with_their_work_and_pruned(instance: Instance
     assert {tree["branch"] for tree in instance.json("worktree", "ls")} == {"sm/ended", "sm/kept"}
     assert instance.json("worktree", "open", "kept") == {"path": kept["worktree"]["path"]}
     assert "no worktree gone" in instance.refused("worktree", "open", "gone", exit_code=3)
+
+
+@pytest.mark.parametrize("rule", ["vendor/", ""])
+def test_rm_is_refused_while_a_nested_repository_has_work(instance: Instance, repo: Path, rule: str) -> None:
+    (repo / ".git" / "info" / "exclude").write_text(f"{rule}\n")
+    session, path = spawn_login(instance, repo)
+    inner = path / "vendor" / "lib"
+    inner.mkdir(parents=True)
+    git(inner, "init", "-q")
+    (inner / "x").write_text("x")
+    git(inner, "add", "x")
+    git(inner, "commit", "-q", "-m", "only here")
+    instance.sm("kill", session["session_id"])
+    assert "the repository vendor/lib with 1 commit in no remote branch" in instance.refused(
+        "rm", session["session_id"], exit_code=4
+    )
+    assert inner.exists()
+
+
+@pytest.mark.parametrize("flag", ["--assume-unchanged", "--skip-worktree"])
+def test_rm_is_refused_for_a_change_that_git_does_not_look_at(
+    instance: Instance, repo: Path, flag: str
+) -> None:
+    session, path = spawn_login(instance, repo)
+    git(path, "update-index", flag, "api/a.txt")
+    instance.sm("kill", session["session_id"])
+    (tree,) = instance.json("worktree", "ls")
+    assert tree["work"] is None
+    (path / "api" / "a.txt").write_text("precious\n")
+    assert "changes that git was told not to look at (api/a.txt)" in instance.refused(
+        "rm", session["session_id"], exit_code=4
+    )
+
+
+def test_copies_and_links_follow_no_link_of_the_base(instance: Instance, repo: Path) -> None:
+    with instance.config.open("a") as file:
+        file.write("worktrees: {copy: [config/local.yml], link: [a/cache]}\n")
+    outside = instance.home / "outside"
+    outside.mkdir()
+    (repo / ".gitignore").write_text("config/\na/\n")
+    git(repo, "add", ".")
+    git(repo, "commit", "-q", "-m", "ignore")
+    git(repo, "switch", "-q", "-c", "evil")
+    for name in ("config", "a"):
+        (repo / name).symlink_to(outside)
+        git(repo, "add", "--force", name)
+    git(repo, "commit", "-q", "-m", "links")
+    git(repo, "switch", "-q", "main")
+    (repo / "config").mkdir()
+    (repo / "config" / "local.yml").write_text("secret\n")
+    (repo / "a" / "cache").mkdir(parents=True)
+    done = instance.run("spawn", "Sleeper", "x", "--worktree", "--base", "evil", cwd=repo)
+    assert done.returncode == 0, done.stderr
+    assert list(outside.iterdir()) == []
+    assert "not copied, as links lead out of the repository: config/local.yml" in done.stderr
+    assert "not linked, as it leads out of the repository: a/cache" in done.stderr
+    done = instance.run("spawn", "Sleeper", "x", "--worktree", "--name", "good", cwd=repo)
+    assert (repo / ".sm" / "worktrees" / "good" / "config" / "local.yml").read_text() == "secret\n"
+    assert (repo / ".sm" / "worktrees" / "good" / "a" / "cache").is_symlink()
+
+
+def test_copies_do_not_come_from_other_worktrees(instance: Instance, repo: Path) -> None:
+    with instance.config.open("a") as file:
+        file.write("worktrees: {copy: ['**/.env']}\n")
+    (repo / ".git" / "info" / "exclude").write_text(".env\n")
+    (repo / "api" / ".env").write_text("S=1\n")
+    for name in ("one", "two", "three"):
+        spawned = instance.spawn("Sleeper", "x", "--worktree", "--name", name, cwd=repo)
+        assert spawned["worktree_files"]["copied_files"] == 1
+
+
+def test_files_have_the_umask_of_the_caller(instance: Instance, repo: Path) -> None:
+    _, path = spawn_login(instance, repo)
+    modes = [oct((path / name).stat().st_mode & 0o777) for name in ("api/a.txt", "api")]
+    assert modes == ["0o644", "0o755"]
+
+
+def test_only_the_worktree_itself_is_hidden_in_a_directory_of_the_repository(
+    instance: Instance, repo: Path
+) -> None:
+    with instance.config.open("a") as file:
+        file.write("worktrees: {dir: 'api/{name}'}\n")
+    instance.spawn("Sleeper", "x", "--worktree", "--name", "login", cwd=repo)
+    (repo / "api" / "new.txt").write_text("new\n")
+    assert git(repo, "status", "--porcelain") == "?? api/new.txt"
+
+
+def test_exclusions_are_not_written_through_a_link(instance: Instance, repo: Path) -> None:
+    exclude, other = repo / ".git" / "info" / "exclude", instance.home / "other"
+    other.write_text("mine\n")
+    exclude.unlink()
+    exclude.symlink_to(other)
+    assert "cannot write" in instance.run("spawn", "Sleeper", "x", "--worktree", cwd=repo).stderr
+    assert other.read_text() == "mine\n"
+
+
+def test_failed_worktree_leaves_those_of_a_person_alone(instance: Instance, repo: Path) -> None:
+    away, back = instance.work / "usb", instance.work / "away"
+    git(repo, "worktree", "add", "-q", "--detach", str(away))
+    (away / "api" / "a.txt").write_text("on a disk\n")
+    git(away, "commit", "-q", "-a", "-m", "on a disk")
+    away.rename(back)
+    instance.run("spawn", "Sleeper", "x", "--worktree", "--pr", "7", cwd=repo)
+    git(repo, "remote", "add", "origin", str(instance.work / "none"))
+    assert instance.run("spawn", "Sleeper", "x", "--worktree", "--pr", "7", cwd=repo).returncode == 9
+    session, path = spawn_login(instance, repo)
+    shutil.rmtree(path)
+    remove(instance, session)
+    back.rename(away)
+    assert git(away, "log", "-1", "--format=%s") == "on a disk"
+
+
+def test_worktree_in_which_a_session_works_is_not_pruned(instance: Instance, repo: Path) -> None:
+    session, path = spawn_login(instance, repo)
+    instance.sm("kill", session["session_id"])
+    instance.spawn("Sleeper", "x", "--working-dir", str(path))
+    instance.request_as(None, ("POST", f"/v1/sessions/{session['session_id']}/remove"))
+    assert "No worktrees to delete" in instance.sm("worktree", "prune", "--yes")
+    assert path.exists()

@@ -10,10 +10,10 @@ from sm.capabilities.worktrees.trees import clean
 from sm.capabilities.worktrees.unsaved_work import UnsavedWork, unsaved_work_of
 from sm.cli.selection import agrees
 from sm.client.http import Client, decode_answer, session_path
-from sm.core.lines import JsonObject
+from sm.core.lines import JsonObject, line
 from sm.core.session_lines import name_to_type
 from sm.core.statuses import Status
-from sm.errors import IllegalState, NotPermitted
+from sm.errors import AgentStartFailed, IllegalState, NotPermitted
 from sm.wire import encode
 
 __all__ = ["UnsavedWork", "check_discard", "clean", "follow_worktree", "unsaved_work_of"]
@@ -36,7 +36,7 @@ def follow_worktree(
     try:
         while (tree := _tree(client, started["session_id"])) is not None and tree["state"] != "made":
             if sys.stderr.isatty():
-                text = f"{name}: {tree['step']}"
+                text = f"{name}: {line(tree['step'])}"
                 click.echo(f"\r{text}{' ' * (shown - len(text))}", nl=False, err=True)
                 shown = len(text)
             time.sleep(_LOOK_S)
@@ -48,6 +48,8 @@ def follow_worktree(
             click.echo(f"\r{' ' * shown}\r", nl=False, err=True)
     # The same request again: its answer is that of the start.
     now = decode_answer(client.text("POST", "/v1/sessions", body=body, key=key, timeout_s=timeout_s))
+    if now["status"] == Status.KILLED and now["pid"] is None:
+        raise AgentStartFailed(f"session {name} was ended before it started")
     if tree is None:
         return encode({**started, **now})
     made = {name: tree[name] for name in ("copied_files", "copied_bytes", "linked")}

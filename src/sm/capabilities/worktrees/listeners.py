@@ -93,7 +93,8 @@ class SpawnWorktrees(SpawnPart):
         if parent is not None and parent.effective_mode is not TrustLevel.DIRECT:
             raise changed_by_sandbox(working_dir)
         name = None if request.name is None else request.name.lower()
-        environment = git_environment(environment, request.environment)
+        # Of an agent's request nothing counts: what it names would run beside the daemon.
+        environment = git_environment(environment, request.environment if parent is None else {})
         plan = await self._maker.plan(
             working_dir, name, wish, environment, process_limits.get("umask", _UMASK)
         )
@@ -134,7 +135,8 @@ class WorktreeUses(SessionKeeper):
             return None
         living = {s.working_dir for s in self._store.sessions.values() if s.exit is None}
         row = self._store.part(PART).rows.get(removed.worktree)
-        row = row if row is not None and row.session_id == removed.session_id else None
+        if row is not None and row.session_id != removed.session_id:
+            return PlaceUse(used=True, sandboxed=False)  # it was made again, for another session
         repository = repository_of(removed.worktree, removed.branch) if row is None else row.plan.repository
         used, places = await asyncio.to_thread(_use, removed, repository, living)
         sandboxed = removed.effective_mode != TrustLevel.DIRECT or await self._writable.among(places)

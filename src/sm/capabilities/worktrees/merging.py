@@ -311,12 +311,24 @@ def _merge_in(top: str, target: _Target, work: Work, way: Way) -> None:
             git(top, "merge", "--squash", f"refs/heads/{work.branch}")
             git(top, "commit", "--quiet", "--no-edit")
         else:
-            git(top, "merge", "--no-edit", f"refs/heads/{work.branch}")
+            git(
+                top,
+                "merge",
+                "--no-edit",
+                "-m",
+                f"Merge branch '{work.branch}'{_into(target)}",
+                f"refs/heads/{work.branch}",
+            )
         _check_submodules(top, work, before)
     except ExternalError as error:
         conflicts = git_paths(top, "diff", "--name-only", "--diff-filter=U", "-z")
         git(top, "reset", "--merge", before)
         raise _failure(work, target, way, error, conflicts) from None
+
+
+def _into(target: _Target) -> str:
+    """The end of the message of a merge, as git writes it."""
+    return "" if target.into in ("main", "master") else f" into {target.into}"
 
 
 def _failure(
@@ -342,6 +354,12 @@ def _merge_beside(work: Work, target: _Target, options: MergeOptions) -> str:
             _check(options.check, top, str(work.branch))
         result = git(top, "rev-parse", "HEAD")
         if target.top is not None:
+            _check_directory(work, target.top)  # the check may have taken minutes
+            if lost := _overwritten(target.top, work):
+                raise IllegalState(
+                    f"the merge would overwrite files that git does not track in {target.where}: {named_paths(lost)}",
+                    "move them away first",
+                )
             git(target.top, "merge", "--quiet", "--ff-only", result)
         else:
             words = ("-m", f"sm merge {work.branch}", target.ref, result, before)

@@ -115,7 +115,9 @@ def _reason_to_keep(tree: OwnTree) -> str | None:
     """
     if work := [*unsaved_files(tree.path), *unsaved_commits(tree)]:
         return f"it has {'; '.join(work)}"
-    return None if has_branch(tree.path, tree.branch) else f"there is no branch {tree.branch}"
+    if has_branch(tree.path, tree.branch) or tree.start == "":
+        return None
+    return f"there is no branch {tree.branch}"
 
 
 def _force(path: str) -> list[str]:

@@ -5,11 +5,13 @@ import os
 from sm.capabilities.worktrees.git.calls import (
     common_of,
     git,
+    git_paths,
     is_in_operation,
     is_sandboxed,
     repository_around,
 )
-from sm.capabilities.worktrees.git.submodules import only_copies, uncommitted_submodules
+from sm.capabilities.worktrees.git.submodules import only_copies, submodules, uncommitted_submodules
+from sm.capabilities.worktrees.nested_repositories import nested_work
 from sm.capabilities.worktrees.own_trees import OwnTree, tree_of_session
 from sm.client.http import Client
 from sm.core.dataclass import dataclass
@@ -81,20 +83,29 @@ def unsaved_work_of(client: Client, session: JsonObject) -> UnsavedWork | None:
 def tree_work(client: Client, tree: OwnTree) -> str | None:
     """Describe the work in a worktree that exists nowhere else. Returns None if nothing would be lost with it."""
     try:
-        files, parts = _looked_at(client, tree)
+        files, parts = _looked_at(client, tree, must_say=True)
     except (ExternalError, IllegalState) as error:
         return f"sm cannot look: {error.message}"
     return "; ".join((*files, *parts)) or None
 
 
-def _looked_at(client: Client, tree: OwnTree) -> tuple[list[str], list[str]]:
-    """As `unsaved_files` and `unsaved_commits`. Raises IllegalState if git must not run there, and ExternalError."""
+def _looked_at(client: Client, tree: OwnTree, *, must_say: bool = False) -> tuple[list[str], list[str]]:
+    """As `unsaved_files` and `unsaved_commits`. Raises IllegalState if git must not run there, and ExternalError.
+
+    `must_say`: raise it too for something else in the place of the worktree, which `sm rm` does not touch.
+    """
     path = tree.path
     if tree.repository is None or not os.path.isdir(path) or os.path.realpath(path) != path:
+        if must_say:
+            raise IllegalState("sm did not make what is there")
         return [], []
     if is_sandboxed(client, {tree.repository, path}):
         raise IllegalState(_SANDBOXED)
-    return (unsaved_files(path), unsaved_commits(tree)) if is_own_worktree(tree) else ([], [])
+    if is_own_worktree(tree):
+        return unsaved_files(path), unsaved_commits(tree)
+    if must_say:
+        raise IllegalState("it is not the worktree that sm made")
+    return [], []
 
 
 def unsaved_files(path: str) -> list[str]:
@@ -106,11 +117,38 @@ def unsaved_files(path: str) -> list[str]:
         more = f" and {len(files) - _SHOWN_MAX} more" if len(files) > _SHOWN_MAX else ""
         names = ", ".join(folded(file, 200) for file in files[:_SHOWN_MAX])
         found.append(f"{plural(len(files), 'uncommitted or untracked file')} ({names}{more})")
+    if hidden := hidden_changes(path):
+        names = ", ".join(folded(file, 200) for file in hidden[:_SHOWN_MAX])
+        found.append(f"changes that git was told not to look at ({names})")
     found += (
         f"uncommitted or untracked files in the submodule {folded(inside, 200)}"
         for inside in uncommitted_submodules(path)
     )
+    found += nested_work(path, submodules(path))
     return found
+
+
+def hidden_changes(path: str) -> list[str]:
+    """Changed files that git was told to take for unchanged (`update-index --assume-unchanged`, `--skip-worktree`)."""
+    flagged = [
+        name
+        for tag, name in (entry.split(" ", 1) for entry in git_paths(path, "ls-files", "-v", "-z"))
+        if (tag.islower() or tag == "S") and os.path.lexists(f"{path}/{name}")
+    ]
+    if not flagged:
+        return []
+    stored = {}
+    for entry in git_paths(path, "ls-files", "--stage", "-z"):
+        facts, _, name = entry.partition("\t")
+        stored[name] = facts.split(" ")[1]
+    return [name for name in flagged if _blob(path, name) != stored.get(name)]
+
+
+def _blob(path: str, name: str) -> str:
+    """The object that git would store for a file."""
+    if os.path.islink(f"{path}/{name}"):
+        return git(path, "hash-object", "--stdin", text=os.fsencode(os.readlink(f"{path}/{name}")))
+    return git(path, "hash-object", f"--path={name}", "--", f"{path}/{name}")
 
 
 def unsaved_commits(tree: OwnTree) -> list[str]:
@@ -161,9 +199,10 @@ def _uncommitted(path: str) -> list[str]:
 def _only_here(tree: OwnTree) -> list[str]:
     """The commits that only HEAD and the new branch of the worktree have, the newest first."""
     path, tips = tree.path, _tips(tree.path, tree.branch)
+    known = [tree.start] if tree.start else []  # that of a pull request is in no other branch here
     own = [f"--exclude={tree.branch}"] if tree.is_new_branch else []
     others = (*own, "--branches", "--tags", "--remotes")
-    return git(path, "rev-list", *tips, "--not", *others, "--").split() if tips else []
+    return git(path, "rev-list", *tips, "--not", *others, *known, "--").split() if tips else []
 
 
 def _tips(path: str, branch: str) -> list[str]:

@@ -82,9 +82,14 @@ def time_limit(limit_s: float) -> Iterator[None]:
         _limit.reset(token)
 
 
-def git(directory: str, *arguments: str, variables: Mapping[str, str] | None = None) -> str:
-    """Run git and return its output. Raises ExternalError with git's own message, and as `prepared`."""
-    return _output(directory, arguments, variables or {}, b"").decode("utf-8", "replace").strip()
+def git(
+    directory: str, *arguments: str, variables: Mapping[str, str] | None = None, text: bytes = b""
+) -> str:
+    """Run git with `text` on its stdin and return its output.
+
+    Raises ExternalError with git's own message, and as `prepared`.
+    """
+    return _output(directory, arguments, variables or {}, text).decode("utf-8", "replace").strip()
 
 
 def git_paths(directory: str, *arguments: str, text: bytes = b"") -> list[str]:

@@ -120,7 +120,16 @@ def _ignored(source: str, paths: Sequence[str]) -> list[str]:
 def _matching(plan: PlannedTree, patterns: Collection[str]) -> Iterator[str]:
     for pattern in patterns:
         for path in glob.iglob(pattern.strip("/"), root_dir=plan.source, recursive=True, include_hidden=True):
-            yield from _files(plan.source, path)
+            if not _is_in_repository_of_its_own(plan.source, path):
+                yield from _files(plan.source, path)
+
+
+def _is_in_repository_of_its_own(source: str, path: str) -> bool:
+    """True for what is in a git directory, in a worktree or in another nested repository."""
+    parts = path.split("/")
+    return ".git" in parts or any(
+        os.path.lexists(f"{source}/{'/'.join(parts[:count])}/.git") for count in range(1, len(parts) + 1)
+    )
 
 
 def _files(source: str, path: str) -> Iterator[str]:

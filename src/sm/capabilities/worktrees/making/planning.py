@@ -140,7 +140,8 @@ def _start(repository: Repository, branch: str | None, base: str | None) -> str:
     if named.startswith("-"):
         raise UsageError(f"invalid base {folded(named, 80)!r}", "name a commit, a tag or a branch")
     try:
-        return git(top, "rev-parse", "--verify", "--end-of-options", f"{named}^{{commit}}")
+        found = git(top, "rev-parse", "--verify", "--end-of-options", named)
+        return git(top, "rev-parse", "--verify", "--end-of-options", f"{found}^{{commit}}")
     except ExternalError:
         raise UsageError(
             f"there is no commit {folded(named, 80)!r} in {folded(top, 4096)}",

@@ -48,7 +48,7 @@ def fill_submodules(
     if repository is None:
         return notes
     for submodule in _submodules(top, repository, notes):
-        report(f"filling the submodule {submodule.path}", None)
+        report(f"filling the submodule {folded(submodule.path, 200)}", None)
         inside = f"{top}/{submodule.path}"
         above = None if main is None else f"{main}/{submodule.path}"
         try:

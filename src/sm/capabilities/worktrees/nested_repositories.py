@@ -1,0 +1,56 @@
+"""Finds git repositories inside of a worktree that are no submodules, also in directories that git ignores."""
+
+import os
+from collections.abc import Collection, Iterator
+
+from sm.capabilities.worktrees.git.calls import git, git_paths
+from sm.core.lines import plural
+from sm.core.text import folded
+from sm.errors import ExternalError, IllegalState
+from sm.linux.repositories import UnreadableRepository, repository_at
+
+_FOUND_MAX = 200
+_DIRECTORIES_MAX = 200_000
+
+
+def nested_work(top: str, submodules: Collection[str]) -> Iterator[str]:
+    """Describe the nested repositories whose work exists nowhere else, as far as they say.
+
+    One that cannot be asked counts as such work. Raises ExternalError if there are too many directories to look at.
+    """
+    for directory in _nested(top, submodules):
+        shown = folded(os.path.relpath(directory, top), 200)
+        try:
+            files = git_paths(directory, "status", "--porcelain", "-z")
+            commits = git(directory, "rev-list", "--all", "--not", "--remotes").split()
+        except (ExternalError, IllegalState) as error:
+            yield f"the repository {shown}, of which git cannot say what is in it: {error.message}"
+            continue
+        if files or commits:
+            parts = [plural(len(files), "changed file")] if files else []
+            parts += [f"{plural(len(commits), 'commit')} in no remote branch"] if commits else []
+            yield f"the repository {shown} with {' and '.join(parts)}"
+
+
+def _nested(top: str, submodules: Collection[str]) -> Iterator[str]:
+    known = {os.path.join(top, path) for path in submodules}
+    found = 0
+    for seen, (directory, names, files) in enumerate(os.walk(top)):
+        if seen > _DIRECTORIES_MAX or found > _FOUND_MAX:
+            raise ExternalError(f"{folded(top, 4096)} has too many directories to look into")
+        if directory != top and (".git" in names or ".git" in files):
+            names[:] = [] if directory in known else [name for name in names if name != ".git"]
+            if directory not in known and not _is_linked(directory, top):
+                found += 1
+                yield directory
+        elif ".git" in names:
+            names.remove(".git")
+
+
+def _is_linked(directory: str, top: str) -> bool:
+    """True for another worktree of the repository, which is not removed with this one."""
+    try:
+        inner, outer = repository_at(os.path.realpath(directory)), repository_at(top)
+    except UnreadableRepository:
+        return False
+    return inner is not None and outer is not None and inner.common == outer.common
