@@ -738,3 +738,23 @@ def test_worktree_in_which_a_session_works_is_not_pruned(instance: Instance, rep
     instance.request_as(None, ("POST", f"/v1/sessions/{session['session_id']}/remove"))
     assert "No worktrees to delete" in instance.sm("worktree", "prune", "--yes")
     assert path.exists()
+
+
+def test_worktree_of_a_bare_repository_is_beside_its_other_worktrees(instance: Instance, repo: Path) -> None:
+    around = instance.work / "around"
+    git(instance.work, "clone", "-q", "--bare", str(repo), str(around / ".bare"))
+    main = around / "main"
+    git(around / ".bare", "worktree", "add", "-q", str(main), "main")
+    for number, directory in enumerate((main / "api", around / ".bare")):
+        name = f"login{number}"
+        session = instance.spawn("Sleeper", "x", "--worktree", "--name", name, cwd=directory)
+        path = around / ".sm" / "worktrees" / name
+        assert session["worktree"]["path"] == str(path)
+        commit(path, "work\n")
+        instance.sm("kill", session["session_id"])
+        assert "1 commit in no other branch" in instance.refused("rm", session["session_id"], exit_code=4)
+        instance.sm("merge", session["session_id"], "--onto", "main", cwd=instance.work)
+        assert instance.run("rm", session["session_id"]).stderr == ""
+        assert (path.exists(), (main / "api" / "a.txt").read_text()) == (False, "work\n")
+        git(main, "reset", "-q", "--hard", "HEAD~1")
+    assert branches(around / ".bare") == ["main"]

@@ -47,6 +47,8 @@ class PlaceUse:
     """The removed session was sandboxed, or another sandboxed session could write there."""
     repository: str | None = None
     """The repository of the place, if sm has made the place in it."""
+    git_directory: str | None = None
+    """The git directory of that repository."""
     keeps_branch: bool = False
     """The branch was there before the place, and stays after it."""
 

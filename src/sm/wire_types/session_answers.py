@@ -365,6 +365,8 @@ class RemovedView:
     """A sandboxed session may have changed programs that git runs in it."""
     repository: str | None
     """The main directory of the repository of the worktree that the daemon has made. Null for one of a client."""
+    git_directory: str | None
+    """The git directory of that repository."""
     keeps_branch: bool
     """The branch was there before the worktree, and stays after it."""
 

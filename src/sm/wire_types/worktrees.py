@@ -21,7 +21,9 @@ class MadeTreeView:
     path: str
     branch: str
     repository: str
-    """The main directory of the repository."""
+    """The main directory of the repository. For a bare one, the directory around it."""
+    git_directory: str
+    """The git directory of the repository."""
     start: str
     """The commit that it began with; empty if it had none, or was not fetched yet."""
     is_new_branch: bool

@@ -68,7 +68,14 @@ def main(directory: str, uid: int | None = None) -> None:
     client: Any = FakeDaemon(session)
     os.environ.update(given["environment"])
     os.chdir(given["cwd"])
-    removed = {**session, "used": False, "sandboxed": False, "repository": None, "keeps_branch": False}
+    removed = {
+        **session,
+        "used": False,
+        "sandboxed": False,
+        "repository": None,
+        "keeps_branch": False,
+        "git_directory": None,
+    }
 
     def spawn() -> None:
         plan = plan_tree(given["repository"], "other", TreeWish(), PLACE, "sm/{name}", lambda *_: None)

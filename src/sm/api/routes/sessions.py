@@ -393,6 +393,7 @@ async def remove(request: ApiRequest, key: RequestKey | None, *, records: Record
         used=users.used,
         sandboxed=users.sandboxed,
         repository=users.repository,
+        git_directory=users.git_directory,
         keeps_branch=users.keeps_branch,
     )
 

@@ -141,7 +141,9 @@ class WorktreeUses(SessionKeeper):
         used, places = await asyncio.to_thread(_use, removed, repository, living)
         sandboxed = removed.effective_mode != TrustLevel.DIRECT or await self._writable.among(places)
         keeps_branch = row is not None and not row.plan.is_new_branch
-        return PlaceUse(used, bool(sandboxed), None if row is None else repository, keeps_branch)
+        if row is None:
+            return PlaceUse(used, bool(sandboxed))
+        return PlaceUse(used, bool(sandboxed), repository, row.plan.common, keeps_branch)
 
 
 def _wish(request: SpawnRequest) -> TreeWish | None:

@@ -57,6 +57,7 @@ class TreeList:
             row.path,
             plan.branch,
             plan.repository,
+            plan.common,
             plan.start if made is None else made.start,
             plan.is_new_branch,
             row.session_id,

@@ -186,6 +186,11 @@ def _directory(work: Work, main: str) -> str:
         if here.top is not None and here.common == work.common and here.top != work.top:
             return here.top
     refuse_sandboxed(work.client, work.session, {main})
+    if settings_of(repository_around(work.top)).bare:
+        raise IllegalState(
+            f"the repository in {folded(main, 4096)} is bare: no branch is checked out in it",
+            f"sm merge {name_to_type(work.session)} --onto BRANCH",
+        )
     return os.path.realpath(git(main, "rev-parse", "--show-toplevel"))
 
 

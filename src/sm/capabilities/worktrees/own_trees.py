@@ -20,6 +20,8 @@ class OwnTree:
     """The main directory of its repository, or None if sm did not make the worktree."""
     start: str | None = None
     """The commit that it began with, empty for none. None for one that an earlier version of sm has made."""
+    git_directory: str | None = None
+    """The git directory of the repository, as the daemon knows it. None for one that an earlier version has made."""
     is_new_branch: bool = True
     """False if the branch was there before the worktree, and stays after it."""
 
@@ -35,12 +37,30 @@ def tree_of_session(client: Client, session: JsonObject) -> OwnTree | None:
         known = []
     for tree in known:
         if tree["path"] == path:
-            return OwnTree(path, branch, tree["repository"], tree["start"], tree["is_new_branch"])
+            return known_tree(tree)
     return OwnTree(path, branch, repository_of(path, branch))
+
+
+def known_tree(tree: JsonObject) -> OwnTree:
+    """A worktree in the daemon's list of them."""
+    return OwnTree(
+        tree["path"],
+        tree["branch"],
+        tree["repository"],
+        tree["start"],
+        tree["git_directory"],
+        tree["is_new_branch"],
+    )
 
 
 def tree_of_removal(answer: Mapping[str, Any]) -> OwnTree:
     """The worktree in the daemon's answer to the removal of a session."""
     path, branch = str(answer["worktree"]["path"]), str(answer["worktree"]["branch"])
     repository = answer["repository"] or repository_of(path, branch)
-    return OwnTree(path, branch, repository, is_new_branch=not answer["keeps_branch"])
+    return OwnTree(
+        path,
+        branch,
+        repository,
+        git_directory=answer["git_directory"],
+        is_new_branch=not answer["keeps_branch"],
+    )

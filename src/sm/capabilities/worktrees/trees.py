@@ -67,11 +67,12 @@ def _kept(tree: OwnTree, reason: str) -> str:
 
 def _prune(tree: OwnTree, *, discard: bool) -> str | None:
     """Make git forget a worktree whose directory is gone, and remove its branch. Return a warning, or None."""
-    main = tree.repository
+    main = tree.git_directory or tree.repository
     if main is None or not os.path.isdir(main):
         return None
     common = common_of(main)
-    if not is_main(main, common) or not git(main, "for-each-ref", f"refs/heads/{tree.branch}"):
+    is_known = tree.git_directory is not None or is_main(main, common)
+    if not is_known or not git(main, "for-each-ref", f"refs/heads/{tree.branch}"):
         return None
     forget_linked(common, tree.path)
     return _remove_branch(common, tree, discard=discard)

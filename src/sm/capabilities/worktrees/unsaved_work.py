@@ -172,6 +172,9 @@ def unsaved_commits(tree: OwnTree) -> list[str]:
 def is_own_worktree(tree: OwnTree) -> bool:
     """True for a worktree that sm has made for this branch: a caller of the API may name any directory."""
     path, main = tree.path, tree.repository
+    if tree.git_directory is not None:
+        found = repository_around(path)
+        return found.top == path and found.is_linked and found.common == tree.git_directory
     common, own = common_of(path), git(path, "rev-parse", "--absolute-git-dir")
     top = git(path, "rev-parse", "--show-toplevel")
     return main is not None and top == path and own != common and is_main(main, common)
@@ -220,7 +223,8 @@ def is_squashed(tree: OwnTree) -> bool:
     """True if each file that the branch has changed is the same in the branch of the repository."""
     path, tips = tree.path, _tips(tree.path, tree.branch)
     try:
-        target = git(tree.repository or path, "rev-parse", "--verify", "HEAD")
+        where = tree.git_directory or tree.repository or path
+        target = git(where, "rev-parse", "--verify", "HEAD")
         return all(_has_changes_of(path, target, tip) for tip in tips)
     except (ExternalError, IllegalState):  # no commit there, or no common one
         return False

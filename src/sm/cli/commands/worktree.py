@@ -152,11 +152,9 @@ def _looked_at(call: Call, tree: JsonObject) -> JsonObject:
 
 
 def _own(tree: JsonObject) -> Any:
-    from sm.capabilities.worktrees.own_trees import OwnTree
+    from sm.capabilities.worktrees.own_trees import known_tree
 
-    return OwnTree(
-        tree["path"], tree["branch"], tree["repository"], tree["start"], is_new_branch=tree["is_new_branch"]
-    )
+    return known_tree(tree)
 
 
 def _size_of(path: str) -> int:
