@@ -15,10 +15,7 @@ pytestmark = pytest.mark.processes  # git
 filling = context_fixture("module", lambda: Instance("worktrees: {submodules: true}"))
 
 
-@pytest.mark.parametrize("objects", ["in the repository", "only at the URL"])
-def test_submodules_are_filled_if_the_configuration_says_so(
-    filling: Instance, tmp_path: Path, objects: str
-) -> None:
+def test_submodules_are_filled_if_the_configuration_says_so(filling: Instance, tmp_path: Path) -> None:
     inner, library, repo = tmp_path / "inner", tmp_path / "library", tmp_path / "repo"
     make_repository(inner, y="y\n")
     make_repository(library, x="x\n")
@@ -28,11 +25,7 @@ def test_submodules_are_filled_if_the_configuration_says_so(
     git(repo, *IDENTITY, "submodule", "--quiet", "add", str(library), "libs/x")
     git(repo, *IDENTITY, "submodule", "--quiet", "update", "--init", "--recursive")
     git(repo, "commit", "-qm", "add x")
-    if objects == "only at the URL":
-        git(repo, "submodule", "--quiet", "deinit", "--all", "--force")
-        shutil.rmtree(repo / ".git" / "modules")
-    else:
-        library.rename(tmp_path / "moved")
+    library.rename(tmp_path / "moved")
     done = filling.run("spawn", "Sleeper", "x", "--worktree", "--json", cwd=repo)
     assert (done.returncode, done.stderr) == (0, "")
     worktree = Path(json.loads(done.stdout)["worktree"]["path"])
@@ -44,6 +37,25 @@ def test_submodules_are_filled_if_the_configuration_says_so(
     filling.sm("kill", session_id)
     assert filling.run("rm", session_id).stderr == ""
     assert not worktree.exists()
+
+
+def test_submodule_is_not_read_from_another_repository_of_this_machine(
+    filling: Instance, tmp_path: Path
+) -> None:
+    """Neither by its URL, which is content of the base, nor by a link in its place in the main directory."""
+    private, repo = tmp_path / "private", tmp_path / "repo"
+    make_repository(private, x="private\n")
+    make_repository(repo, a="a\n")
+    git(repo, *IDENTITY, "submodule", "--quiet", "add", str(private), "libs/x")
+    git(repo, "commit", "-qm", "add x")
+    git(repo, "submodule", "--quiet", "deinit", "--all", "--force")
+    shutil.rmtree(repo / ".git" / "modules")
+    (repo / "libs" / "x").rmdir()
+    (repo / "libs" / "x").symlink_to(private)
+    done = filling.run("spawn", "Sleeper", "x", "--worktree", "--json", cwd=repo)
+    assert "the submodule libs/x is empty" in done.stdout + done.stderr
+    worktree = Path(json.loads(done.stdout)["worktree"]["path"])
+    assert list((worktree / "libs" / "x").iterdir()) == []
 
 
 def test_submodule_that_cannot_be_filled_is_named(filling: Instance, tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ from sm.operations.hints import Argument, Hint, Use
 from sm.operations.session_operations import SPAWN
 from sm.sessions.writable_paths import WritablePaths
 
+_PLANS = 8
 _AT_ONCE = 4
 """Worktrees that are made at the same time. More of them would only wait for the disk."""
 _THREADS = 16
@@ -64,6 +65,7 @@ class TreeMaker:
         self._writable = writable
         self._threads = ThreadPoolExecutor(_THREADS, "sm-worktrees")
         self._turns = asyncio.Semaphore(_AT_ONCE)
+        self._plans = asyncio.Semaphore(_PLANS)
 
     async def plan(
         self, directory: str, name: str | None, wish: TreeWish, environment: Mapping[str, str], umask: int
@@ -72,7 +74,9 @@ class TreeMaker:
         settings = self._settings()
         task: dict[str, Any] = {"act": "plan", "directory": directory, "name": name, "wish": asdict(wish)}
         task |= {"place": settings.dir, "branch": settings.branch, "umask": umask}
-        return replace(planned_from(await self._run(task, environment, lambda *_: None)), umask=umask)
+        async with self._plans:
+            planned = planned_from(await self._run(task, environment, lambda *_: None))
+        return replace(planned, umask=umask)
 
     async def make(
         self, plan: PlannedTree, environment: Mapping[str, str], report: Report, *, again: bool

@@ -26,7 +26,6 @@ class Fetched:
     """A ref of a remote that is fetched before the worktree is made."""
 
     remote: str
-    url: str
     refs: Sequence[str]
     """The first of them that the remote has is taken."""
     kept: str

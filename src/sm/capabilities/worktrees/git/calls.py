@@ -143,12 +143,12 @@ def reason_of(said: bytes, code: int) -> str:
 
 @contextmanager
 def prepared(
-    directory: str, arguments: Sequence[str], *, network: bool = False
+    directory: str, arguments: Sequence[str], *, network: str = ""
 ) -> Iterator[tuple[list[str], dict[str, str]]]:
     """The command line and the environment for one command of git in the repository around a directory.
 
-    `network`: the command may read a remote. Raises IllegalState for a repository that needs programs of its own
-    configuration; ExternalError.
+    `network`: the protocols by which the command may read a remote, as in `https:ssh`. Raises IllegalState for a
+    repository that needs programs of its own configuration; ExternalError.
     """
     command = _command_of(arguments)
     if command == "version":
@@ -160,8 +160,8 @@ def prepared(
         place = repository.top if in_git_directory and repository.top is not None else directory
         ready = environment() | _directories(repository, own)
         if network:
-            ready |= {"GIT_ALLOW_PROTOCOL": "https:http:ssh:file"}
-        yield _command_line(place, arguments, network=network), ready
+            ready |= {"GIT_ALLOW_PROTOCOL": network}
+        yield _command_line(place, arguments, network=bool(network)), ready
 
 
 def repository_around(directory: str) -> Repository:

@@ -6,8 +6,9 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
+from types import MappingProxyType
 
 from sm.capabilities.worktrees.git.calls import prepared, reason_of
 from sm.errors import ExternalError
@@ -37,16 +38,17 @@ def git_with_progress(
     report: Report,
     cancelled: threading.Event,
     within_s: float,
-    network: bool = False,
+    variables: Mapping[str, str] = MappingProxyType({}),
+    network: str = "",
 ) -> None:
-    """Run git in a process group of its own. `within_s`: the time limit.
+    """Run git in a process group of its own. `within_s`: the time limit. `network`: as for `prepared`.
 
     Raises Cancelled, and ExternalError with git's own message, and as `prepared`.
     """
     with prepared(directory, arguments, network=network) as (argv, environment):
         process = subprocess.Popen(
             argv,
-            env={**environment, "GIT_PROGRESS_DELAY": "0"},
+            env={**environment, **variables, "GIT_PROGRESS_DELAY": "0"},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,

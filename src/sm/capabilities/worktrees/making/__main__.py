@@ -13,15 +13,17 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from typing import Any
 
-from sm.capabilities.worktrees.git.calls import places_used
+from sm.capabilities.worktrees.git.calls import places_used, repository_around, time_limit
 from sm.capabilities.worktrees.git.progress import Cancelled
 from sm.capabilities.worktrees.making.claims import Claim
 from sm.capabilities.worktrees.making.filling import make_tree, remove_remains
-from sm.capabilities.worktrees.making.planning import plan_tree
+from sm.capabilities.worktrees.making.planning import plan_tree, remote_places
 from sm.capabilities.worktrees.model import PlannedTree, TreeFiles, TreeWish, planned_from
 from sm.errors import IllegalState, SmError
 
 _cancelled = threading.Event()
+_PLAN_S = 60.0
+"""For all commands of git of a plan together."""
 
 
 def main() -> None:
@@ -40,9 +42,12 @@ def main() -> None:
 def _carry_out(task: Mapping[str, Any]) -> Mapping[str, Any]:
     if task["act"] == "plan":
         wish = TreeWish(**task["wish"])
-        return asdict(plan_tree(task["directory"], task["name"], wish, task["place"], task["branch"], _allow))
+        with time_limit(_PLAN_S):
+            planned = plan_tree(task["directory"], task["name"], wish, task["place"], task["branch"], _allow)
+        return asdict(planned)
     plan = planned_from(task["plan"])
-    _allow({plan.path, plan.repository, plan.common, plan.source}, plan.repository)
+    places = remote_places(repository_around(plan.source), plan.fetched)
+    _allow({plan.path, plan.repository, plan.common, plan.source, *places}, plan.repository)
     threading.Thread(target=_wait_for_end, daemon=True).start()
     claim = Claim(task["claim"])
     with claim.held():

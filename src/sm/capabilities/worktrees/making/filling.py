@@ -6,11 +6,12 @@ import subprocess
 import threading
 from contextlib import suppress
 
-from sm.capabilities.worktrees.git.calls import git, git_paths
+from sm.capabilities.worktrees.git.calls import git, git_paths, repository_around
 from sm.capabilities.worktrees.git.exclusions import add_exclusion
 from sm.capabilities.worktrees.git.git_config import parse_git_config, write_git_config
 from sm.capabilities.worktrees.git.linked import add_linked, forget_linked, write_head, write_links
 from sm.capabilities.worktrees.git.progress import Cancelled, Report, git_with_progress
+from sm.capabilities.worktrees.git.remotes import FETCHED, as_remote, remote_urls, shown_url
 from sm.capabilities.worktrees.git.submodules import empty_submodules_warning
 from sm.capabilities.worktrees.making.claims import Claim
 from sm.capabilities.worktrees.making.extra_files import copy_files, link_files
@@ -107,22 +108,27 @@ def _fetch(
 ) -> str:
     """Fetch the commit that the worktree begins with. Raises ExternalError."""
     report(f"fetching {fetched.what}", None)
-    missing = f"{folded(fetched.url, 200)} has no {fetched.what}"
+    url = remote_urls(repository_around(plan.source)).get(fetched.remote)
+    if url is None:
+        raise ExternalError(f"there is no remote {folded(fetched.remote, 80)} any more")
+    missing = f"{shown_url(url)} has no {fetched.what}"
     for ref in fetched.refs:
         kept = fetched.kept or f"{_TEMPORARY}/{os.path.basename(plan.path)}"
         try:
             git_with_progress(
                 plan.source,
                 *("fetch", "--progress", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules"),
-                *("--", fetched.url, f"+{ref}:{kept}"),
+                *("--", FETCHED, f"+{ref}:{kept}"),
                 report=report,
                 cancelled=cancelled,
                 within_s=within_s,
-                network=True,
+                variables=as_remote(url),
+                network="https:http:ssh:file",
             )
         except ExternalError as error:
             if "remote ref" not in error.message:  # the remote was not reached
-                missing = f"cannot fetch {fetched.what} from {folded(fetched.url, 200)}: {error.message}"
+                why = error.message.replace(url, shown_url(url))
+                missing = f"cannot fetch {fetched.what} from {shown_url(url)}: {why}"
                 break
             continue
         try:

@@ -2,16 +2,16 @@
 
 import os
 import shlex
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 
 from sm.capabilities.worktrees.git.calls import git, prepared, repository_around
-from sm.capabilities.worktrees.git.git_config import parse_git_config
 from sm.capabilities.worktrees.git.own_directory import settings_of
+from sm.capabilities.worktrees.git.remotes import local_place, remote_urls
 from sm.capabilities.worktrees.model import Fetched, PlannedTree, TreeWish
 from sm.capabilities.worktrees.rules import branch_name, is_branch, is_name, outer_repository, placed
 from sm.core.text import folded
 from sm.errors import ExternalError, UsageError
-from sm.linux.repositories import Repository, UnreadableRepository, checkouts, has_commit
+from sm.linux.repositories import Repository, checkouts, has_commit
 from sm.paths import is_within
 
 Allow = Callable[[Iterable[str], str], None]
@@ -31,10 +31,10 @@ def plan_tree(
     main = _main_directory(repository)
     name = _name(name, wish)
     path = _path(main, place, name)
-    allow({path, main, repository.common, repository.top or main}, main)
+    fetched, follows = _fetched(repository, wish)
+    allow({path, main, repository.common, repository.top or main, *remote_places(repository, fetched)}, main)
     with prepared(repository.top or repository.common, ("checkout",)):
         pass  # it raises the reason for which git will not fill the worktree
-    fetched, follows = _fetched(repository, wish)
     branch, is_new = _branch(repository, wish, fetched, branch_name(branch_pattern, main, name))
     if not is_new and (wish.base is not None or fetched is not None):
         raise UsageError(
@@ -188,7 +188,7 @@ def _fetched(repository: Repository, wish: TreeWish) -> tuple[Fetched | None, tu
     """The ref that is fetched from a remote, and the branch of the remote that the new branch follows."""
     if wish.pull_request is None and wish.remote_branch is None:
         return None, None
-    remotes = dict(_remotes(repository))
+    remotes = remote_urls(repository)
     if not remotes:
         what = (
             f"pull request {wish.pull_request}" if wish.pull_request is not None else "a branch of a remote"
@@ -198,11 +198,18 @@ def _fetched(repository: Repository, wish: TreeWish) -> tuple[Fetched | None, tu
         remote = next((r for r in remotes if wish.remote_branch.startswith(f"{r}/")), None) or _only(remotes)
         branch = _short(wish.remote_branch, remote)
         kept, what = f"refs/remotes/{remote}/{branch}", f"branch {branch}"
-        return Fetched(remote, remotes[remote], (f"refs/heads/{branch}",), kept, what), (remote, branch)
+        return Fetched(remote, (f"refs/heads/{branch}",), kept, what), (remote, branch)
     number, remote = wish.pull_request, _only(remotes)
     # GitHub's name, then GitLab's.
     refs = (f"refs/pull/{number}/head", f"refs/merge-requests/{number}/head")
-    return Fetched(remote, remotes[remote], refs, "", f"pull request {number}"), None
+    return Fetched(remote, refs, "", f"pull request {number}"), None
+
+
+def remote_places(repository: Repository, fetched: Fetched | None) -> tuple[str, ...]:
+    """The directory of the remote that is fetched from, if it is on this machine. Raises ExternalError."""
+    url = None if fetched is None else remote_urls(repository).get(fetched.remote)
+    place = None if url is None else local_place(url)
+    return () if place is None else (place,)
 
 
 def _short(branch: str, remote: str) -> str:
@@ -217,20 +224,3 @@ def _only(remotes: Iterable[str]) -> str:
         f"which remote? There are {', '.join(folded(name, 80) for name in names[:5])}",
         "--remote-branch REMOTE/BRANCH",
     )
-
-
-def _remotes(repository: Repository) -> Iterator[tuple[str, str]]:
-    """The names and URLs of remotes in the configuration of the repository. Raises UsageError."""
-    try:
-        settings = parse_git_config(repository.config())
-    except (UnreadableRepository, ValueError) as error:
-        raise UsageError(f"the configuration of {repository.common} cannot be read: {error}") from None
-    for setting in settings:
-        url = setting.value
-        if setting.section != "remote" or setting.name != "url" or not setting.subsection or not url:
-            continue
-        if url.startswith("-") or not setting.subsection.isprintable() or not url.isprintable():
-            continue
-        # Beside a repository, as git has it for a remote in a relative directory.
-        local = url.startswith(("./", "../"))
-        yield setting.subsection, os.path.join(repository.top or repository.common, url) if local else url

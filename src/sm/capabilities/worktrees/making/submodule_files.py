@@ -15,6 +15,7 @@ from sm.capabilities.worktrees.git.calls import git, git_paths
 from sm.capabilities.worktrees.git.git_config import GitSetting, parse_git_config, write_git_config
 from sm.capabilities.worktrees.git.linked import write_links
 from sm.capabilities.worktrees.git.progress import Report, git_with_progress
+from sm.capabilities.worktrees.git.remotes import FETCHED, as_remote, shown_url
 from sm.core.dataclass import dataclass
 from sm.core.text import folded
 from sm.errors import ExternalError, SmError
@@ -150,15 +151,17 @@ def _fill(
                     "--no-recurse-submodules",
                     "--",
                 ),
-                *(submodule.url, "+refs/heads/*:refs/remotes/origin/*"),
+                *(FETCHED, "+refs/heads/*:refs/remotes/origin/*"),
                 report=report,
                 cancelled=cancelled,
                 within_s=within_s,
-                network=True,
+                variables=as_remote(submodule.url),
+                # Whoever wrote the base could name any repository of this machine.
+                network="https:http:ssh",
             )
         if not _has(inside, submodule.commit):
             raise ExternalError(
-                f"no branch of {folded(submodule.url, 200)} has the commit {submodule.commit[:12]}"
+                f"no branch of {shown_url(submodule.url)} has the commit {submodule.commit[:12]}"
             )
         git_with_progress(
             inside,
