@@ -758,3 +758,18 @@ def test_worktree_of_a_bare_repository_is_beside_its_other_worktrees(instance: I
         assert (path.exists(), (main / "api" / "a.txt").read_text()) == (False, "work\n")
         git(main, "reset", "-q", "--hard", "HEAD~1")
     assert branches(around / ".bare") == ["main"]
+
+
+@pytest.mark.parametrize("words", [("sleeper-login", "sleeper-other"), ("--ended", "--yes")])
+def test_sessions_removed_together_keep_no_commit_for_each_other(
+    instance: Instance, repo: Path, words: tuple[str, ...]
+) -> None:
+    _, path = spawn_login(instance, repo)
+    other = instance.spawn("Sleeper", "x", "--worktree", "--name", "other", cwd=repo)
+    made = commit(path, "work\n")
+    git(Path(other["worktree"]["path"]), "merge", "-q", "sm/login")
+    for name in ("sleeper-login", "sleeper-other"):
+        instance.sm("kill", name)
+    instance.run("rm", *words)
+    assert git(repo, "rev-parse", "sm/login") == git(repo, "rev-parse", "sm/other") == made
+    assert len(instance.json("ls", "--all")) == 2

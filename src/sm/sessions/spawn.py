@@ -108,6 +108,8 @@ class Spawner:
         is_connected: Callable[[], bool] = lambda: True,
     ) -> SessionResult:
         """Insert a planned session and start its agent; as `spawn`."""
+        if any(addition.needs_caller for addition in planned.additions) and not is_connected():
+            raise IllegalState("the caller has gone while the session was planned")
         session_id = planned.session.id
         argv = await self._sandbox.prepare(planned.session, planned.launch, planned.token)
         self._starts.prepared[session_id] = (planned.launch, argv)

@@ -1,6 +1,7 @@
 """Additions of capabilities to a new session: their rows, warnings for the caller, lines of its briefing."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import ClassVar
 
 from sm.config import AgentConfig
 from sm.core.dataclass import dataclass
@@ -12,6 +13,9 @@ from sm.store import Transaction
 
 class SpawnAddition:
     """The addition of one capability to one new session: nothing."""
+
+    needs_caller: ClassVar[bool] = False
+    """The session is not made for a caller who has gone while it was planned."""
 
     @property
     def briefing(self) -> str:

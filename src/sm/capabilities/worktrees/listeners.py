@@ -5,6 +5,7 @@ import os
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import field, replace
+from typing import ClassVar
 
 from sm.capabilities.worktrees.maker import TreeMaker, changed_by_sandbox, git_environment
 from sm.capabilities.worktrees.model import PlannedTree, TreeWish
@@ -50,6 +51,8 @@ class WantedWorktree(SpawnAddition):
 
     plan: PlannedTree
     environment: Mapping[str, str] = field(repr=False)
+
+    needs_caller: ClassVar[bool] = True  # a plan may take so long that a person presses Ctrl-C
 
     async def complete(
         self, session: Session, provider: Provider, launch: Launch, home: ContainerHome | None

@@ -1,6 +1,7 @@
 """Finds work in the worktree of a session that exists nowhere else, before `sm rm` forgets the session."""
 
 import os
+from collections.abc import Collection
 
 from sm.capabilities.worktrees.git.calls import (
     common_of,
@@ -65,8 +66,11 @@ class UnsavedWork:
         return "; ".join(self.parts) if self.unknown is None else f"sm cannot look: {self.unknown}"
 
 
-def unsaved_work_of(client: Client, session: JsonObject) -> UnsavedWork | None:
-    """Look into the worktree that sm has made for a session. Returns None if nothing would be lost with the session."""
+def unsaved_work_of(client: Client, session: JsonObject, leaving: Collection[str] = ()) -> UnsavedWork | None:
+    """Look into the worktree that sm has made for a session. Returns None if nothing would be lost with the session.
+
+    `leaving`: the branches of other sessions that are removed together with it, so that they keep no commit.
+    """
     tree = tree_of_session(client, session)
     if tree is None or tree.repository is None:
         return None
@@ -74,7 +78,7 @@ def unsaved_work_of(client: Client, session: JsonObject) -> UnsavedWork | None:
     try:
         if session["effective_mode"] != "direct":
             raise IllegalState(_SANDBOXED)
-        files, parts = _looked_at(client, tree)
+        files, parts = _looked_at(client, tree, leaving)
     except (ExternalError, IllegalState) as error:
         return UnsavedWork(session, shown, unknown=error.message)
     return UnsavedWork(session, shown, (*files, *parts), bool(files)) if files or parts else None
@@ -89,7 +93,9 @@ def tree_work(client: Client, tree: OwnTree) -> str | None:
     return "; ".join((*files, *parts)) or None
 
 
-def _looked_at(client: Client, tree: OwnTree, *, must_say: bool = False) -> tuple[list[str], list[str]]:
+def _looked_at(
+    client: Client, tree: OwnTree, leaving: Collection[str] = (), *, must_say: bool = False
+) -> tuple[list[str], list[str]]:
     """As `unsaved_files` and `unsaved_commits`. Raises IllegalState if git must not run there, and ExternalError.
 
     `must_say`: raise it too for something else in the place of the worktree, which `sm rm` does not touch.
@@ -102,7 +108,7 @@ def _looked_at(client: Client, tree: OwnTree, *, must_say: bool = False) -> tupl
     if is_sandboxed(client, {tree.repository, path}):
         raise IllegalState(_SANDBOXED)
     if is_own_worktree(tree):
-        return unsaved_files(path), unsaved_commits(tree)
+        return unsaved_files(path), unsaved_commits(tree, leaving)
     if must_say:
         raise IllegalState("it is not the worktree that sm made")
     return [], []
@@ -151,13 +157,13 @@ def _blob(path: str, name: str) -> str:
     return git(path, "hash-object", f"--path={name}", "--", f"{path}/{name}")
 
 
-def unsaved_commits(tree: OwnTree) -> list[str]:
+def unsaved_commits(tree: OwnTree, leaving: Collection[str] = ()) -> list[str]:
     """Describe the commits of a worktree and its submodules that exist nowhere else. Raises ExternalError.
 
     Commits whose changes are in the branch of the repository, as after `sm merge --squash`, exist there.
     """
     found, path = [], tree.path
-    commits = [] if is_squashed(tree) else _only_here(tree)
+    commits = [] if is_squashed(tree) else _only_here(tree, leaving)
     if commits:
         newest = git(path, "log", "--max-count=1", "--format=%h %s", commits[0], "--")
         more = f" and {len(commits) - 1} more" if len(commits) > 1 else ""
@@ -199,11 +205,12 @@ def _uncommitted(path: str) -> list[str]:
     return found
 
 
-def _only_here(tree: OwnTree) -> list[str]:
+def _only_here(tree: OwnTree, leaving: Collection[str]) -> list[str]:
     """The commits that only HEAD and the new branch of the worktree have, the newest first."""
     path, tips = tree.path, _tips(tree.path, tree.branch)
     known = [tree.start] if tree.start else []  # that of a pull request is in no other branch here
-    own = [f"--exclude={tree.branch}"] if tree.is_new_branch else []
+    own = [f"--exclude={branch}" for branch in leaving if branch != tree.branch]
+    own += [f"--exclude={tree.branch}"] if tree.is_new_branch else []
     others = (*own, "--branches", "--tags", "--remotes")
     return git(path, "rev-list", *tips, "--not", *others, *known, "--").split() if tips else []
 

@@ -23,7 +23,7 @@ Examples:
   sm rm --ended --workspace shop
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -68,9 +68,12 @@ def command(
     if every:
         return remove_chosen(call, ended(call.client, workspace, call.instance.session_id, now()), yes=yes)
     kept: dict[str, SmError] = {}
-    for reference in sessions:
+    found = {reference: _session(call, reference) for reference in sessions}
+    leaving = _branches(filter(None, found.values()))
+    for reference, session in found.items():
         try:
-            _check_work(call, reference, discard=discard, yes=yes)
+            if session is not None:
+                _check_work(call, session, leaving, discard=discard, yes=yes)
         except (IllegalState, NotPermitted) as error:
             if len(sessions) == 1:
                 raise
@@ -85,7 +88,9 @@ def remove_chosen(call: Call, sessions: Sequence[JsonObject], *, yes: bool) -> i
 
     Sessions with work that exists nowhere else stay, and are listed at the end.
     """
-    kept = {s["session_id"]: work for s in sessions if (work := _unsaved_work(call, s)) is not None}
+    leaving = _branches(sessions)
+    looked = {s["session_id"]: _unsaved_work(call, s, leaving) for s in sessions}
+    kept = {session_id: work for session_id, work in looked.items() if work is not None}
     chosen = [session for session in sessions if session["session_id"] not in kept]
     code = 0
     if chosen:
@@ -101,13 +106,23 @@ def remove_chosen(call: Call, sessions: Sequence[JsonObject], *, yes: bool) -> i
     return code
 
 
-def _check_work(call: Call, reference: str, *, discard: bool, yes: bool) -> None:
-    """Raise IllegalState or NotPermitted if the session has work that nobody has given up."""
+def _session(call: Call, reference: str) -> JsonObject | None:
+    """The session, or None if it cannot be read: its removal says why."""
     try:
-        session = call.client.get(session_path(reference))
+        session: JsonObject = call.client.get(session_path(reference))
     except SmError:
-        return  # its removal says why
-    if (work := _unsaved_work(call, session)) is None:
+        return None
+    return session
+
+
+def _branches(sessions: Iterable[JsonObject]) -> list[str]:
+    """The branches of their worktrees, which are removed together."""
+    return [str(s["worktree"]["branch"]) for s in sessions if s["worktree"] is not None]
+
+
+def _check_work(call: Call, session: JsonObject, leaving: Sequence[str], *, discard: bool, yes: bool) -> None:
+    """Raise IllegalState or NotPermitted if the session has work that nobody has given up."""
+    if (work := _unsaved_work(call, session, leaving)) is None:
         return
     if not discard:
         raise work.refusal()
@@ -116,12 +131,12 @@ def _check_work(call: Call, reference: str, *, discard: bool, yes: bool) -> None
     check_discard(work, by_session=call.instance.session_id is not None, yes=yes)
 
 
-def _unsaved_work(call: Call, session: JsonObject) -> "UnsavedWork | None":
+def _unsaved_work(call: Call, session: JsonObject, leaving: Sequence[str]) -> "UnsavedWork | None":
     if session["worktree"] is None or has_process(session):  # the daemon refuses the second one
         return None
     from sm.cli.worktrees import unsaved_work_of
 
-    return unsaved_work_of(call.client, session)
+    return unsaved_work_of(call.client, session, leaving)
 
 
 def _remove(call: Call, sessions: Sequence[str], *, chosen: bool = False, discard: bool = False) -> int:
