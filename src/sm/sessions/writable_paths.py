@@ -10,12 +10,22 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 
 from sm.config import SandboxSection, split_mount
+from sm.core.dataclass import dataclass
 from sm.core.models import Workspace
 from sm.errors import SmError
 from sm.paths import is_within
 from sm.sandboxes.git_directory import linked_worktree
 from sm.sandboxes.path_map import Mount
 from sm.store import Store
+
+
+@dataclass(frozen=True, slots=True)
+class StartingSession:
+    """A sandboxed session that has no process yet, and nobody else has been in its container since the time `since`."""
+
+    session_id: str
+    workspace: str | None
+    since: str
 
 
 class WritablePaths:
@@ -37,10 +47,16 @@ class WritablePaths:
                 tx.write(statement, (path, workspace, tx.now))
         self._stored |= new
 
-    async def all(self) -> tuple[str, ...]:
-        """Every path that a sandboxed session of any time could write. Its files and directories count too."""
-        stored = await self._store.writable.all()
-        sandboxed = await self._store.writable.of_sessions()
+    async def all(self, starting: "StartingSession | None" = None) -> tuple[str, ...]:
+        """Every path that a sandboxed session of any time could write. Its files and directories count too.
+
+        `starting`: a session without a process, which has written nothing yet.
+        """
+        if starting is None:
+            stored, sandboxed = await self._store.writable.all(), await self._store.writable.of_sessions()
+        else:
+            stored = await self._store.writable.all(starting.workspace, starting.since)
+            sandboxed = await self._store.writable.of_sessions(starting.session_id)
         used = {workspace for _, workspace in sandboxed}
         found = [*stored, *(directory for directory, _ in sandboxed)]
         if found:
@@ -50,9 +66,9 @@ class WritablePaths:
                 found += (workspace.directory, *self._configured(workspace))
         return tuple(dict.fromkeys(found))
 
-    async def among(self, paths: Sequence[str]) -> tuple[str, ...]:
-        """Return the paths that such a session could write, wholly or in part, or replace."""
-        writable = await self.all()
+    async def among(self, paths: Sequence[str], starting: "StartingSession | None" = None) -> tuple[str, ...]:
+        """Return the paths that such a session could write, wholly or in part, or replace. `starting`: as for `all`."""
+        writable = await self.all(starting)
         return await asyncio.to_thread(_among, paths, writable)
 
     def _configured(self, workspace: Workspace | None) -> Iterator[str]:

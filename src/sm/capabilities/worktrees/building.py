@@ -12,10 +12,11 @@ from sm.capabilities.worktrees.tables import PART, TreeRow, TreeState
 from sm.core.effects import EffectKind
 from sm.core.lifecycle import is_live
 from sm.core.models import Signal
-from sm.core.states import EventType, SignalKind
+from sm.core.states import EventType, SignalKind, TrustLevel
 from sm.core.statuses import Status
 from sm.core.wording import subject
 from sm.errors import InternalError, SmError, StorageFull
+from sm.sessions.writable_paths import StartingSession
 from sm.state.endings import Endings
 from sm.store import Effect, Store
 
@@ -79,7 +80,11 @@ class TreeBuilder:
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
-        return await self._maker.make(row.plan, row.environment, report, again=again)
+        session = self._store.sessions.get(row.session_id)
+        starting = None
+        if session is not None and session.effective_mode is not TrustLevel.DIRECT:
+            starting = StartingSession(session.id, session.workspace, row.plan.planned_at)
+        return await self._maker.make(row.plan, row.environment, report, again=again, starting=starting)
 
     def _is_wanted(self, session_id: str) -> bool:
         session = self._store.sessions.get(session_id)

@@ -21,7 +21,7 @@ from sm.core.text import folded
 from sm.errors import ExternalError, NotPermitted, from_wire
 from sm.operations.hints import Argument, Hint, Use
 from sm.operations.session_operations import SPAWN
-from sm.sessions.writable_paths import WritablePaths
+from sm.sessions.writable_paths import StartingSession, WritablePaths
 
 _PLANS = 8
 _AT_ONCE = 4
@@ -57,11 +57,16 @@ class TreeMaker:
     """Runs the process, and answers its question for what sandboxed sessions could write."""
 
     def __init__(
-        self, settings: Callable[[], WorktreeSettings], writable: WritablePaths, claims: str
+        self,
+        settings: Callable[[], WorktreeSettings],
+        writable: WritablePaths,
+        claims: str,
+        now: Callable[[], str],
     ) -> None:
         """`claims`: the directory of the files that say what was made (making/claims.py)."""
         self._settings = settings
         self._claims = claims
+        self._now = now
         self._writable = writable
         self._threads = ThreadPoolExecutor(_THREADS, "sm-worktrees")
         self._turns = asyncio.Semaphore(_AT_ONCE)
@@ -71,17 +76,25 @@ class TreeMaker:
         self, directory: str, name: str | None, wish: TreeWish, environment: Mapping[str, str], umask: int
     ) -> PlannedTree:
         """Plan a worktree, whose files have this umask. Changes nothing. Raises as `plan_tree`."""
-        settings = self._settings()
+        settings, at = self._settings(), self._now()
         task: dict[str, Any] = {"act": "plan", "directory": directory, "name": name, "wish": asdict(wish)}
         task |= {"place": settings.dir, "branch": settings.branch, "umask": umask}
         async with self._plans:
             planned = planned_from(await self._run(task, environment, lambda *_: None))
-        return replace(planned, umask=umask)
+        return replace(planned, umask=umask, planned_at=at)
 
     async def make(
-        self, plan: PlannedTree, environment: Mapping[str, str], report: Report, *, again: bool
+        self,
+        plan: PlannedTree,
+        environment: Mapping[str, str],
+        report: Report,
+        *,
+        again: bool,
+        starting: StartingSession | None = None,
     ) -> MadeTree:
         """Make a planned worktree. Raises as `make_tree`. When it is cancelled, nothing is left behind.
+
+        `starting`: its session, if that is sandboxed.
 
         `again`: an earlier process may have left a part of it.
         """
@@ -90,7 +103,7 @@ class TreeMaker:
         task = {**self._task("make", plan), "files": asdict(files), "again": again}
         task["within_s"] = settings.timeout_s
         async with self._turns:
-            return MadeTree(**await self._run(task, environment, report))
+            return MadeTree(**await self._run(task, environment, report, starting))
 
     async def remove(self, plan: PlannedTree, environment: Mapping[str, str]) -> None:
         """Remove what was made of a worktree in which nobody has worked. Raises as `remove_remains`."""
@@ -107,7 +120,11 @@ class TreeMaker:
         return f"{self._claims}/{hashlib.sha256(os.fsencode(plan.path)).hexdigest()[:32]}"
 
     async def _run(
-        self, task: Mapping[str, Any], environment: Mapping[str, str], report: Report
+        self,
+        task: Mapping[str, Any],
+        environment: Mapping[str, str],
+        report: Report,
+        starting: StartingSession | None = None,
     ) -> dict[str, Any]:
         talk = await self._in_thread(_Talk, task, environment)
         loop = asyncio.get_running_loop()
@@ -118,7 +135,7 @@ class TreeMaker:
         try:
             heard = await self._in_thread(talk.next, tell)
             if "places" in heard:
-                if await self._writable.among(heard["places"]):
+                if await self._writable.among(heard["places"], starting):
                     raise changed_by_sandbox(heard["below"])
                 await self._in_thread(talk.say, {})
                 heard = await self._in_thread(talk.next, tell)

@@ -54,6 +54,8 @@ class PlannedTree:
     fetched: Fetched | None = None
     follows: tuple[str, str] | None = None
     """The remote and its branch that the new branch follows."""
+    planned_at: str = ""
+    """When no sandboxed session could have written what git uses."""
     umask: int = 0o022
     """The file mode creation mask of the files."""
 

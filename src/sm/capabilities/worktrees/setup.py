@@ -12,7 +12,9 @@ from sm.kernel import Kernel
 
 def setup(kernel: Kernel) -> None:
     section = kernel.config.with_keys(WorktreesSection)
-    maker = TreeMaker(lambda: section.worktrees, kernel.writable, f"{kernel.paths.state}/worktrees")
+    maker = TreeMaker(
+        lambda: section.worktrees, kernel.writable, f"{kernel.paths.state}/worktrees", kernel.store.now
+    )
     kernel.spawn_parts.append(SpawnWorktrees(kernel.store, maker))
     kernel.keepers.each.append(WorktreeUses(kernel.store, kernel.writable))
     builder = TreeBuilder(kernel.store, kernel.endings, maker, kernel.steady)
