@@ -3,12 +3,13 @@
 import os
 import signal
 import subprocess
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from sm.client.http import Client
-from tests.git_repositories import branches, git, make_app
+from tests.git_repositories import branches, commit, git, make_app
 from tests.instance import SM, Instance
 
 pytestmark = pytest.mark.processes
@@ -105,3 +106,55 @@ def test_interrupted_spawn_ends_the_session(instance: Instance, repo: Path, slow
     (session,) = instance.json("ls", "--all")
     assert (session["status"], session["worktree"]) == ("killed", None)
     assert nothing_is_left(repo)
+
+
+def maker_of(instance: Instance) -> int:
+    """The pid of the process that makes a worktree for the daemon."""
+
+    def look() -> int | None:
+        children = Path(f"/proc/{instance.daemon_pid}/task").glob("*/children")
+        for pid in " ".join(file.read_text() for file in children).split():
+            with suppress(OSError):
+                if b"worktrees.making" in Path(f"/proc/{pid}/cmdline").read_bytes():
+                    return int(pid)
+        return None
+
+    found: int = instance.until(look, "a process makes a worktree")
+    return found
+
+
+def test_killed_process_leaves_nothing(instance: Instance, repo: Path, slow_git: SlowGit) -> None:
+    session_id = begin(instance, repo, slow_git)
+    os.kill(maker_of(instance), signal.SIGKILL)
+    assert "has ended" in instance.in_status(session_id, "error")["status_reason"]
+    assert nothing_is_left(repo)
+    slow_git.held.unlink()
+    assert instance.spawn("Sleeper", "x", "--worktree", "--name", "login", cwd=repo)["worktree"] is not None
+
+
+def test_work_of_a_person_at_the_place_is_left_alone(
+    instance: Instance, repo: Path, slow_git: SlowGit
+) -> None:
+    """The daemon is killed, its process undoes the worktree, and a person makes one there before the next daemon."""
+    session_id = begin(instance, repo, slow_git)
+    instance.kill_daemon()
+    instance.until(lambda: nothing_is_left(repo), "the worktree is undone")
+    slow_git.held.unlink()
+    path = repo / ".sm" / "worktrees" / "login"
+    git(repo, "worktree", "add", "-q", "-b", "sm/login", str(path))
+    made = commit(path, "of a person\n")
+    (path / "new").write_text("of a person\n")
+    instance.sm("daemon", "start")
+    assert "already exists" in instance.in_status(session_id, "error")["status_reason"]
+    assert ((path / "new").read_text(), git(repo, "rev-parse", "sm/login")) == ("of a person\n", made)
+
+
+def test_two_sessions_of_one_name_do_not_share_a_worktree(
+    instance: Instance, repo: Path, slow_git: SlowGit
+) -> None:
+    first = begin(instance, repo, slow_git)
+    error = instance.refused("spawn", "Sh", "true", "--worktree", "--name", "login", exit_code=2, cwd=repo)
+    assert "already exists" in error
+    slow_git.held.unlink()
+    path = Path(instance.in_status(first, "running")["worktree"]["path"])
+    assert git(path, "symbolic-ref", "--short", "HEAD") == "sm/login"
