@@ -19,6 +19,8 @@ from sm.core.states import TrustLevel
 from sm.core.text import folded, validate_text
 from sm.errors import InvalidPath, UsageError
 from sm.linux.repositories import UnreadableRepository, find_repository, places_of
+from sm.operations.hints import Hint, Use
+from sm.operations.session_operations import SPAWN
 from sm.paths import is_within
 from sm.providers.base import Provider
 from sm.sandboxes.home import ContainerHome
@@ -164,13 +166,17 @@ def _wish(request: SpawnRequest) -> TreeWish | None:
         if given.get("worktree") is not None:
             raise UsageError("a session has one worktree: omit either worktree or new_worktree")
         return wish
-    for option, value in (
-        ("--base", wish.base),
-        ("--pr", wish.pull_request),
-        ("--remote-branch", wish.remote_branch),
+    alone = wish.branch is not None and given.get("worktree") is None
+    for what, is_given in (
+        ("a base", wish.base is not None),
+        ("a pull request", wish.pull_request is not None),
+        ("a branch of a remote", wish.remote_branch is not None),
+        ("a branch", alone),
     ):
-        if value is not None:
-            raise UsageError(f"{option} needs --worktree")
+        if is_given:
+            raise UsageError(
+                f"{what} is only for a new worktree", Hint(Use(SPAWN, "AGENT_TYPE", "--worktree"))
+            )
     return None
 
 

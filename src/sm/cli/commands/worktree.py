@@ -15,7 +15,7 @@ from sm.cli.options import session_names
 from sm.cli.selection import ask, yes_option
 from sm.core.lines import JsonObject, age, line, plural
 from sm.core.statuses import ENDED
-from sm.errors import IllegalState, NotFound
+from sm.errors import IllegalState, NotFound, NotPermitted
 from sm.wire import encode
 
 _SUGGESTIONS = {
@@ -121,7 +121,14 @@ def open_(name: str, call: Call) -> None:
     Examples:
       sm worktree open engineer-login
     """
+    from sm.capabilities.worktrees.git.calls import is_sandboxed
+
     path = _found(_trees(call), name)["path"]
+    if is_sandboxed(call.client, {path}):
+        raise NotPermitted(
+            f"a sandboxed session may have changed the programs that a shell runs in {line(path, 4096)}",
+            "look at it inside the sandbox: sm sandbox shell WORKSPACE",
+        )
     if call.as_json:
         print_json(encode({"path": path}))
         return

@@ -60,9 +60,11 @@ _VARIABLES = {
 }
 _NETWORK = (
     "protocol.https.allow=always", "protocol.http.allow=always", "protocol.ssh.allow=always",
-    "protocol.file.allow=always", "core.sshCommand=ssh -oBatchMode=yes",
+    "protocol.file.allow=always",
 )  # fmt: skip
-"""For a command that reads a remote: without a password that a person would type, as the credentials of the user."""
+"""For a command that reads a remote."""
+_NOT_FOR_NETWORK = ("credential.helper=", "core.sshCommand=false")
+"""A remote is read with the credentials and the ssh of the user's own configuration. No terminal is there to ask."""
 _OPERATION_FILES = (
     "rebase-merge", "rebase-apply", "MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "sequencer", "BISECT_LOG",
 )  # fmt: skip
@@ -197,7 +199,7 @@ def _command_line(directory: str, arguments: Sequence[str], *, network: bool = F
     # Behind the command, so that they come before `--`; among equals the last one counts.
     options = [a for a in arguments[at + 1 :] if not a.startswith("--ignore-submodules")]
     chosen = (
-        *(s for s in _SETTINGS if not (network and s == "credential.helper=")),
+        *(s for s in _SETTINGS if not (network and s in _NOT_FOR_NETWORK)),
         *(_NETWORK if network else ()),
     )
     settings = [word for setting in chosen for word in ("-c", setting)]

@@ -163,6 +163,8 @@ def _branch(
                 "choose another --branch",
             )
     if not _exists(repository, f"refs/heads/{branch}"):
+        if wish.branch is not None and wish.base is None and fetched is None:
+            _refuse_remote_branch(repository, branch)
         return branch, True
     if wish.branch is not None and fetched is None:
         return branch, False
@@ -174,6 +176,18 @@ def _branch(
         f"branch {folded(branch, 200)} already exists",
         f"use it as it is: --branch {shlex.quote(branch)}; or choose another name for the new one: --branch NAME",
     )
+
+
+def _refuse_remote_branch(repository: Repository, branch: str) -> None:
+    """Raise UsageError for a branch that only a remote has: a person means that one, and no new one of its name."""
+    names = (f"refs/remotes/{remote}/{branch}" for remote in remote_urls(repository))
+    for name in names:
+        if _exists(repository, name):
+            shown = name.removeprefix("refs/remotes/")
+            raise UsageError(
+                f"branch {folded(branch, 200)} is only in a remote repository: {folded(shown, 200)}",
+                f"to follow it: --remote-branch {shlex.quote(shown)}; for a new one: --base HEAD",
+            )
 
 
 def _exists(repository: Repository, ref: str) -> bool:
