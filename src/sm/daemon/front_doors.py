@@ -142,12 +142,45 @@ def _parts(
     link: TelegramLink | None,
     daemon: DaemonInfo,
 ) -> DoorParts:
+    store, authorizer = base.store, base.authorizer
+    return _session_parts(base, sessions, watch, messages).plus(
+        base.program_checks,
+        messages.requests,
+        messages.dialogs,
+        messages.messages,
+        messages.inbox,
+        Waits(
+            store,
+            authorizer,
+            messages.messages,
+            messages.inbox,
+            messages.requests,
+            sessions.waiting,
+            messages.timers,
+        ),
+        watch.monitor,
+        watch.observer.first_turns,
+        Live(store, watch.monitor, sessions.seen),
+        next(iter(watch.sums), SessionSums()),
+        LiveScreens(base.terminals),
+        Reads(store),
+        Telegram(store, authorizer, base.audit.record, link, base.config.telegram.owner_ids, sessions.users),
+        daemon,
+        kernel.fields,
+        kernel.status_fields,
+        kernel.use_cases,
+    )
+
+
+def _session_parts(
+    base: Foundation, sessions: SessionParts, watch: MonitorParts, messages: MessageParts
+) -> DoorParts:
+    """The use cases of sessions."""
     store, authorizer, terminals, spawner = base.store, base.authorizer, base.terminals, sessions.spawner
-    writable, providers = base.sandboxing.writable, base.providers
     return DoorParts(
         authorizer,
         sessions.plans.types,
-        writable,
+        base.sandboxing.writable,
         Sessions(
             store,
             authorizer,
@@ -167,40 +200,17 @@ def _parts(
             base.keepers,
         ),
         sessions.seen,
-        base.program_checks,
         sessions.restorer,
         Forks(store, authorizer, sessions.plans.resume, sessions.plans.files, spawner, sessions.starts),
-        Adoptions(store, authorizer, spawner, sessions.starts, sessions.plans.spawn, terminals, providers),
-        Interrupts(store, authorizer, providers),
+        Adoptions(
+            store, authorizer, spawner, sessions.starts, sessions.plans.spawn, terminals, base.providers
+        ),
+        Interrupts(store, authorizer, base.providers),
         sessions.workspaces,
         _sandboxing(base, sessions),
         sessions.leftovers,
         sessions.reports,
-        messages.requests,
-        messages.dialogs,
-        messages.messages,
-        messages.inbox,
-        Waits(
-            store,
-            authorizer,
-            messages.messages,
-            messages.inbox,
-            messages.requests,
-            sessions.waiting,
-            messages.timers,
-        ),
-        watch.monitor,
-        watch.observer.first_turns,
-        Live(store, watch.monitor, sessions.seen),
-        next(iter(watch.sums), SessionSums()),
-        LiveScreens(terminals),
-        Reads(store),
         sessions.users,
-        Telegram(store, authorizer, base.audit.record, link, base.config.telegram.owner_ids, sessions.users),
-        daemon,
-        kernel.fields,
-        kernel.status_fields,
-        kernel.use_cases,
     )
 
 
