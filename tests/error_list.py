@@ -47,7 +47,7 @@ PASSED_ON = {
     "sm/daemon/start_effects.py:start": "cannot run <program>: <reason>",
     "sm/providers/claude/dialect/loading.py:load_own": "<path>: <mistake in a fact>",
     "sm/sessions/spawn_options.py:mode": "unknown lifecycle mode '<mode>': use auto, manual or supervised",
-    "sm/capabilities/pairing/operations/pairings.py:_level": "unknown trust level <value>: use sandboxed or direct",
+    "sm/capabilities/pairing/pairings.py:_level": "unknown trust level <value>: use sandboxed or direct",
     "sm/sessions/restore.py:_give_up_sandbox": "unknown trust level <value>: use sandboxed or direct",
     "sm/sessions/workspaces.py:_lifecycle": "unknown lifecycle mode '<mode>': use auto, manual or supervised",
     "sm/sandboxes/docker/start_report.py:explained": "cannot run <program>: <reason>",

@@ -1,6 +1,6 @@
 """Requests for pairing in the database of an instance whose daemon does not run."""
 
-from sm.capabilities.pairing.operations.pairings import Pairings
+from sm.capabilities.pairing.pairings import Pairings
 from sm.capabilities.pairing.tables import PART
 from sm.daemon.main import make_directories
 from sm.paths import instance_paths

@@ -15,7 +15,7 @@ from typing import Any
 from sm.api.agent_sockets import AgentSockets
 from sm.capabilities.archives.collector import ArchiveRecords
 from sm.capabilities.archives.keeper import Archives
-from sm.capabilities.pairing.operations.pairings import Pairings
+from sm.capabilities.pairing.pairings import Pairings
 from sm.daemon.effect_record import EffectRecord
 from sm.messaging.messages import Messages
 from sm.monitor.retries import Retries

@@ -25,7 +25,7 @@ from sm.capabilities.budgets.model import Budget, BudgetTimer, parse_amounts
 from sm.capabilities.budgets.tables import PART
 from sm.capabilities.completion.model import CompletionTimer
 from sm.capabilities.digest import operations
-from sm.capabilities.digest.operations.digests import DigestTimer
+from sm.capabilities.digest.digests import DigestTimer
 from sm.capabilities.digest.screen import digest_lines
 from sm.capabilities.pauses.rules import PauseTimer
 from sm.capabilities.warnings.model import WarningTimer

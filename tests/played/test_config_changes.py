@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from sm.capabilities.budgets.tables import PART
-from sm.capabilities.digest.operations.digests import DigestTimer
+from sm.capabilities.digest.digests import DigestTimer
 from sm.providers.claude.screen import State, read_title
 from tests.sim.file_events import PlayedNotices
 from tests.sim.stage import INSTANCE_CONFIG, Instance

@@ -6,7 +6,7 @@ from sm.core.models import Session
 from sm.core.states import TrustLevel
 from sm.core.statuses import Status
 from sm.errors import NotFound
-from sm.policy.access import Position
+from sm.policy.relations import Position
 from sm.sessions.tree import SessionTree, matches
 from tests.samples import session
 

@@ -17,7 +17,7 @@ from sm.core.statuses import Status
 from sm.core.timers import Timer, TimerKind
 from sm.core.timestamps import later
 from sm.errors import NotFound, UsageError
-from sm.policy.access import Principal, visible
+from sm.policy.relations import Principal, visible
 from sm.store import Store, Transaction
 from sm.store.history import EVERY, UNSEEN, Chosen, below, children_of, descendants_of, roots_for, seen_by
 from tests.samples import AT, LAUNCH, commit, session

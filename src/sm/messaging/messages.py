@@ -23,7 +23,7 @@ from sm.operations.hints import Hint, Use
 from sm.operations.message_operations import SEND, SEND_COMMAND, SEND_COMPACT, SHOW_MESSAGE
 from sm.operations.request_operations import SEE_REQUESTS
 from sm.operations.session_operations import ARCHIVE, INTERRUPT, RESTORE, SHOW_STATUS
-from sm.policy.access import is_unrestricted, may
+from sm.policy.relations import is_unrestricted, may
 from sm.providers.base import InputMethod, Provider
 from sm.requests.answers import decide, resolve_options
 from sm.requests.dialogs import Dialogs

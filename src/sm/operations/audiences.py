@@ -1,4 +1,4 @@
-"""The audiences of operations: who may carry them out, on which sessions. `policy.access` decides by them.
+"""The audiences of operations: who may carry them out, on which sessions. `policy.relations` decides by them.
 
 The kernel and the doors know no other permission, so who may do what stands in the declarations of operations.
 """

@@ -25,7 +25,7 @@ from sm.operations.request_operations import (
     SEE_REQUESTS,
     SEE_REQUESTS_OF,
 )
-from sm.policy.access import Principal, is_unrestricted, may
+from sm.policy.relations import Principal, is_unrestricted, may
 from sm.requests.dialogs import Dialogs
 from sm.requests.setup import SetupDialogs
 from sm.requests.terminal_dialogs import only_at_terminal

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from sm.core.models import Session
 from sm.core.states import TrustLevel
 from sm.core.tree_totals import NO_TOTALS, Totals, TreePart
-from sm.policy.access import Principal, visible
+from sm.policy.relations import Principal, visible
 
 _Kind = tuple[str | None, str | None, TrustLevel]
 """The workspace, the paired user and the effective mode of sessions, which say who sees them."""

@@ -17,7 +17,7 @@ from sm.core.statuses import Status
 from sm.errors import TerminalError
 from sm.messaging.timers import MailTimers
 from sm.operations.arguments import PAGE, ListPage, SessionFilter
-from sm.policy.access import Principal, is_unrestricted, visible
+from sm.policy.relations import Principal, is_unrestricted, visible
 from sm.sessions.acknowledgements import acknowledge_endings
 from sm.sessions.authorizer import Authorizer
 from sm.sessions.kill import Kills

@@ -16,7 +16,7 @@ from sm.core.states import NoticeKind, TrustLevel
 from sm.errors import IllegalState, NameTaken, NotPermitted, UsageError
 from sm.operations.hints import Hint, Use
 from sm.operations.session_operations import ARCHIVE, KILL, REMOVE, RENAME, REPARENT, SPAWN_BELOW
-from sm.policy.access import is_unrestricted
+from sm.policy.relations import is_unrestricted
 from sm.sessions.authorizer import Authorizer, describe
 from sm.sessions.keepers import PlaceUse, RemovedSession, SessionKeeper
 from sm.state.endings import set_parent

@@ -15,7 +15,7 @@ from sm.operations.message_operations import SEND
 from sm.operations.report_operations import COMPLETE, NOTE
 from sm.operations.request_operations import ANSWER, ASK
 from sm.operations.session_operations import KILL, SHOW_STATUS
-from sm.policy.access import Principal, Relation, may, may_at_all, visible
+from sm.policy.relations import Principal, Relation, may, may_at_all, visible
 from sm.sessions.tree import SessionTree, relation_in_tree
 from sm.store import Store
 from sm.store.audit import ALLOWED, REFUSED, Record

@@ -14,7 +14,7 @@ from sm.core.text import folded
 from sm.linux import processes
 from sm.linux.process_usage import read_usage
 from sm.operations.session_operations import KILL
-from sm.policy.access import is_unrestricted, may, visible
+from sm.policy.relations import is_unrestricted, may, visible
 from sm.sandboxes.session_processes import SessionProcesses
 from sm.sessions.authorizer import Authorizer
 from sm.store import Store

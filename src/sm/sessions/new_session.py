@@ -9,7 +9,7 @@ from sm.core.dataclass import dataclass
 from sm.core.models import Caller, Session, digest
 from sm.core.names import friendly_name
 from sm.core.statuses import Status
-from sm.policy.access import paired_user
+from sm.policy.relations import paired_user
 from sm.providers.base import Provider
 
 

@@ -12,7 +12,7 @@ from sm.equipment.agent_types import AgentType, Catalog
 from sm.equipment.agreements import Agreements
 from sm.equipment.grants import Granter, Grants
 from sm.paths import InstancePaths
-from sm.policy.access import is_unrestricted
+from sm.policy.relations import is_unrestricted
 from sm.providers.base import TYPED_LINES_MAX, AgentPlan, PlanContext, Provider
 from sm.sandboxes.home import homes
 from sm.sessions.container import ImageVersion, ProgramCheck, contained_servers, place_sentences

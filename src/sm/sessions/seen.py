@@ -9,7 +9,7 @@ from sm.core.models import Caller, RequestKey, Session
 from sm.core.statuses import Status
 from sm.errors import StorageFull
 from sm.operations.session_operations import MARK_SEEN
-from sm.policy.access import is_unrestricted
+from sm.policy.relations import is_unrestricted
 from sm.sessions.authorizer import Authorizer
 from sm.sessions.restore import is_restored_by_all
 from sm.state.losses import LOST_TOGETHER

@@ -27,7 +27,7 @@ from sm.errors import (
 )
 from sm.operations.hints import Argument, Hint
 from sm.operations.session_operations import SPAWN_BELOW
-from sm.policy.access import paired_user
+from sm.policy.relations import paired_user
 from sm.sandboxes.base import Sandbox
 from sm.sessions.authorizer import Authorizer
 from sm.sessions.spawn_parts import SpawnPart

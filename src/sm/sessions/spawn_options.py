@@ -13,8 +13,8 @@ from sm.equipment.agent_types import AgentType
 from sm.errors import NotPermitted, UsageError
 from sm.operations.hints import Hint, Use
 from sm.operations.session_operations import ADD_ARGUMENTS, SPAWN
-from sm.policy.access import may_at_all
 from sm.policy.modes import ModeChoice, choose_mode, parse_mode
+from sm.policy.relations import may_at_all
 from sm.sessions.environment import check_variables
 from sm.store import Store
 

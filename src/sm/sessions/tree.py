@@ -10,7 +10,7 @@ from sm.core.session_index import PREFIX_MIN, SessionIndex, short_name
 from sm.core.text import folded
 from sm.errors import NotFound
 from sm.operations.list_operations import SEE_SESSIONS
-from sm.policy.access import Principal, Relation, relation, visible
+from sm.policy.relations import Principal, Relation, relation, visible
 
 _WORD_MAX = 200
 """Longer than any name. A search for names similar to a longer text could take seconds."""

@@ -12,7 +12,7 @@ from sm.errors import InvalidPath, NotFound, UsageError
 from sm.linux.file_threads import FileThreads
 from sm.operations.hints import Argument, Hint
 from sm.paths import is_within
-from sm.policy.access import spawn_workspace
+from sm.policy.relations import spawn_workspace
 from sm.store import Store
 
 _ADD_PATH = Hint("add ", Argument("working_dir", "PATH"))

@@ -18,8 +18,8 @@ from sm.errors import ExternalError, IllegalState, InvalidPath, NameTaken, Usage
 from sm.operations.hints import Argument, Hint, Use
 from sm.operations.session_operations import KILL
 from sm.operations.workspace_operations import AGREE, CREATE_WORKSPACE, DELETE_WORKSPACE, SET_WORKSPACE
-from sm.policy.access import visible, visible_workspace
 from sm.policy.modes import parse_mode
+from sm.policy.relations import visible, visible_workspace
 from sm.policy.trust import normalize_trust_level
 from sm.sessions.authorizer import Authorizer
 from sm.sessions.spawn_types import SpawnTypes

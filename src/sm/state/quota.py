@@ -5,7 +5,6 @@ from collections import deque
 from sm.config import Limits
 from sm.core.lifecycle import is_live
 from sm.core.models import BridgeUser, Caller, Session
-from sm.policy.access import is_unrestricted
 from sm.policy.limits import (
     RATE_WINDOW_S,
     child_limit_error,
@@ -20,6 +19,7 @@ from sm.policy.limits import (
     spawn_rate_error,
     user_limit_error,
 )
+from sm.policy.relations import is_unrestricted
 from sm.store import Transaction
 
 

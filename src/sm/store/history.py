@@ -29,7 +29,7 @@ from sm.core.session_index import KnownSessions, oldest_first
 from sm.core.states import TrustLevel
 from sm.core.statuses import ENDED, Status
 from sm.errors import UsageError
-from sm.policy.access import Principal
+from sm.policy.relations import Principal
 from sm.store.connection import Read
 from sm.store.rows import SESSIONS
 from sm.wire_types.live_answers import EarlierView

@@ -17,7 +17,7 @@ from sm.store.writes import Writes
 class RemovedSums:
     """A removed session, of which sums are stored, or one that ended long ago.
 
-    It fulfils `policy.access.AccessTarget`.
+    It fulfils `policy.relations.AccessTarget`.
     """
 
     id: str

@@ -14,7 +14,7 @@ from sm.core.models import BridgeUser, Session, ancestors
 from sm.core.telegram_model import ANYONE, session_object, telegram_user
 from sm.core.telegram_threads import TOPIC
 from sm.errors import NotPermitted
-from sm.policy.access import visible
+from sm.policy.relations import visible
 from sm.services import ChatUsers, Reads, Telegram
 from sm.telegram.forum import Forum
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from sm.capabilities.budgets.given_amounts import check_left
 from sm.capabilities.budgets.listeners import SpawnBudget, SpawnBudgets, price_warnings
 from sm.capabilities.budgets.model import DAILY, Amounts, Budget, Spent
-from sm.capabilities.budgets.operations.amounts import check_left
 from sm.capabilities.budgets.settings import BudgetSettings
 from sm.capabilities.budgets.tables import PART, BudgetReads
 from sm.config import AgentConfig

@@ -9,7 +9,7 @@ import pytest
 
 from sm.capabilities.pairing.model import PairState
 from sm.capabilities.pairing.operations import UserApproval
-from sm.capabilities.pairing.operations.pairings import Pairings
+from sm.capabilities.pairing.pairings import Pairings
 from sm.capabilities.pairing.repeated_requests import EXPIRES_S, OPEN_MAX, REPLY_EVERY_S
 from sm.capabilities.pairing.tables import PART, PairingRows
 from sm.core.models import OPERATOR, Caller, RequestKey, Workspace

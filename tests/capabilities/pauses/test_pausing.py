@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from sm.capabilities.accounts import tables as accounts_tables
+from sm.capabilities.accounts.accounts import Accounts
 from sm.capabilities.accounts.model import Account
-from sm.capabilities.accounts.operations.accounts import Accounts
 from sm.capabilities.accounts.settings import QuotaSettings
 from sm.capabilities.budgets.model import Amounts, Budget
 from sm.capabilities.budgets.settings import BudgetSettings
@@ -16,7 +16,7 @@ from sm.capabilities.budgets.state.charges import Budgets
 from sm.capabilities.budgets.tables import PART
 from sm.capabilities.pauses.listeners import AgentSight, PauseTimers
 from sm.capabilities.pauses.operations import ResumeRequest
-from sm.capabilities.pauses.operations.pausing import Pausing
+from sm.capabilities.pauses.pausing import Pausing
 from sm.capabilities.pauses.rules import FORCE_AFTER_S, PRESSES_MAX, QUIET_S, PauseTimer
 from sm.capabilities.pauses.state import Pauses
 from sm.config import Config

@@ -7,7 +7,8 @@ from typing import cast
 
 import pytest
 
-from sm.capabilities.search.operations import SearchedWords, finding
+from sm.capabilities.search import finding
+from sm.capabilities.search.operations import SearchedWords
 from sm.capabilities.search.tables import PART
 from sm.core.models import OPERATOR
 from sm.core.usage import SaidText

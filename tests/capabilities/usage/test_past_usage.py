@@ -11,7 +11,7 @@ import pytest
 
 from sm.capabilities.usage.kept_parts import TreeSums
 from sm.capabilities.usage.operations import ReportScope
-from sm.capabilities.usage.operations.reporting import Reporting
+from sm.capabilities.usage.reporting import Reporting
 from sm.config import Config
 from sm.core.models import NO_WORKSPACE, OPERATOR, BridgeUser, Caller, Exit, Session
 from sm.core.states import BridgeLevel, CallerKind, EventType, TrustLevel

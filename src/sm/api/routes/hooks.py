@@ -10,7 +10,7 @@ from sm.errors import NotPermitted, UsageError
 from sm.operations import Operation
 from sm.operations import event_operations as operations
 from sm.operations.event_operations import DialogReport, HookReport, PromptTime
-from sm.policy.access import may_for_itself
+from sm.policy.relations import may_for_itself
 from sm.services import Dialogs, FirstTurns, Monitor
 from sm.wire import KEY_HEADER
 from sm.wire_types.event_answers import DialogOutcome, DialogTakenView, DialogView

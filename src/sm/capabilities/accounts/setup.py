@@ -1,9 +1,9 @@
 """Builds accounts, and registers their parts at the kernel."""
 
 from sm.capabilities.accounts import operations
+from sm.capabilities.accounts.accounts import Accounts
 from sm.capabilities.accounts.listeners import FaultParks, SpawnAccounts
 from sm.capabilities.accounts.model import AccountTimer
-from sm.capabilities.accounts.operations.accounts import Accounts
 from sm.capabilities.accounts.settings import QuotaSection
 from sm.kernel import Kernel
 

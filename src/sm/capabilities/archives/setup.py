@@ -2,8 +2,8 @@
 
 from sm.capabilities.archives import operations
 from sm.capabilities.archives.collector import ArchiveRecords
+from sm.capabilities.archives.exporting import Exporting
 from sm.capabilities.archives.keeper import Archives
-from sm.capabilities.archives.operations.exporting import Exporting
 from sm.capabilities.archives.retention import ArchiveRetention
 from sm.capabilities.archives.settings import ArchivesSection
 from sm.core.effects import EffectKind

@@ -4,6 +4,8 @@ import logging
 from collections.abc import Collection, Sequence
 from typing import Any
 
+from sm.capabilities.budgets.budgeting import Budgeting, budget_view
+from sm.capabilities.budgets.given_amounts import check_left, parse_limits
 from sm.capabilities.budgets.model import (
     DAILY,
     NO_LIMITS,
@@ -11,8 +13,6 @@ from sm.capabilities.budgets.model import (
     Budget,
     parse_amounts,
 )
-from sm.capabilities.budgets.operations.amounts import check_left, parse_limits
-from sm.capabilities.budgets.operations.budgeting import Budgeting, budget_view
 from sm.capabilities.budgets.rules import lowered
 from sm.capabilities.budgets.settings import AgentBudget, BudgetSettings
 from sm.capabilities.budgets.state.charges import Budgets

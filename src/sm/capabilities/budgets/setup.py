@@ -1,9 +1,9 @@
 """Builds budgets, and registers their parts at the kernel."""
 
 from sm.capabilities.budgets import operations
+from sm.capabilities.budgets.budgeting import Budgeting
 from sm.capabilities.budgets.listeners import BudgetField, BudgetTimers, SpawnBudgets
 from sm.capabilities.budgets.model import BudgetTimer
-from sm.capabilities.budgets.operations.budgeting import Budgeting
 from sm.capabilities.budgets.settings import BudgetSettings
 from sm.capabilities.budgets.state.charges import Budgets
 from sm.capabilities.budgets.tables import PART

@@ -1,7 +1,7 @@
 """Builds the digest, and registers its parts at the kernel."""
 
 from sm.capabilities.digest import operations
-from sm.capabilities.digest.operations.digests import Digests, DigestTimer
+from sm.capabilities.digest.digests import Digests, DigestTimer
 from sm.kernel import Kernel
 
 

@@ -1,7 +1,7 @@
 """Builds pairing, which checks the users of chat networks who start sessions, and registers its parts at the kernel."""
 
 from sm.capabilities.pairing import operations
-from sm.capabilities.pairing.operations.pairings import Pairings
+from sm.capabilities.pairing.pairings import Pairings
 from sm.capabilities.pairing.tables import PART
 from sm.core.models import Caller
 from sm.errors import NotPermitted

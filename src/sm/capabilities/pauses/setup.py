@@ -3,7 +3,7 @@
 from sm.capabilities.pauses import operations
 from sm.capabilities.pauses.freezer import Freezer, Suspension
 from sm.capabilities.pauses.listeners import AgentSight, OrderedEnds, PauseTimers
-from sm.capabilities.pauses.operations.pausing import Pausing
+from sm.capabilities.pauses.pausing import Pausing
 from sm.capabilities.pauses.rules import PauseTimer
 from sm.capabilities.pauses.state import Pauses
 from sm.core.effects import EffectKind

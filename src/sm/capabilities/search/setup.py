@@ -1,7 +1,7 @@
 """Builds the search, and registers its operation at the kernel."""
 
 from sm.capabilities.search import operations
-from sm.capabilities.search.operations.finding import Search
+from sm.capabilities.search.finding import Search
 from sm.kernel import Kernel
 
 

@@ -13,7 +13,7 @@ from sm.core.tree_totals import NO_TOTALS, Totals, TreePart, TreeTotals
 from sm.core.usage import Usage, main_model
 from sm.core.work_time import elapsed_s
 from sm.monitor import UsageMeter
-from sm.policy.access import AccessTarget, is_unrestricted, visible
+from sm.policy.relations import AccessTarget, is_unrestricted, visible
 from sm.providers.base import Provider
 from sm.providers.prices import price_of
 from sm.sessions.authorizer import Authorizer

@@ -2,7 +2,7 @@
 
 from sm.capabilities.usage import operations
 from sm.capabilities.usage.kept_parts import TreeSums
-from sm.capabilities.usage.operations.reporting import Reporting
+from sm.capabilities.usage.reporting import Reporting
 from sm.kernel import Kernel
 
 

@@ -25,7 +25,7 @@ UNASKED = (
 )  # fmt: skip
 """The sm commands that agents may run without permission: they only report, read or send messages.
 
-None of them starts or ends an agent or grants a permission. `policy.access` limits their targets, also
+None of them starts or ends an agent or grants a permission. `policy.relations` limits their targets, also
 those of an urgent message.
 """
 

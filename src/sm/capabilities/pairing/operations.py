@@ -1,4 +1,4 @@
-"""The operations of pairing. Standard library alone; `operations.pairings` carries them out."""
+"""The operations of pairing. Standard library alone; `pairings` carries them out."""
 
 from sm.capabilities.pairing.words import denied_words, paired_words
 from sm.core.dataclass import dataclass

@@ -8,7 +8,7 @@ from sm.capabilities.search.tables import PART
 from sm.core.labels import label
 from sm.errors import UsageError
 from sm.kernel import OperationCall
-from sm.policy.access import is_unrestricted
+from sm.policy.relations import is_unrestricted
 from sm.sessions.authorizer import Authorizer
 from sm.store import Store
 from sm.store.history import may_be_below

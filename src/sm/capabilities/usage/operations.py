@@ -1,4 +1,4 @@
-"""The operations of usage. Standard library alone; `operations.reporting` carries them out."""
+"""The operations of usage. Standard library alone; `reporting` carries them out."""
 
 from typing import Annotated
 

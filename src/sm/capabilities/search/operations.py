@@ -1,4 +1,4 @@
-"""The operation of search. Standard library alone; `operations.finding` carries it out."""
+"""The operation of search. Standard library alone; `finding` carries it out."""
 
 from typing import Annotated
 

@@ -1,4 +1,4 @@
-"""The operations of pauses. Standard library alone; `operations.pausing` carries them out."""
+"""The operations of pauses. Standard library alone; `pausing` carries them out."""
 
 from sm.core.dataclass import dataclass
 from sm.operations import Operation, SessionsResult

@@ -1,4 +1,4 @@
-"""The operation of the digest. Standard library alone; `operations.digests` carries it out."""
+"""The operation of the digest. Standard library alone; `digests` carries it out."""
 
 from sm.core.dataclass import dataclass
 from sm.operations import Operation

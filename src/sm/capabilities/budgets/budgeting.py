@@ -4,6 +4,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from sm.capabilities.budgets.amounts import amount_text
+from sm.capabilities.budgets.given_amounts import added, amounts_of, changed_limits, check_left
 from sm.capabilities.budgets.model import (
     DAILY,
     UNITS,
@@ -14,7 +15,6 @@ from sm.capabilities.budgets.model import (
     above,
 )
 from sm.capabilities.budgets.operations import CHANGE, CHANGE_DAY, RAISE, SHOW, SHOW_DAY, BudgetChange
-from sm.capabilities.budgets.operations.amounts import added, amounts_of, changed_limits, check_left
 from sm.capabilities.budgets.rules import as_much_again, is_spent, only_lowers, share, still_spent
 from sm.capabilities.budgets.settings import BudgetSettings
 from sm.capabilities.budgets.state.charges import Budgets, priced
@@ -31,7 +31,7 @@ from sm.errors import IllegalState, NotPermitted, UsageError
 from sm.kernel import OperationCall
 from sm.operations.hints import Hint, Use
 from sm.operations.request_operations import APPROVE, ASK, LIST_REQUESTS
-from sm.policy.access import is_unrestricted, visible
+from sm.policy.relations import is_unrestricted, visible
 from sm.providers.base import Provider
 from sm.providers.prices import price_of
 from sm.sessions.authorizer import Authorizer

@@ -16,7 +16,7 @@ from sm.errors import ExternalError, IllegalState, NotFound, NotPermitted
 from sm.kernel import OperationCall
 from sm.operations.hints import Hint, Use
 from sm.operations.session_operations import SHOW_STATUS
-from sm.policy.access import may_at_all
+from sm.policy.relations import may_at_all
 from sm.sessions.authorizer import Authorizer
 from sm.store import Store
 from sm.wire_types.archives import ArchivesView

@@ -1,4 +1,4 @@
-"""The operations of accounts. Standard library alone; `operations.accounts` carries them out."""
+"""The operations of accounts. Standard library alone; `accounts` carries them out."""
 
 from sm.core.dataclass import dataclass
 from sm.operations import Operation

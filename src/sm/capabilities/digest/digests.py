@@ -29,7 +29,7 @@ from sm.core.usage import Usage
 from sm.errors import StorageFull
 from sm.kernel import OperationCall
 from sm.monitor.monitor import Monitor
-from sm.policy.access import Principal, is_unrestricted, visible
+from sm.policy.relations import Principal, is_unrestricted, visible
 from sm.providers.base import Provider
 from sm.providers.prices import price_of
 from sm.requests.answers import Requests

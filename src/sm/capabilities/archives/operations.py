@@ -1,4 +1,4 @@
-"""The operations of archives. Standard library alone; `operations.exporting` carries them out."""
+"""The operations of archives. Standard library alone; `exporting` carries them out."""
 
 from sm.operations import Operation, PackedFile
 from sm.operations.audiences import OPERATOR, Audience

@@ -1,4 +1,4 @@
-"""The operations of budgets. Standard library alone; `operations.budgeting` carries them out."""
+"""The operations of budgets. Standard library alone; `budgeting` carries them out."""
 
 from sm.core.dataclass import dataclass
 from sm.operations import Operation
