@@ -13,7 +13,7 @@ import pytest
 
 from sm import registry
 from sm.core.programs import is_plan
-from sm.policy.rules import PathContext, evaluate, parse_rule
+from sm.policy.tool_rules import PathContext, evaluate, parse_rule
 from sm.registry import HookFormat, hook_format, tool_use_names
 from tests.cli.test_startup import HEAVY
 from tests.registered.lines import register

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from sm.policy.rules import PathContext, evaluate
+from sm.policy.tool_rules import PathContext, evaluate
 
 DIR = "/srv/shop"
 

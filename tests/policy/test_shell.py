@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sm.policy.rules import parse_rule
+from sm.policy.tool_rules import parse_rule
 from tests.policy.decisions import decide_command
 
 MANY = 20 if os.environ.get("SM_LONG") == "1" else 1

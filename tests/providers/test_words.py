@@ -28,7 +28,7 @@ ALLOWED: dict[str, tuple[str, set[str]]] = {
         "its messages name a key of the section and give a tool as an example",
         {"claude.agent_configs", "Bash"},
     ),
-    "policy/rules.py": ("its messages give tools as examples", {"Bash", "claude"}),
+    "policy/tool_rules.py": ("its messages give tools as examples", {"Bash", "claude"}),
     "cli/group.py": ("the help of `sm trust`", {"claude"}),
     "cli/commands/spawn.py": ("the help of --preset names a key of the section", {"claude.presets"}),
 }

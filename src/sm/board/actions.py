@@ -1,4 +1,4 @@
-"""The actions of live views: one table with the key, the command, the request and the permission of each one. Pure."""
+"""The actions of live views: order, conditions and questions. Their keys are in declarations of operations. Pure."""
 
 import shlex
 from collections.abc import Callable, Mapping

@@ -9,7 +9,7 @@ from pydantic import AfterValidator, BeforeValidator, Field
 from sm.core.observation import Source
 from sm.core.programs import is_question
 from sm.core.states import TrustLevel
-from sm.policy.rules import RULES_MAX, parse_rule
+from sm.policy.tool_rules import RULES_MAX, parse_rule
 from sm.policy.trust import normalize_trust_level
 from sm.section import without_nul
 

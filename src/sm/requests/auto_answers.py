@@ -5,7 +5,7 @@ import os.path
 
 from sm.core.models import Session
 from sm.core.requests import BY_RULE, Answer
-from sm.policy.rules import PathContext, evaluate
+from sm.policy.tool_rules import PathContext, evaluate
 from sm.providers.base import Provider
 from sm.providers.readers import Dialog
 from sm.state.request_steps import RuleDecision

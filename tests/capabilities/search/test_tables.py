@@ -232,17 +232,17 @@ WORDS = {
 """A word of each source, with the type of its text."""
 KILLED = """
 import asyncio, os, signal, sys
-from sm.store import Store, database
-from sm.store.connection import connect
+from sm.store import Store, connection
 path, before = sys.argv[1:]
 def traced(statement):
     if statement.startswith(before):
         os.kill(os.getpid(), signal.SIGKILL)
+connect = connection.connect
 async def connected(path):
     db = await connect(path)
     await db.set_trace_callback(traced)
     return db
-database.connect = connected
+connection.connect = connected
 asyncio.run(Store.open(path))
 """
 

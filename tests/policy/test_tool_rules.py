@@ -10,7 +10,7 @@ from typing import Any, Literal
 import pytest
 
 from sm.policy.patterns import matches
-from sm.policy.rules import RULE_MAX, PathContext, Ruling, evaluate, parse_rule
+from sm.policy.tool_rules import RULE_MAX, PathContext, Ruling, evaluate, parse_rule
 from tests.policy.decisions import DIR, decide, decide_command
 
 
