@@ -12,7 +12,7 @@ from sm.mcp.tool import Tool
 from sm.mcp.tools import TOOLS
 from tests.mcp_reference import DOCUMENT, document
 
-BYTES_MAX = 12_150
+BYTES_MAX = 12_200
 
 
 def example(tool: Tool) -> object:

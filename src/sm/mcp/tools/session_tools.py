@@ -34,8 +34,8 @@ _NEXT = "end your turn: a message wakes you when this session has finished, or a
         working_dir=text(4096, "An absolute path. Yours by default."),
         budget=text(200, "usd=5,tokens=2M,minutes=90: for it and all below it."),
         restart=choice(("never", "on-failure")),
-        worktree=flag("Its own git worktree."),
-        base=text(300, "Its first commit."),
+        worktree=flag("In a git worktree at base."),
+        base=text(300),
         branch=text(300),
     ),
     result(
