@@ -49,6 +49,8 @@ class PlaceUse:
     """The repository of the place, if sm has made the place in it."""
     git_directory: str | None = None
     """The git directory of that repository."""
+    start: str | None = None
+    """The commit that the place began with, empty for none."""
     keeps_branch: bool = False
     """The branch was there before the place, and stays after it."""
 

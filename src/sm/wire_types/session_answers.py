@@ -367,6 +367,8 @@ class RemovedView:
     """The main directory of the repository of the worktree that the daemon has made. Null for one of a client."""
     git_directory: str | None
     """The git directory of that repository."""
+    start: str | None
+    """The commit that the worktree began with, empty for none."""
     keeps_branch: bool
     """The branch was there before the worktree, and stays after it."""
 

@@ -75,6 +75,7 @@ def main(directory: str, uid: int | None = None) -> None:
         "repository": None,
         "keeps_branch": False,
         "git_directory": None,
+        "start": None,
     }
 
     def spawn() -> None:

@@ -394,6 +394,7 @@ async def remove(request: ApiRequest, key: RequestKey | None, *, records: Record
         sandboxed=users.sandboxed,
         repository=users.repository,
         git_directory=users.git_directory,
+        start=users.start,
         keeps_branch=users.keeps_branch,
     )
 

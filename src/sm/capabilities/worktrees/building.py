@@ -131,6 +131,7 @@ class TreeBuilder:
             await self._maker.remove(row.plan, row.environment)
         except SmError as error:
             log.warning("cannot remove a worktree: %s", error.message, extra={"sm_session": row.session_id})
+        await self._maker.hand_over(row.plan)
 
     async def _fail(self, row: TreeRow, error: SmError) -> None:
         await self._remove(row)  # the process may have been killed

@@ -148,7 +148,8 @@ class WorktreeUses(SessionKeeper):
         keeps_branch = row is not None and not row.plan.is_new_branch
         if row is None:
             return PlaceUse(used, bool(sandboxed))
-        return PlaceUse(used, bool(sandboxed), repository, row.plan.common, keeps_branch)
+        start = row.plan.start if row.made is None else row.made.start
+        return PlaceUse(used, bool(sandboxed), repository, row.plan.common, start, keeps_branch)
 
 
 def _wish(request: SpawnRequest) -> TreeWish | None:

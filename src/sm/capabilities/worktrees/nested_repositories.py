@@ -21,7 +21,8 @@ def nested_work(top: str, submodules: Collection[str]) -> Iterator[str]:
     for directory in _nested(top, submodules):
         shown = folded(os.path.relpath(directory, top), 200)
         try:
-            files = git_paths(directory, "status", "--porcelain", "-z")
+            is_bare = not os.path.lexists(f"{directory}/.git")
+            files = [] if is_bare else git_paths(directory, "status", "--porcelain", "-z")
             commits = git(directory, "rev-list", "--all", "--not", "--remotes").split()
         except (ExternalError, IllegalState) as error:
             yield f"the repository {shown}, of which git cannot say what is in it: {error.message}"
@@ -43,6 +44,10 @@ def _nested(top: str, submodules: Collection[str]) -> Iterator[str]:
             if directory not in known and not _is_linked(directory, top):
                 found += 1
                 yield directory
+        elif directory != top and {"objects", "refs"} <= set(names) and "HEAD" in files:  # a bare one
+            names.clear()
+            found += 1
+            yield directory
         elif ".git" in names:
             names.remove(".git")
 
@@ -53,4 +58,10 @@ def _is_linked(directory: str, top: str) -> bool:
         inner, outer = repository_at(os.path.realpath(directory)), repository_at(top)
     except UnreadableRepository:
         return False
-    return inner is not None and outer is not None and inner.common == outer.common
+    if inner is None or outer is None or inner.common != outer.common:
+        return False
+    try:  # one that was moved here by hand is not known here, and would be lost
+        with open(f"{inner.own}/gitdir", encoding="utf-8", errors="surrogateescape") as file:
+            return file.read().strip() == f"{os.path.realpath(directory)}/.git"
+    except OSError:
+        return False

@@ -61,6 +61,7 @@ def tree_of_removal(answer: Mapping[str, Any]) -> OwnTree:
         path,
         branch,
         repository,
+        answer["start"],
         git_directory=answer["git_directory"],
         is_new_branch=not answer["keeps_branch"],
     )

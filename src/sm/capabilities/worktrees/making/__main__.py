@@ -63,6 +63,7 @@ def _make(task: Mapping[str, Any], plan: PlannedTree, claim: Claim) -> Mapping[s
             made: dict[str, Any] = json.loads(result)
             return made
         remove_remains(plan, claim)
+    claim.clear()  # of an earlier worktree at this place, if the daemon ended before it was handed over
     files = TreeFiles(**task["files"])
     made = asdict(make_tree(plan, files, claim, task["within_s"], _report, _cancelled))
     claim.finish(json.dumps(made))

@@ -5,28 +5,45 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
+from sm.capabilities.worktrees.git.own_directory import PREFIX
+
+_MARK = "sm-claim"
+_LINK_MAX = 8192
+
 
 class Claim:
-    """A file with the identity of the new directory, and whether the branch is new too. Outlives the process."""
+    """A file with the mark of the new worktree, and the branch if that is new too. Outlives the process."""
 
     def __init__(self, path: str) -> None:
         self._path = path
 
-    def add_directory(self, directory: str) -> None:
-        """Claim a directory that was just made. Raises OSError."""
-        status = os.lstat(directory)
-        self._add(f"directory {status.st_dev} {status.st_ino}")
+    def add_worktree(self, own: str) -> None:
+        """Claim the worktree with this git directory, which was just made, by a mark in it. Raises OSError."""
+        nonce = os.urandom(16).hex()
+        self._add(f"worktree {nonce}")
+        with open(f"{own}/{_MARK}", "x", encoding="ascii") as file:
+            file.write(nonce)
 
     def add_branch(self, branch: str, start: str) -> None:
         """Claim a branch that was just made at this commit. Raises OSError."""
         self._add(f"branch {start} {branch}")
 
-    def has_directory(self, directory: str) -> bool:
+    def has_worktree(self, path: str) -> bool:
+        """True for a worktree that was claimed, and for one of a command of git that had no time to be claimed."""
+        if os.path.realpath(path) != path:
+            return False
         try:
-            status = os.lstat(directory)
+            with open(f"{path}/.git", encoding="utf-8", errors="surrogateescape") as file:
+                own = file.read(_LINK_MAX).strip().removeprefix("gitdir: ")
         except OSError:
             return False
-        return f"directory {status.st_dev} {status.st_ino}" in self._lines()
+        if f"/{PREFIX}" in own:  # the git directory of one command of sm, which nobody else knows
+            return True
+        try:
+            with open(f"{own}/{_MARK}", encoding="ascii", errors="replace") as file:
+                return f"worktree {file.read(_LINK_MAX)}" in self._lines()
+        except OSError:
+            return False
 
     def start_of(self, branch: str) -> str | None:
         """The commit at which the branch was made. None for a branch that was there before."""

@@ -19,7 +19,7 @@ from sm.capabilities.worktrees.making.submodule_files import fill_submodules
 from sm.capabilities.worktrees.model import Fetched, MadeTree, PlannedTree, TreeFiles
 from sm.capabilities.worktrees.rules import PLACE
 from sm.core.text import folded
-from sm.errors import ExternalError, SmError, UsageError
+from sm.errors import ExternalError, IllegalState, SmError, UsageError
 from sm.linux.files import read_file
 from sm.linux.repositories import repository_at
 from sm.paths import is_within
@@ -76,22 +76,37 @@ def remove_remains(plan: PlannedTree, claim: Claim) -> None:
 
     Only for a worktree in which nobody has worked. Raises ExternalError for what cannot be removed.
     """
-    if claim.has_directory(plan.path):
-        with suppress(SmError):  # git knows it only from some moment on
-            git(plan.common, "worktree", "remove", "--force", "--force", plan.path)
-        if claim.has_directory(plan.path):
-            shutil.rmtree(plan.path, ignore_errors=True)
-        if claim.has_directory(plan.path):
+    if claim.has_worktree(plan.path):
+        _refuse_work(plan, claim)
+        shutil.rmtree(plan.path, ignore_errors=True)
+        if claim.has_worktree(plan.path):
             raise ExternalError(f"cannot remove the worktree {plan.path}: see its permissions")
         forget_linked(plan.common, plan.path)
-        # Only an empty one, and not that of other worktrees.
-        with suppress(OSError):
-            os.rmdir(os.path.dirname(plan.path))
+    for directory in (plan.path, os.path.dirname(plan.path)):
+        with suppress(OSError):  # only an empty one: not what somebody else has put there
+            os.rmdir(directory)
     start = claim.start_of(plan.branch)
     if start is not None:
         with suppress(SmError):
             git(plan.common, "update-ref", "-d", f"refs/heads/{plan.branch}", start)
     claim.clear()
+
+
+def _refuse_work(plan: PlannedTree, claim: Claim) -> None:
+    """Raise ExternalError if somebody has worked in the half-made worktree: it has more than the base has."""
+    try:
+        if not os.path.lexists(f"{repository_around(plan.path).own}/index"):
+            return  # the checkout has not finished, so nobody could use it
+        listed = git_paths(plan.path, "status", "--porcelain", "-z", "--no-renames")
+    except (ExternalError, IllegalState):
+        return  # git has not made it
+    head = ""
+    with suppress(ExternalError):
+        head = git(plan.path, "rev-parse", "--verify", "--quiet", "HEAD")
+    start = claim.start_of(plan.branch) or plan.start
+    # A file that git has not written yet is a deleted one.
+    if [entry for entry in listed if entry[:2] not in (" D", "D ")] or (start and head != start):
+        raise ExternalError(f"kept the worktree {plan.path}: somebody has worked in it")
 
 
 def _make_directory(plan: PlannedTree) -> None:
@@ -147,9 +162,8 @@ def _add(plan: PlannedTree, start: str, claim: Claim) -> None:
         os.mkdir(plan.path)
     except FileExistsError:
         raise UsageError(f"worktree {plan.path} already exists", "choose another --name") from None
-    claim.add_directory(plan.path)
     if not start:
-        _add_unborn(plan)
+        _add_unborn(plan, claim)
         return
     if plan.is_new_branch:
         words = ("-m", f"branch: Created from {start}", f"refs/heads/{plan.branch}", start, "0" * len(start))
@@ -164,10 +178,11 @@ def _add(plan: PlannedTree, start: str, claim: Claim) -> None:
         own = add_linked(plan.source, plan.common, plan.path, plan.path, plan.branch)
     except ExternalError as error:
         raise UsageError(f"cannot create worktree {name}: {error.message}") from None
+    claim.add_worktree(own)
     _copy_sparse(plan, own)
 
 
-def _add_unborn(plan: PlannedTree) -> None:
+def _add_unborn(plan: PlannedTree, claim: Claim) -> None:
     """Make a worktree on a branch without commits, as `git worktree add --orphan` of git 2.42 does."""
     name, number = os.path.basename(plan.path), 0
     own = f"{plan.common}/worktrees/{name}"
@@ -175,6 +190,7 @@ def _add_unborn(plan: PlannedTree) -> None:
         number += 1
         own = f"{plan.common}/worktrees/{name}{number}"
     os.makedirs(own)
+    claim.add_worktree(own)
     write_head(own, plan.branch)
     write_links(plan.path, own)
 

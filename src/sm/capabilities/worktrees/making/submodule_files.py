@@ -170,21 +170,11 @@ def _fill(
             cancelled=cancelled,
             within_s=within_s,
         )
-        _initialise(submodule, inside, repository)
     except BaseException:
         shutil.rmtree(inside, ignore_errors=True)
         os.makedirs(inside, exist_ok=True)
         shutil.rmtree(own, ignore_errors=True)
         raise
-
-
-def _initialise(submodule: _Submodule, inside: str, repository: Repository) -> None:
-    """Tell the commands of git in the repository that the submodule is used, as `git submodule init` does."""
-    config, key = f"{repository.common}/config", f"submodule.{submodule.name}.url"
-    try:
-        git(inside, "config", "--file", config, "--get", key)
-    except ExternalError:  # it is not there
-        git(inside, "config", "--file", config, key, submodule.url)
 
 
 def _make_git_directory(own: str, inside: str, submodule: _Submodule, main: str | None) -> None:
