@@ -1,6 +1,7 @@
 """Worktrees that are interrupted while the daemon makes them: nothing of them stays, or they are made again."""
 
 import os
+import shutil
 import signal
 import subprocess
 from contextlib import suppress
@@ -158,3 +159,52 @@ def test_two_sessions_of_one_name_do_not_share_a_worktree(
     slow_git.held.unlink()
     path = Path(instance.in_status(first, "running")["worktree"]["path"])
     assert git(path, "symbolic-ref", "--short", "HEAD") == "sm/login"
+
+
+def kill_all(instance: Instance) -> None:
+    """SIGKILL the daemon, the process that makes the worktree, and its git."""
+    maker = maker_of(instance)
+    os.kill(maker, signal.SIGSTOP)  # so that it undoes nothing
+    instance.kill_daemon()
+    os.kill(maker, signal.SIGKILL)
+    instance.until(lambda: not Path(f"/proc/{maker}").exists(), "the process is gone")
+
+
+def test_work_in_a_half_made_worktree_is_kept(instance: Instance, repo: Path, slow_git: SlowGit) -> None:
+    """A person completes the worktree of a killed daemon, and works in it."""
+    session_id = begin(instance, repo, slow_git)
+    kill_all(instance)
+    slow_git.held.unlink()
+    path = repo / ".sm" / "worktrees" / "login"
+    git(path, "reset", "-q", "--hard")
+    made = commit(path, "of a person\n")
+    (path / "new").write_text("of a person\n")
+    instance.sm("daemon", "start")
+    assert "somebody has worked in it" in instance.in_status(session_id, "error")["status_reason"]
+    assert ((path / "new").read_text(), git(repo, "rev-parse", "sm/login")) == ("of a person\n", made)
+
+
+def test_clone_in_the_place_of_a_half_made_worktree_is_kept(
+    instance: Instance, repo: Path, slow_git: SlowGit
+) -> None:
+    session_id = begin(instance, repo, slow_git)
+    kill_all(instance)
+    slow_git.held.unlink()
+    path = repo / ".sm" / "worktrees" / "login"
+    shutil.rmtree(path)
+    git(repo, "clone", "-q", str(repo), str(path))
+    made = commit(path, "only in the clone\n")
+    instance.sm("daemon", "start")
+    assert "already exists" in instance.in_status(session_id, "error")["status_reason"]
+    assert git(path, "rev-parse", "HEAD") == made
+
+
+def test_half_made_worktree_of_a_killed_daemon_is_made_again(
+    instance: Instance, repo: Path, slow_git: SlowGit
+) -> None:
+    session_id = begin(instance, repo, slow_git)
+    kill_all(instance)
+    slow_git.held.unlink()
+    instance.sm("daemon", "start")
+    path = Path(instance.in_status(session_id, "running")["worktree"]["path"])
+    assert git(path, "status", "--porcelain") == ""

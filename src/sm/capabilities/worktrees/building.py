@@ -80,11 +80,15 @@ class TreeBuilder:
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
-        session = self._store.sessions.get(row.session_id)
-        starting = None
-        if session is not None and session.effective_mode is not TrustLevel.DIRECT:
-            starting = StartingSession(session.id, session.workspace, row.plan.planned_at)
+        starting = self._starting(row)
         return await self._maker.make(row.plan, row.environment, report, again=again, starting=starting)
+
+    def _starting(self, row: TreeRow) -> StartingSession | None:
+        """The session of the worktree, if it is sandboxed."""
+        session = self._store.sessions.get(row.session_id)
+        if session is None or session.effective_mode is TrustLevel.DIRECT:
+            return None
+        return StartingSession(session.id, session.workspace, row.plan.planned_at)
 
     def _is_wanted(self, session_id: str) -> bool:
         session = self._store.sessions.get(session_id)
@@ -128,7 +132,7 @@ class TreeBuilder:
     async def _remove(self, row: TreeRow) -> None:
         """Leave nothing of the worktree."""
         try:
-            await self._maker.remove(row.plan, row.environment)
+            await self._maker.remove(row.plan, row.environment, self._starting(row))
         except SmError as error:
             log.warning("cannot remove a worktree: %s", error.message, extra={"sm_session": row.session_id})
         await self._maker.hand_over(row.plan)

@@ -98,8 +98,9 @@ class SpawnWorktrees(SpawnPart):
         if parent is not None and parent.effective_mode is not TrustLevel.DIRECT:
             raise changed_by_sandbox(working_dir)
         name = None if request.name is None else request.name.lower()
-        # Of an agent's request nothing counts: what it names would run beside the daemon.
-        environment = git_environment(environment, request.environment if parent is None else {})
+        # Nothing that an agent has named counts: it would run beside the daemon, as the operator.
+        given = (environment, request.environment) if parent is None else ({}, {})
+        environment = git_environment(*given)
         plan = await self._maker.plan(
             working_dir, name, wish, environment, process_limits.get("umask", _UMASK)
         )

@@ -18,12 +18,13 @@ from sm.capabilities.worktrees.making.claims import Claim
 from sm.capabilities.worktrees.model import MadeTree, PlannedTree, TreeFiles, TreeWish, planned_from
 from sm.capabilities.worktrees.settings import WorktreeSettings
 from sm.core.text import folded
-from sm.errors import ExternalError, NotPermitted, from_wire
+from sm.errors import ExternalError, LimitReached, NotPermitted, from_wire
 from sm.operations.hints import Argument, Hint, Use
 from sm.operations.session_operations import SPAWN
 from sm.sessions.writable_paths import StartingSession, WritablePaths
 
 _PLANS = 8
+_PLAN_WAITS_S = 10.0
 _AT_ONCE = 4
 """Worktrees that are made at the same time. More of them would only wait for the disk."""
 _THREADS = 16
@@ -32,7 +33,7 @@ _CALLER = (
     "HOME", "PATH", "USER", "LOGNAME", "LANG", "XDG_CONFIG_HOME", "XDG_RUNTIME_DIR", "SSH_AUTH_SOCK", "GH_TOKEN",
     "GITHUB_TOKEN", "GH_CONFIG_DIR", "http_proxy", "https_proxy", "no_proxy", "HTTPS_PROXY", "NO_PROXY",
 )  # fmt: skip
-_OWN = ("HOME", "PATH", "USER", "LOGNAME", "LANG", "XDG_CONFIG_HOME", "TMPDIR")
+_OWN = ("HOME", "PATH", "USER", "LOGNAME", "LANG", "XDG_CONFIG_HOME", "TMPDIR", "SSH_AUTH_SOCK")
 
 
 def git_environment(inherited: Mapping[str, str], caller: Mapping[str, str]) -> Mapping[str, str]:
@@ -79,8 +80,15 @@ class TreeMaker:
         settings, at = self._settings(), self._now()
         task: dict[str, Any] = {"act": "plan", "directory": directory, "name": name, "wish": asdict(wish)}
         task |= {"place": settings.dir, "branch": settings.branch, "umask": umask}
-        async with self._plans:
+        try:
+            async with asyncio.timeout(_PLAN_WAITS_S):
+                await self._plans.acquire()
+        except TimeoutError:
+            raise LimitReached(f"{_PLANS} other worktrees are being planned", "try again later") from None
+        try:
             planned = planned_from(await self._run(task, environment, lambda *_: None))
+        finally:
+            self._plans.release()
         return replace(planned, umask=umask, planned_at=at)
 
     async def make(
@@ -105,9 +113,11 @@ class TreeMaker:
         async with self._turns:
             return MadeTree(**await self._run(task, environment, report, starting))
 
-    async def remove(self, plan: PlannedTree, environment: Mapping[str, str]) -> None:
+    async def remove(
+        self, plan: PlannedTree, environment: Mapping[str, str], starting: StartingSession | None = None
+    ) -> None:
         """Remove what was made of a worktree in which nobody has worked. Raises as `remove_remains`."""
-        await self._run(self._task("remove", plan), environment, lambda *_: None)
+        await self._run(self._task("remove", plan), environment, lambda *_: None, starting)
 
     async def hand_over(self, plan: PlannedTree) -> None:
         """Let a worktree that was made be that of its session: nothing of it is removed as a remainder any more."""

@@ -50,7 +50,7 @@ def _carry_out(task: Mapping[str, Any]) -> Mapping[str, Any]:
     _allow({plan.path, plan.repository, plan.common, plan.source, *places}, plan.repository)
     threading.Thread(target=_wait_for_end, daemon=True).start()
     claim = Claim(task["claim"])
-    with claim.held():
+    with claim.held(_cancelled):
         if task["act"] == "remove":
             remove_remains(plan, claim)
             return {}

@@ -2,13 +2,16 @@
 
 import fcntl
 import os
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 from sm.capabilities.worktrees.git.own_directory import PREFIX
+from sm.capabilities.worktrees.git.progress import Cancelled
 
 _MARK = "sm-claim"
 _LINK_MAX = 8192
+_LOOK_S = 0.1
 
 
 class Claim:
@@ -54,12 +57,20 @@ class Claim:
         return None
 
     @contextmanager
-    def held(self) -> Iterator[None]:
-        """Hold the claim alone: an earlier process undoes what it has made before another one begins."""
+    def held(self, cancelled: threading.Event) -> Iterator[None]:
+        """Hold the claim alone: an earlier process undoes what it has made before another one begins.
+
+        Raises Cancelled if nobody wants to wait for that any more.
+        """
         os.makedirs(os.path.dirname(self._path), mode=0o700, exist_ok=True)
         descriptor = os.open(f"{self._path}.lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            while True:
+                with suppress(BlockingIOError):
+                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                if cancelled.wait(_LOOK_S):
+                    raise Cancelled
             yield
         finally:
             os.close(descriptor)

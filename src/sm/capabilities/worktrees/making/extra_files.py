@@ -18,6 +18,7 @@ from sm.core.lines import plural
 from sm.core.text import folded
 from sm.errors import ExternalError
 from sm.linux.files import read_file
+from sm.linux.processes import die_with_parent
 from sm.paths import is_within
 
 INCLUDES = ".worktreeinclude"
@@ -175,6 +176,7 @@ def _copy(plan: PlannedTree, paths: Sequence[str]) -> None:
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
+        preexec_fn=die_with_parent(),
         timeout=_TIMEOUT_S,
         check=False,
     )

@@ -20,6 +20,7 @@ from sm.core.dataclass import dataclass
 from sm.core.text import folded
 from sm.errors import ExternalError, SmError
 from sm.linux.files import read_file
+from sm.linux.processes import die_with_parent
 from sm.linux.repositories import Repository, UnreadableRepository, repository_at
 
 _DEPTH_MAX = 5
@@ -208,6 +209,7 @@ def _copy(source: str, target: str) -> None:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
+            preexec_fn=die_with_parent(),
             timeout=_COPY_S,
             check=False,
         )
