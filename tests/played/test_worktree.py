@@ -773,3 +773,28 @@ def test_sessions_removed_together_keep_no_commit_for_each_other(
     instance.run("rm", *words)
     assert git(repo, "rev-parse", "sm/login") == git(repo, "rev-parse", "sm/other") == made
     assert len(instance.json("ls", "--all")) == 2
+
+
+def test_commit_of_another_session_at_which_a_worktree_began_is_work(instance: Instance, repo: Path) -> None:
+    _, path = spawn_login(instance, repo)
+    made = commit(path, "work\n")
+    instance.spawn("Sleeper", "x", "--worktree", "--name", "other", "--base", "sm/login", cwd=repo)
+    for name in ("sleeper-login", "sleeper-other"):
+        instance.sm("kill", name)
+    assert instance.run("rm", "sleeper-login").returncode == 0  # the other branch has its commit
+    assert made[:7] in instance.refused("rm", "sleeper-other", exit_code=4)
+
+
+def test_untouched_worktree_of_a_pull_request_is_removed(instance: Instance, repo: Path) -> None:
+    origin = instance.work / "origin"
+    git(instance.work, "clone", "-q", "--bare", str(repo), str(origin))
+    git(repo, "remote", "add", "origin", str(origin))
+    made = commit(repo, "of a stranger\n")
+    git(repo, "push", "-q", "origin", "HEAD:refs/pull/7/head")
+    git(repo, "reset", "-q", "--hard", "HEAD~1")
+    session = instance.spawn("Sleeper", "x", "--worktree", "--pr", "7", cwd=repo)
+    path = Path(session["worktree"]["path"])
+    assert git(path, "rev-parse", "HEAD") == made
+    instance.sm("kill", session["session_id"])
+    assert instance.run("rm", session["session_id"]).stderr == ""
+    assert not path.exists()

@@ -56,7 +56,7 @@ class WritablePaths:
             stored, sandboxed = await self._store.writable.all(), await self._store.writable.of_sessions()
         else:
             stored = await self._store.writable.all(starting.workspace, starting.since)
-            sandboxed = await self._store.writable.of_sessions(starting.session_id)
+            sandboxed = await self._store.writable.of_sessions(starting.session_id, starting.since)
         used = {workspace for _, workspace in sandboxed}
         found = [*stored, *(directory for directory, _ in sandboxed)]
         if found:

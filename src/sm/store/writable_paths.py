@@ -7,12 +7,16 @@ class WritablePathReads:
     def __init__(self, read: Read) -> None:
         self._read = read
 
-    async def of_sessions(self, but: str = "") -> list[tuple[str, str | None]]:
-        """(directory, workspace) of the sandboxed sessions, without the one with the id `but`."""
+    async def of_sessions(self, but: str = "", since: str = "") -> list[tuple[str, str | None]]:
+        """(directory, workspace) of the sandboxed sessions, without the one with the id `but`.
+
+        With `since` also of removed ones that were made at that time or later.
+        """
         rows = await self._read(
             "SELECT DISTINCT working_dir, workspace FROM sessions"
-            " WHERE effective_mode <> 'direct' AND removed = 0 AND id <> ?",
-            (but,),
+            " WHERE effective_mode <> 'direct' AND id <> ?1"
+            " AND (removed = 0 OR (?2 <> '' AND created_at >= ?2))",
+            (but, since),
         )
         return [(row["working_dir"], row["workspace"]) for row in rows]
 

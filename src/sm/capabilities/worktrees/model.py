@@ -29,7 +29,7 @@ class Fetched:
     refs: Sequence[str]
     """The first of them that the remote has is taken."""
     kept: str
-    """The local ref that keeps it, or empty for none."""
+    """The local ref that keeps it."""
     what: str
     """Its name for a person: `pull request 12`."""
 

@@ -11,6 +11,7 @@ from sm.capabilities.worktrees.git.calls import (
     is_sandboxed,
     repository_around,
 )
+from sm.capabilities.worktrees.git.remotes import PULL_REQUESTS
 from sm.capabilities.worktrees.git.submodules import only_copies, submodules, uncommitted_submodules
 from sm.capabilities.worktrees.nested_repositories import nested_work
 from sm.capabilities.worktrees.own_trees import OwnTree, tree_of_session
@@ -208,11 +209,10 @@ def _uncommitted(path: str) -> list[str]:
 def _only_here(tree: OwnTree, leaving: Collection[str]) -> list[str]:
     """The commits that only HEAD and the new branch of the worktree have, the newest first."""
     path, tips = tree.path, _tips(tree.path, tree.branch)
-    known = [tree.start] if tree.start else []  # that of a pull request is in no other branch here
     own = [f"--exclude={branch}" for branch in leaving if branch != tree.branch]
     own += [f"--exclude={tree.branch}"] if tree.is_new_branch else []
-    others = (*own, "--branches", "--tags", "--remotes")
-    return git(path, "rev-list", *tips, "--not", *others, *known, "--").split() if tips else []
+    others = (*own, "--branches", "--tags", "--remotes", f"--glob={PULL_REQUESTS}/*")
+    return git(path, "rev-list", *tips, "--not", *others, "--").split() if tips else []
 
 
 def _tips(path: str, branch: str) -> list[str]:

@@ -12,6 +12,9 @@ from sm.linux.repositories import Repository, UnreadableRepository
 FETCHED = "sm-fetched"
 """The name of the remote that a command of sm reads."""
 
+PULL_REQUESTS = "refs/sm/pull"
+"""The refs of fetched pull requests: their commits are in no other branch of the repository."""
+
 
 def remote_urls(repository: Repository) -> dict[str, str]:
     """The URLs of the remotes by name, without those that could be options. Raises ExternalError."""

@@ -25,7 +25,6 @@ from sm.linux.repositories import repository_at
 from sm.paths import is_within
 
 _FILES_PER_S = 1_000
-_TEMPORARY = "refs/sm/fetched"
 _SPARSE_MAX = 4 << 20
 _SPARSE_KEYS = ("core.sparsecheckout", "core.sparsecheckoutcone", "index.sparse")
 
@@ -128,12 +127,11 @@ def _fetch(
         raise ExternalError(f"there is no remote {folded(fetched.remote, 80)} any more")
     missing = f"{shown_url(url)} has no {fetched.what}"
     for ref in fetched.refs:
-        kept = fetched.kept or f"{_TEMPORARY}/{os.path.basename(plan.path)}"
         try:
             git_with_progress(
                 plan.source,
                 *("fetch", "--progress", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules"),
-                *("--", FETCHED, f"+{ref}:{kept}"),
+                *("--", FETCHED, f"+{ref}:{fetched.kept}"),
                 report=report,
                 cancelled=cancelled,
                 within_s=within_s,
@@ -146,11 +144,7 @@ def _fetch(
                 missing = f"cannot fetch {fetched.what} from {shown_url(url)}: {why}"
                 break
             continue
-        try:
-            return git(plan.source, "rev-parse", "--verify", f"{kept}^{{commit}}")
-        finally:
-            if not fetched.kept:
-                git(plan.source, "update-ref", "-d", kept)
+        return git(plan.source, "rev-parse", "--verify", f"{fetched.kept}^{{commit}}")
     raise ExternalError(missing)
 
 

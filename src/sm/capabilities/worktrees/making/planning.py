@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 
 from sm.capabilities.worktrees.git.calls import git, prepared, repository_around
 from sm.capabilities.worktrees.git.own_directory import settings_of
-from sm.capabilities.worktrees.git.remotes import local_place, remote_urls
+from sm.capabilities.worktrees.git.remotes import PULL_REQUESTS, local_place, remote_urls
 from sm.capabilities.worktrees.model import Fetched, PlannedTree, TreeWish
 from sm.capabilities.worktrees.rules import branch_name, is_branch, is_name, outer_repository, placed
 from sm.core.text import folded
@@ -216,7 +216,8 @@ def _fetched(repository: Repository, wish: TreeWish) -> tuple[Fetched | None, tu
     number, remote = wish.pull_request, _only(remotes)
     # GitHub's name, then GitLab's.
     refs = (f"refs/pull/{number}/head", f"refs/merge-requests/{number}/head")
-    return Fetched(remote, refs, "", f"pull request {number}"), None
+    kept = f"{PULL_REQUESTS}/{number}"
+    return Fetched(remote, refs, kept, f"pull request {number}"), None
 
 
 def remote_places(repository: Repository, fetched: Fetched | None) -> tuple[str, ...]:
