@@ -207,3 +207,34 @@ def test_decorator_takes_a_class_without_options(dataclass: Callable[[type], Any
 
     assert Plain().a == 1
     assert Plain.__doc__ == "Doc."
+
+
+def test_constructor_of_a_base_can_be_called_for_an_object_of_a_subclass() -> None:
+    @ours.dataclass
+    class Parent:
+        a: int
+
+    @ours.dataclass
+    class Child(Parent):
+        b: int
+
+    child = Child.__new__(Child)
+    Parent.__init__(child, 1)
+    assert (child.a, Child(2, 3).b) == (1, 3)
+
+
+def test_method_that_another_thread_has_replaced_is_called_once() -> None:
+    made: list[str] = []
+
+    @ours.dataclass
+    class Base:
+        a: int
+
+    class Overriding(Base):
+        def __init__(self, a: int) -> None:
+            made.append("overriding")
+            first(self, a)
+
+    first = Base.__init__
+    Base(1)  # compiles it, as another thread does between the call and the look at the class
+    assert (Overriding(2).a, made) == (2, ["overriding"])

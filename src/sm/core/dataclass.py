@@ -43,7 +43,8 @@ def dataclass(
         cls.__doc__ = cls.__name__  # without one, the library would make a text of the signature
         made = with_fields(init=False, repr=False, eq=False, slots=slots, kw_only=kw_only)(cls)
         made.__doc__ = docstring
-        for name, method in _methods(frozen, slots, eq).items():
+        depth = sum("__dataclass_fields__" in vars(base) for base in made.__mro__[1:])
+        for name, method in _methods(frozen, slots, eq, depth).items():
             if vars(made).get(name) is None:
                 setattr(made, name, method)
         return made
@@ -52,8 +53,12 @@ def dataclass(
 
 
 @cache
-def _methods(frozen: bool, slots: bool, eq: bool) -> Mapping[str, Any]:
-    """The methods that all such classes share."""
+def _methods(frozen: bool, slots: bool, eq: bool, depth: int) -> Mapping[str, Any]:
+    """The methods that all such classes share.
+
+    `depth`: the number of dataclasses among their bases. So a class and its base have different ones, and a call of the
+    base's constructor for an object of the class finds the base.
+    """
     methods: dict[str, Any] = {"__init__": _at_first_call("__init__", _init), "__repr__": _repr}
     if eq:
         methods |= {"__eq__": _at_first_call("__eq__", _eq), "__hash__": None}
@@ -70,12 +75,15 @@ def _at_first_call(name: str, source: Callable[[type[Any], dict[str, Any]], str]
     """Make a method that compiles another one and puts it in its place in the class."""
 
     def method(self: Any, *args: Any, **named: Any) -> Any:
-        owner = next((cls for cls in type(self).__mro__ if vars(cls).get(name) is method), None)
-        if owner is None:  # another thread has just replaced it
-            return getattr(type(self), name)(self, *args, **named)
+        own = [vars(cls).get(name) for cls in type(self).__mro__]
+        if method not in own:  # another thread has just replaced it
+            compiled: Any = next(found for found in own if getattr(found, "in_place_of", None) is method)
+            return compiled(self, *args, **named)
+        owner = type(self).__mro__[own.index(method)]
         known: dict[str, Any] = {}
         exec(source(owner, known), known)  # noqa: S102 - as the library does: only the names of fields vary
         known[name].__qualname__ = f"{owner.__qualname__}.{name}"
+        known[name].in_place_of = method
         setattr(owner, name, known[name])
         return known[name](self, *args, **named)
 
