@@ -445,7 +445,7 @@ def test_worktree_of_a_repository_without_commits_has_a_branch_without_commits(i
 
 def test_branch_without_worktree_is_refused(instance: Instance, repo: Path) -> None:
     problem = instance.refused("spawn", "Sleeper", "x", "--base", "main", exit_code=2, cwd=repo)
-    assert problem == ("sm: a base is only for a new worktree\nhint: sm spawn AGENT_TYPE --worktree\n")
+    assert problem == ("sm: a base is only for a new worktree\nhint: ask for a new worktree too\n")
 
 
 def test_worktree_begins_at_a_base(instance: Instance, repo: Path) -> None:

@@ -19,8 +19,6 @@ from sm.core.states import TrustLevel
 from sm.core.text import folded, validate_text
 from sm.errors import InvalidPath, UsageError
 from sm.linux.repositories import UnreadableRepository, find_repository, places_of
-from sm.operations.hints import Hint, Use
-from sm.operations.session_operations import SPAWN
 from sm.paths import is_within
 from sm.providers.base import Provider
 from sm.sandboxes.home import ContainerHome
@@ -176,9 +174,7 @@ def _wish(request: SpawnRequest) -> TreeWish | None:
         ("a branch", alone),
     ):
         if is_given:
-            raise UsageError(
-                f"{what} is only for a new worktree", Hint(Use(SPAWN, "AGENT_TYPE", "--worktree"))
-            )
+            raise UsageError(f"{what} is only for a new worktree", "ask for a new worktree too")
     return None
 
 
