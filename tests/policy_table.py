@@ -15,7 +15,7 @@ from sm import operations
 from sm.api.routes import ROUTES
 from sm.core.capability_parts import capability_parts
 from sm.core.states import CallerKind, TrustLevel
-from sm.operations.audiences import EVERY_CALLER, Audience, CallerRole
+from sm.operations.access_rules import EVERY_CALLER, Audience, CallerRole
 from sm.operations.workspace_operations import SEE_WORKSPACE
 from sm.policy.relations import Position, Relation, may
 from sm.web.relay import GET_ROUTES

@@ -18,7 +18,7 @@ from sm.mcp.results import with_tools
 from sm.mcp.tools import TOOLS
 from sm.mcp.tools.control_tools import control_session
 from sm.operations import DoorNames, Operation
-from sm.operations.audiences import EVERY_CALLER
+from sm.operations.access_rules import EVERY_CALLER
 from sm.operations.hints import Argument, Hint, Use, parts_of
 from sm.operations.list_operations import SEE_SESSIONS
 from sm.operations.message_operations import SEND

@@ -8,8 +8,8 @@ import pytest
 from sm.api.operation_routes import operation_route
 from sm.errors import UsageError
 from sm.operations import Operation
+from sm.operations.access_rules import EVERY_CALLER
 from sm.operations.arguments import NEEDED, OneOf, Seconds, WholeNumber
-from sm.operations.audiences import EVERY_CALLER
 from sm.wire_types.fields import Anything, EmptyView
 
 

@@ -11,8 +11,8 @@ from sm.api.operation_routes import OperationTable
 from sm.core.models import RequestKey
 from sm.errors import UsageError
 from sm.operations import Operation
+from sm.operations.access_rules import EVERY_CALLER
 from sm.operations.arguments import NEEDED, LongText, OneOf, Seconds, WholeNumber
-from sm.operations.audiences import EVERY_CALLER
 from sm.operations.event_operations import REPORT_EVENT, HookReport
 from sm.wire_types.fields import EmptyView
 

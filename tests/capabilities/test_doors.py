@@ -15,7 +15,7 @@ from sm.kernel import OperationCall, UseCases
 from sm.mcp.tool import ToolCall
 from sm.mcp.tools.operation_tools import operation_tool
 from sm.operations import Most, Operation
-from sm.operations.audiences import EVERY_CALLER
+from sm.operations.access_rules import EVERY_CALLER
 from sm.telegram.command_call import CommandCall
 from sm.telegram.operation_commands import operation_command
 from tests.board.samples import row

@@ -501,6 +501,27 @@ def test_page_of_a_session_that_is_not_in_the_list_opens(stage: Stage, visitor: 
         tab.hides("no such session")
 
 
+def test_page_of_a_session_that_leaves_the_list_follows_it(stage: Stage, visitor: Visitor) -> None:
+    ids = [stage.spawn("Sh", "exit 0", "--name", name)["session_id"] for name in ("put-away", "removed")]
+    for session_id in ids:
+        stage.ended(session_id)
+    put_away, removed = ids
+    with visitor.tab() as tab:
+        tab.until(lambda: set(ids) <= set(tab.order()), "both are listed")
+        tab.open(f"#/s/{put_away}/why")
+        stage.sm("archive", put_away)
+        archive = tab.find('.acts [data-act="archive"]')
+        tab.until(lambda: archive.get_attribute("aria-disabled") == "true", "it is archived")
+        stage.sm("rename", put_away, "dusty")
+        tab.shows("sh-dusty")
+        stage.sm("rm", put_away)
+        tab.shows("no such session")
+        tab.open(f"#/s/{removed}/why")
+        tab.hides("no such session")
+        stage.sm("rm", removed)
+        tab.shows("no such session")
+
+
 def test_terminal_is_shown_as_text_of_the_page(stage: Stage, visitor: Visitor) -> None:
     agent = stage.spawn("Sh", f"printf '\\033[1;31mred {ATTACK}\\033[0m'; exec sleep 1000")["session_id"]
     with visitor.tab(place=f"#/s/{agent}/peek") as tab:

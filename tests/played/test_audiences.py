@@ -20,7 +20,7 @@ from sm.client.http import new_key
 from sm.core.models import OPERATOR, BridgeUser, Caller
 from sm.core.states import BridgeLevel, CallerKind
 from sm.operations import EventStream, Operation
-from sm.operations.audiences import EVERY_CALLER, READ_ALSO_ITSELF, SEE, Audience, CallerRole
+from sm.operations.access_rules import EVERY_CALLER, READ_ALSO_ITSELF, SEE, Audience, CallerRole
 from sm.policy.relations import may, may_at_all, may_for_itself
 from sm.wire import encode
 from sm.wire_types.session_answers import SessionView

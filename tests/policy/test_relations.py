@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from sm.core.models import OPERATOR, BridgeUser, Caller, Session
 from sm.core.states import BridgeLevel, CallerKind, TrustLevel
-from sm.operations.audiences import Audience
+from sm.operations.access_rules import Audience
 from sm.policy.relations import (
     Position,
     Relation,

@@ -1,5 +1,6 @@
 """The frames of tabs: they lead from what was sent to the newest state, and are made only when they can be sent."""
 
+import asyncio
 import random
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -261,27 +262,55 @@ async def test_request_that_somebody_answered_is_told_once(hub: Hub) -> None:
 async def test_selected_session_that_is_not_in_the_list_is_read(hub: Hub, tmp_path: Path) -> None:
     page = Page(hub)
     page.tab.select("old")
-    assert not page.tab.lacks_selected(), "the list is not read yet"
+    assert not page.tab.lacks_selected(1.0), "the list is not read yet"
     board_of(hub, [row_data("a")])
     async with answering_daemon(tmp_path, unlisted("old")):
-        assert page.tab.lacks_selected()
-        await page.tab.read_selected()
-        assert not page.tab.lacks_selected()
+        assert page.tab.lacks_selected(1.0)
+        await page.tab.read_selected(1.0)
+        assert not page.tab.lacks_selected(5.9)
+        assert page.tab.lacks_selected(6.0), "nobody tells of a change"
         shown = page.read()
         assert shown["rows"].keys() == {"a"}
         row = shown["detail"]["row"]
         assert (row["id"], row["word"], row["task"]) == ("old", "completed", "1 failed, 2 done; it works")
         assert shown["detail"]["actions"]["rm"]["refusal"] is None
         page.tab.select("none")
-        await page.tab.read_selected()
+        await page.tab.read_selected(7.0)
         detail = page.read()["detail"]
         assert (detail["session"], detail["row"], detail["problem"]) == ("none", None, "no such session")
     page.tab.read_again()
-    await page.tab.read_selected()
-    assert page.tab.lacks_selected(), "the daemon is away"
+    await page.tab.read_selected(8.0)
+    assert page.tab.lacks_selected(8.1), "the daemon is away"
     page.tab.select("a")
-    assert not page.tab.lacks_selected()
+    assert not page.tab.lacks_selected(9.0)
     assert "row" not in page.read()["detail"]
+
+
+async def test_action_during_the_read_of_a_selected_session_leads_to_another_read(
+    hub: Hub, tmp_path: Path
+) -> None:
+    board_of(hub, [row_data("a")])
+    page = Page(hub)
+    async with answering_daemon(tmp_path, unlisted("old")):
+        page.tab.select("old")
+        reading = asyncio.create_task(page.tab.read_selected(1.0))
+        await asyncio.sleep(0)
+        assert not page.tab.lacks_selected(1.0), "one read at a time"
+        page.tab.read_again()
+        await reading
+        assert page.tab.lacks_selected(1.0)
+
+
+async def test_session_that_leaves_the_list_is_read_at_once(hub: Hub, tmp_path: Path) -> None:
+    page = Page(hub)
+    board_of(hub, [row_data("a")])
+    async with answering_daemon(tmp_path, unlisted("old")):
+        page.tab.select("old")
+        await page.tab.read_selected(1.0)
+        board_of(hub, [row_data("old")])
+        assert "row" not in page.read(1.5)["detail"]
+        board_of(hub, [row_data("a")])
+        assert page.tab.lacks_selected(2.0)
 
 
 async def test_hostile_words_are_shown_as_signs(hub: Hub) -> None:

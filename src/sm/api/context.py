@@ -15,8 +15,8 @@ from sm.api.views import Views
 from sm.core.dataclass import dataclass
 from sm.core.models import Caller, Session
 from sm.errors import AnswersQuestion, DirectoryNotTrusted, RateLimited, SmError, Unauthenticated
+from sm.operations.access_rules import SEE, Audience
 from sm.operations.arguments import WAIT_MAX_S
-from sm.operations.audiences import SEE, Audience
 from sm.services import Authorizer, Listed, Reads, SeenSessions
 from sm.wire import LEFT_HEADER, NEXT_HEADER
 from sm.wire_types.fields import ErrorBody, Sparse

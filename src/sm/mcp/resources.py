@@ -10,8 +10,8 @@ from sm.core.dataclass import dataclass
 from sm.errors import NotFound
 from sm.mcp.results import words
 from sm.mcp.tool import Handler, Result, ToolCall
-from sm.mcp.tools.control_tools import list_agent_types
-from sm.mcp.tools.output_tools import get_progress
+from sm.mcp.tools.agent_tools import list_agent_types
+from sm.mcp.tools.progress_tools import get_progress
 from sm.mcp.tools.request_tools import list_requests
 from sm.mcp.tools.session_tools import list_workspace_sessions, session_of
 from sm.services import Authorizer, Reads, Sessions

@@ -18,7 +18,7 @@ from sm.core.timestamps import later
 from sm.core.wording import quote_session, sender_label
 from sm.errors import AnswersQuestion, IllegalState, LimitReached, UsageError
 from sm.messaging.holds import hold_reason
-from sm.operations.audiences import REPORT
+from sm.operations.access_rules import REPORT
 from sm.operations.hints import Hint, Use
 from sm.operations.message_operations import SEND, SEND_COMMAND, SEND_COMPACT, SHOW_MESSAGE
 from sm.operations.request_operations import SEE_REQUESTS

@@ -6,7 +6,7 @@ from itertools import takewhile
 from typing import Any
 
 from sm.core.dataclass import dataclass
-from sm.operations.audiences import Audience
+from sm.operations.access_rules import Audience
 
 
 @dataclass(frozen=True, slots=True)

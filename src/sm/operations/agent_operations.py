@@ -5,8 +5,16 @@ from typing import TYPE_CHECKING, Annotated
 from sm.core.dataclass import dataclass
 from sm.core.programs import location_variables
 from sm.operations import EventStream, Most, Operation
+from sm.operations.access_rules import (
+    EVERY_CALLER,
+    OPERATOR,
+    READ,
+    READ_ALSO_ITSELF,
+    SEE,
+    Audience,
+    CallerRole,
+)
 from sm.operations.arguments import LISTED, LISTED_MAX, CheckpointLimit, InWorkspace, SeenByPerson
-from sm.operations.audiences import EVERY_CALLER, OPERATOR, READ, READ_ALSO_ITSELF, SEE, Audience, CallerRole
 from sm.wire_types.agent_answers import (
     ActionView,
     AgentTypesView,

@@ -2,8 +2,8 @@
 
 from sm.core.dataclass import dataclass
 from sm.operations import Operation
+from sm.operations.access_rules import EVERY_CALLER, OPERATOR, OPERATOR_AND_OWNERS, SEE, Audience
 from sm.operations.arguments import InWorkspace
-from sm.operations.audiences import EVERY_CALLER, OPERATOR, OPERATOR_AND_OWNERS, SEE, Audience
 from sm.operations.request_operations import SEE_REQUESTS_OF
 from sm.operations.session_operations import KILL
 from sm.wire_types.daemon import (

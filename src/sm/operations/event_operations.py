@@ -5,8 +5,8 @@ from typing import Annotated
 from sm.core.dataclass import dataclass
 from sm.core.states import EventType
 from sm.operations import EventStream, Most, Operation
+from sm.operations.access_rules import EVERY_CALLER, REPORT, SEE
 from sm.operations.arguments import LISTED, NEEDED, Limit, OneOf, SessionName, WaitS, WorkspaceName
-from sm.operations.audiences import EVERY_CALLER, REPORT, SEE
 from sm.wire_types.event_answers import DialogTakenView, DialogView, EventsView, EventView
 from sm.wire_types.fields import Anything, EmptyView, Time
 

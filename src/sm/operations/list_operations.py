@@ -5,8 +5,8 @@ from typing import Annotated
 
 from sm.core.dataclass import dataclass
 from sm.operations import EventStream, Most, Operation
+from sm.operations.access_rules import EVERY_CALLER, ITSELF, READ_ALSO_ITSELF, SEE, Audience
 from sm.operations.arguments import LISTED_MAX, PagedSessions, SessionFilter, SessionName, WorkspaceName
-from sm.operations.audiences import EVERY_CALLER, ITSELF, READ_ALSO_ITSELF, SEE, Audience
 from sm.operations.hints import Hint, Use
 from sm.operations.message_operations import SEND
 from sm.operations.request_operations import SEE_REQUESTS_OF

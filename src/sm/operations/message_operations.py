@@ -5,6 +5,17 @@ from typing import Annotated
 from sm.core.dataclass import dataclass
 from sm.core.states import SENT_MODES, TextUse
 from sm.operations import Operation
+from sm.operations.access_rules import (
+    ABOVE,
+    EVERY_CALLER,
+    OPERATOR_AND_OWNERS,
+    READ,
+    READ_ALSO_ITSELF,
+    REPORT,
+    SEE,
+    Audience,
+    CallerRole,
+)
 from sm.operations.arguments import (
     LISTED,
     NEEDED,
@@ -16,17 +27,6 @@ from sm.operations.arguments import (
     SessionName,
     WaitS,
     WholeNumber,
-)
-from sm.operations.audiences import (
-    ABOVE,
-    EVERY_CALLER,
-    OPERATOR_AND_OWNERS,
-    READ,
-    READ_ALSO_ITSELF,
-    REPORT,
-    SEE,
-    Audience,
-    CallerRole,
 )
 from sm.operations.session_operations import ARCHIVE, INTERRUPT
 from sm.wire_types.fields import narrowed

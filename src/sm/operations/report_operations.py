@@ -4,8 +4,8 @@ from typing import Annotated
 
 from sm.core.dataclass import dataclass
 from sm.operations import Operation
+from sm.operations.access_rules import REPORT, SEE
 from sm.operations.arguments import LISTED, NEEDED, CheckpointLimit
-from sm.operations.audiences import REPORT, SEE
 from sm.wire_types.agent_answers import CheckpointView, ReportedCheckpointView
 from sm.wire_types.fields import Anything, words
 from sm.wire_types.session_answers import StartedView

@@ -4,8 +4,8 @@ from typing import Annotated
 
 from sm.core.dataclass import dataclass
 from sm.operations import DoorNames, Operation
+from sm.operations.access_rules import ABOVE, EVERY_CALLER, OPERATOR, REPORT, SEE, SESSION_AND_ABOVE, Audience
 from sm.operations.arguments import LISTED, NEEDED, Limit, LongText, NewsWait, Seconds, SessionName
-from sm.operations.audiences import ABOVE, EVERY_CALLER, OPERATOR, REPORT, SEE, SESSION_AND_ABOVE, Audience
 from sm.operations.hints import Hint, Use
 from sm.wire_types.fields import narrowed
 from sm.wire_types.request_answers import RequestView

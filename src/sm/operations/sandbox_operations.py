@@ -6,8 +6,8 @@ from typing import Annotated
 from sm.core.dataclass import dataclass
 from sm.core.programs import image_agents, login_commands
 from sm.operations import Most, Operation
+from sm.operations.access_rules import EVERY_CALLER, OPERATOR_AND_OWNERS, Audience
 from sm.operations.arguments import NewsWait
-from sm.operations.audiences import EVERY_CALLER, OPERATOR_AND_OWNERS, Audience
 from sm.wire_types.sandbox_answers import (
     BuildView,
     CommandView,

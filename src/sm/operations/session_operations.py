@@ -6,8 +6,7 @@ from typing import Annotated
 from sm.core.dataclass import dataclass
 from sm.core.statuses import ENDED_OF_ANY_KIND, Status
 from sm.operations import DoorNames, Operation
-from sm.operations.arguments import NEEDED, LongText, OneOf, SeenByPerson, TrustName, WaitS
-from sm.operations.audiences import (
+from sm.operations.access_rules import (
     ABOVE,
     EVERY_CALLER,
     OPERATOR,
@@ -17,6 +16,7 @@ from sm.operations.audiences import (
     SESSION_AND_ABOVE,
     Audience,
 )
+from sm.operations.arguments import NEEDED, LongText, OneOf, SeenByPerson, TrustName, WaitS
 from sm.wire_types.fields import EmptyView
 from sm.wire_types.session_answers import (
     AllRestoredView,

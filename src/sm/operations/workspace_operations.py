@@ -5,8 +5,15 @@ from typing import Annotated, Any
 
 from sm.core.dataclass import dataclass
 from sm.operations import Operation
+from sm.operations.access_rules import (
+    EVERY_CALLER,
+    ITSELF,
+    OPERATOR,
+    OPERATOR_AND_OWNERS,
+    Audience,
+    CallerRole,
+)
 from sm.operations.arguments import ABSENT, NEEDED, UNCHECKED, absent
-from sm.operations.audiences import EVERY_CALLER, ITSELF, OPERATOR, OPERATOR_AND_OWNERS, Audience, CallerRole
 from sm.wire_types.fields import narrowed
 from sm.wire_types.workspaces import NAMES, ChangedWorkspaceView, ShownWorkspaceView, WorkspaceView
 

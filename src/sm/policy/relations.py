@@ -14,7 +14,7 @@ from typing import Protocol, assert_never
 from sm.core.dataclass import dataclass
 from sm.core.models import NO_WORKSPACE, BridgeUser, Caller, Session
 from sm.core.states import CallerKind, TrustLevel
-from sm.operations.audiences import SEE, Audience, CallerRole
+from sm.operations.access_rules import SEE, Audience, CallerRole
 from sm.operations.workspace_operations import SEE_WORKSPACE
 
 

@@ -14,7 +14,7 @@ from sm.core.text import MESSAGE_MAX, REPORT_MAX, validate_text
 from sm.core.timestamps import later
 from sm.core.wording import outcome
 from sm.errors import IllegalState, NotFound, UsageError
-from sm.operations.audiences import REPORT
+from sm.operations.access_rules import REPORT
 from sm.operations.hints import Hint, Use
 from sm.operations.request_operations import (
     ANSWER,

@@ -8,7 +8,7 @@ from sm.core.reference import session_word
 from sm.core.session_index import oldest_first
 from sm.core.states import CallerKind
 from sm.errors import InternalError, NotFound, NotPermitted, SmError
-from sm.operations.audiences import READ, READ_ALSO_ITSELF, SEE, Audience
+from sm.operations.access_rules import READ, READ_ALSO_ITSELF, SEE, Audience
 from sm.operations.hints import Hint, Use
 from sm.operations.list_operations import SEE_SESSIONS
 from sm.operations.message_operations import SEND

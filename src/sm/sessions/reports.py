@@ -17,7 +17,7 @@ from sm.core.turns import FROM_FINAL_MESSAGE
 from sm.core.warnings import WarningKind
 from sm.core.wording import subject
 from sm.errors import IllegalState, IllegalTransition, InvalidText, UsageError
-from sm.operations.audiences import REPORT
+from sm.operations.access_rules import REPORT
 from sm.operations.hints import Hint, Use
 from sm.operations.request_operations import LIST_REQUESTS
 from sm.sessions.authorizer import Authorizer

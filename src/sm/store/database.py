@@ -199,7 +199,7 @@ class Store(KernelReads):
             prune(tx.write, before)
 
     async def backup(self, name: str, keep: int) -> None:
-        """As `write_backup`, without blocking writers."""
+        """Write a copy of the database in a thread, so that writers go on. Arguments and errors: as `write_backup`."""
         await asyncio.to_thread(write_backup, self._path, name, keep)
 
     # Reading

@@ -22,7 +22,7 @@ _LOADED_AT_ONCE = 50
 
 
 def _is_recent(session: Session, lately: str, unseen: str) -> bool:
-    """As `_KEPT`."""
+    """True for a session that `_KEPT` reads: it is live, or ended lately, or the operator has not seen it."""
     if is_unfinished(session) or not is_ended(session.status) or session.status_at >= lately:
         return True
     return session.status_at >= unseen and attention(session, (), unseen) in UNSEEN_GROUPS

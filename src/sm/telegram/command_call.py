@@ -6,7 +6,7 @@ from sm.core.dataclass import dataclass
 from sm.core.models import Caller, RequestKey, Session
 from sm.core.telegram_model import TelegramButton
 from sm.errors import UsageError
-from sm.operations.audiences import SEE, Audience
+from sm.operations.access_rules import SEE, Audience
 from sm.services import Authorizer
 from sm.telegram.replies import BotReply, Place, Redrawn
 

@@ -23,7 +23,7 @@ from sm.core.telegram_text import preformatted
 from sm.core.text import folded
 from sm.core.timestamps import epoch_s
 from sm.core.wording import status_words
-from sm.operations.audiences import READ
+from sm.operations.access_rules import READ
 from sm.services import (
     Authorizer,
     DaemonInfo,

@@ -129,9 +129,10 @@ class _Connection:
     async def _send_frames(self, tasks: asyncio.TaskGroup) -> None:
         while True:
             urgent = await self._tab.wait()
-            if self._tab.lacks_selected():
-                tasks.create_task(self._tab.read_selected())
-            for frame in self._tab.frames(time.monotonic()):
+            clock_s = time.monotonic()
+            if self._tab.lacks_selected(clock_s):
+                tasks.create_task(self._tab.read_selected(clock_s))
+            for frame in self._tab.frames(clock_s):
                 await self._socket.send(frame)
             for _, view in tuple(self._views.values()):
                 if (news := view.frame()) is not None:

@@ -20,6 +20,8 @@ from sm.web.logins import WebLogin
 
 _ROWS_IN_FRAME = 200
 _DETAIL_EVERY_S = 1.0
+_UNLISTED_EVERY_S = 5.0
+"""How often a selected session that is not in the list is read: no news tell of it."""
 _HIDDEN_EVERY_S = 10.0
 """How often a tab that nobody sees gets all news. What needs the person is sent at once."""
 
@@ -52,6 +54,8 @@ class Tab:
         self._unlisted: BoardRow | str | None = None
         """The selected session if it is not in the list, or why it cannot be read. None until it is read."""
         self._is_reading = False
+        self._read_next_s = 0.0
+        """When to read the selected session if it is not in the list."""
         self._detail: Fields | None = None
         self._detail_s = 0.0
         self._settled = hub.settled[-1][0] if hub.settled else 0
@@ -102,26 +106,28 @@ class Tab:
 
     def select(self, session_id: str | None) -> None:
         self._selected, self._unlisted, self._detail, self._detail_s = session_id, None, None, 0.0
-        self.wake(urgent=True)
+        self.read_again()
 
     def read_again(self) -> None:
-        """Read the selected session again if it is not in the list. Call it after an action."""
-        self._unlisted = None
+        """Read the selected session soon if it is not in the list. Call it after an action."""
+        self._read_next_s = 0.0
         self.wake(urgent=True)
 
-    def lacks_selected(self) -> bool:
+    def lacks_selected(self, clock_s: float) -> bool:
         """True if `read_selected` has to be called."""
         if self._selected is None or self._selected in self.rows or self._is_reading:
             return False
-        return self._unlisted is None and self._hub.situation.table.revision is not None
+        return clock_s >= self._read_next_s and self._hub.situation.table.revision is not None
 
-    async def read_selected(self) -> None:
-        """Read the selected session, which is not in the list. While the daemon is away it stays unknown."""
+    async def read_selected(self, clock_s: float) -> None:
+        """Read the selected session, which is not in the list. While the daemon is away it stays as it was."""
         self._is_reading, wanted = True, self._selected or ""
-        found: BoardRow | str | None = None
+        self._read_next_s = clock_s + _UNLISTED_EVERY_S  # an action during the read makes it earlier again
+        found: BoardRow | str
         try:
             found = await self._hub.read_row(wanted)
         except DaemonAway:
+            self._read_next_s = 0.0
             return
         except SmError as error:
             found = error.message
@@ -259,7 +265,7 @@ class Tab:
     def _changed_detail(self, clock_s: float) -> Fields | None:
         listed = self.rows.get(self._selected or "")
         if listed is not None:
-            self._unlisted = None
+            self._unlisted, self._read_next_s = None, 0.0
         row = listed or self._unlisted
         if row is None or clock_s - self._detail_s < _DETAIL_EVERY_S:
             return None

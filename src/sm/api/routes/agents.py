@@ -16,6 +16,7 @@ from sm.equipment.agent_types import AgentType, Catalog
 from sm.errors import NoTerminal
 from sm.monitor.evidence import Ledger
 from sm.operations import agent_operations, report_operations
+from sm.operations.access_rules import READ
 from sm.operations.agent_operations import (
     ATTACH,
     READ_OUTPUT,
@@ -25,7 +26,6 @@ from sm.operations.agent_operations import (
     TypesScope,
 )
 from sm.operations.arguments import SeenByPerson
-from sm.operations.audiences import READ
 from sm.operations.hints import Hint, Use
 from sm.operations.report_operations import ActivityNote, Milestone, NewestCheckpoints, WorkResult
 from sm.operations.session_operations import RESTORE

@@ -10,7 +10,7 @@ from sm.core.wording import outcome
 from sm.errors import NotFound
 from sm.operations import list_operations
 from sm.operations import message_operations as operations
-from sm.operations.audiences import READ
+from sm.operations.access_rules import READ
 from sm.operations.list_operations import AudienceScope
 from sm.operations.message_operations import (
     Arrivals,

@@ -9,8 +9,8 @@ from sm.api.operation_routes import OperationTable
 from sm.api.views import build_view
 from sm.monitor.live_screens import LiveScreen
 from sm.operations import agent_operations as operations
+from sm.operations.access_rules import READ
 from sm.operations.arguments import SeenByPerson
-from sm.operations.audiences import READ
 from sm.services import Authorizer, LiveScreens, Reads, SeenSessions
 from sm.wire import HEARTBEAT_S
 from sm.wire_types.live_answers import ScreenRowView, ScreenUpdateView

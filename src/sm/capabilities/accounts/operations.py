@@ -2,7 +2,7 @@
 
 from sm.core.dataclass import dataclass
 from sm.operations import Operation
-from sm.operations.audiences import OPERATOR, Audience
+from sm.operations.access_rules import OPERATOR, Audience
 from sm.wire_types.account_answers import AccountView, ResumedView
 
 _TARGET = "The name of an account."

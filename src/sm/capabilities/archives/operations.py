@@ -1,7 +1,7 @@
 """The operations of archives. Standard library alone; `exporting` carries them out."""
 
 from sm.operations import Operation, PackedFile
-from sm.operations.audiences import OPERATOR, Audience
+from sm.operations.access_rules import OPERATOR, Audience
 from sm.wire_types.archives import ArchivesView
 
 TAG = "search"

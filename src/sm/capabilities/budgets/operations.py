@@ -2,7 +2,7 @@
 
 from sm.core.dataclass import dataclass
 from sm.operations import Operation
-from sm.operations.audiences import ABOVE, OPERATOR_AND_OWNERS, SESSION_AND_ABOVE, Audience
+from sm.operations.access_rules import ABOVE, OPERATOR_AND_OWNERS, SESSION_AND_ABOVE, Audience
 from sm.wire_types.budget import BudgetReportView
 
 

@@ -2,7 +2,7 @@
 
 from sm.core.dataclass import dataclass
 from sm.operations import Operation
-from sm.operations.audiences import EVERY_CALLER, READ_ALSO_ITSELF, SEE
+from sm.operations.access_rules import EVERY_CALLER, READ_ALSO_ITSELF, SEE
 from sm.operations.request_operations import SEE_REQUESTS_OF
 from sm.wire_types.digest import DigestView
 from sm.wire_types.fields import Time

@@ -3,7 +3,7 @@
 from sm.capabilities.pairing.words import denied_words, paired_words
 from sm.core.dataclass import dataclass
 from sm.operations import Operation
-from sm.operations.audiences import OPERATOR_AND_OWNERS, Audience
+from sm.operations.access_rules import OPERATOR_AND_OWNERS, Audience
 from sm.wire_types.pairings import PairingView, PairOverviewView, PairRequestView, RevokedUserView
 
 TAG = "pairings"

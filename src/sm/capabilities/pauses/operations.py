@@ -2,7 +2,7 @@
 
 from sm.core.dataclass import dataclass
 from sm.operations import Operation, SessionsResult
-from sm.operations.audiences import ABOVE, Audience
+from sm.operations.access_rules import ABOVE, Audience
 
 TAG = "sessions"
 _TOOL = "control_session"

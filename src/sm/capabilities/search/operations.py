@@ -4,7 +4,7 @@ from typing import Annotated
 
 from sm.core.dataclass import dataclass
 from sm.operations import Most, Operation
-from sm.operations.audiences import EVERY_CALLER, READ_ALSO_ITSELF
+from sm.operations.access_rules import EVERY_CALLER, READ_ALSO_ITSELF
 from sm.wire_types.fields import Time
 from sm.wire_types.search import FoundView, SearchType
 

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from sm.core.dataclass import dataclass
 from sm.operations import Most, Noun, Operation
-from sm.operations.audiences import EVERY_CALLER, READ_ALSO_ITSELF, SEE
+from sm.operations.access_rules import EVERY_CALLER, READ_ALSO_ITSELF, SEE
 from sm.wire_types.fields import Time
 from sm.wire_types.usage_answers import Grouping, UsagePeriod, UsageReportView, UsageSeriesView
 

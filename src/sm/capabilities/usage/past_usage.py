@@ -12,7 +12,7 @@ from sm.core.models import BridgeUser, Session
 from sm.core.time_slots import rest_of_slot
 from sm.core.tree_totals import Totals
 from sm.core.usage import main_model
-from sm.operations.audiences import READ_ALSO_ITSELF
+from sm.operations.access_rules import READ_ALSO_ITSELF
 from sm.policy.relations import Principal, may, relation
 from sm.providers.base import Provider
 from sm.providers.prices import price_of

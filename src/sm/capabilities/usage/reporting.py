@@ -17,7 +17,7 @@ from sm.core.timestamps import later
 from sm.core.tree_totals import Price
 from sm.core.usage import Usage
 from sm.kernel import OperationCall
-from sm.operations.audiences import READ_ALSO_ITSELF
+from sm.operations.access_rules import READ_ALSO_ITSELF
 from sm.policy.relations import Principal, may, relation
 from sm.providers.base import Provider
 from sm.providers.prices import price_of, prices_as_of

@@ -2,10 +2,11 @@
 
 from sm.mcp.tool import Tool
 from sm.mcp.tools import (
+    agent_tools,
     control_tools,
     message_tools,
     operation_tools,
-    output_tools,
+    progress_tools,
     report_tools,
     request_tools,
     session_tools,
@@ -15,11 +16,12 @@ from sm.mcp.tools import (
 _MODULES = (
     session_tools,
     message_tools,
-    output_tools,
+    progress_tools,
     wait_tools,
     report_tools,
     request_tools,
     control_tools,
+    agent_tools,
 )
 TOOLS: dict[str, Tool] = {
     tool.name: tool

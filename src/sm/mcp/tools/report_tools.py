@@ -1,20 +1,17 @@
-"""The tools with which a session reports about itself, and asks."""
+"""The tools with which a session reports about itself."""
 
 from sm.core.lifecycle import is_ended
 from sm.core.requests import Request
-from sm.core.states import RequestKind, RequestState
-from sm.core.text import REPORT_MAX
+from sm.core.states import RequestKind
 from sm.core.timestamps import iso
-from sm.core.wording import decider
-from sm.mcp.schemas import arguments, choice, many, number, result, text
+from sm.mcp.schemas import arguments, choice, result, text
 from sm.mcp.tool import Result, ToolCall, ToolTable
-from sm.services import Monitor, Reports, Requests, Waits
+from sm.services import Monitor, Reports, Requests
 
 tools = ToolTable()
 
 TAKEN_MAX = 200_000
 """Characters of a report that a call may have: a report is cut, not refused."""
-_NEXT = "end your turn, or go on with other work: the answer comes as a message"
 _METADATA = {"type": "object", "maxProperties": 50, "description": "Facts by name."}
 
 
@@ -72,41 +69,3 @@ async def complete_session(call: ToolCall, *, reports: Reports, requests: Reques
 async def _own_requests(call: ToolCall, requests: Requests, kind: RequestKind) -> list[Request]:
     found = await requests.list_requests(call.caller, all=False, limit=0)
     return [r for r in found if r.session_id == call.caller.session_id and r.kind is kind]
-
-
-@tools.tool(
-    arguments(
-        {"question": text(REPORT_MAX)},
-        options=many(text(200), 20),
-        wait_s=number(0, 3600, "0 by default: the answer is a message."),
-    ),
-    result(request_id="string", state="string", answer="object", duration_ms="number"),
-    in_session=True,
-)
-async def ask(call: ToolCall, *, requests: Requests, waits: Waits) -> Result:
-    """Ask your parent, or the operator. Example: {"question": "Which database?", "options": ["SQLite", "MySQL"]}"""
-    values = call.values
-    options = tuple(values.get("options", ()))
-    asked = await requests.ask(call.caller, values["question"], options, None, call.key)
-    closed = await waits.answer(call.caller, asked.name, call.exchange.hold, values.get("wait_s", 0))
-    if closed.unclaimed and call.exchange.is_connected():
-        closed = await requests.confirm_answer(call.caller, closed)
-    is_open = closed.state is RequestState.OPEN
-    return {
-        "request_id": closed.name,
-        "state": closed.state,
-        "answer": answer_of(closed),
-        "next": _NEXT if is_open else None,
-    }
-
-
-def answer_of(request: Request) -> Result | None:
-    """The answer to a request; None without one."""
-    if request.answer is None:
-        return None
-    return {
-        "approved": request.answer.approved,
-        "answers": list(request.answer.answers) or None,
-        "message": request.answer.message,
-        "by": decider(request).removeprefix("by "),
-    }

@@ -1,17 +1,20 @@
-"""The tools that show and answer requests."""
+"""The tools that ask, and that show and answer requests."""
 
 from sm.core.requests import Request
 from sm.core.session_index import PREFIX_MIN
+from sm.core.states import RequestState
 from sm.core.text import REPORT_MAX, folded
+from sm.core.wording import decider
 from sm.errors import UsageError
 from sm.mcp.results import LISTED_MAX, is_untrusted, omitted
-from sm.mcp.schemas import arguments, flag, many, result, text
+from sm.mcp.schemas import arguments, flag, many, number, result, text
 from sm.mcp.tool import Result, ToolCall, ToolTable
-from sm.mcp.tools.report_tools import answer_of
 from sm.requests.answers import RequestReply
-from sm.services import Authorizer, Reads, Requests
+from sm.services import Authorizer, Reads, Requests, Waits
 
 tools = ToolTable()
+
+_NEXT = "end your turn, or go on with other work: the answer comes as a message"
 
 
 @tools.tool(
@@ -61,6 +64,32 @@ async def answer_request(call: ToolCall, *, requests: Requests) -> Result:
     return {"request_id": answered.name, "state": answered.state, "answer": answer_of(answered)}
 
 
+@tools.tool(
+    arguments(
+        {"question": text(REPORT_MAX)},
+        options=many(text(200), 20),
+        wait_s=number(0, 3600, "0 by default: the answer is a message."),
+    ),
+    result(request_id="string", state="string", answer="object", duration_ms="number"),
+    in_session=True,
+)
+async def ask(call: ToolCall, *, requests: Requests, waits: Waits) -> Result:
+    """Ask your parent, or the operator. Example: {"question": "Which database?", "options": ["SQLite", "MySQL"]}"""
+    values = call.values
+    options = tuple(values.get("options", ()))
+    asked = await requests.ask(call.caller, values["question"], options, None, call.key)
+    closed = await waits.answer(call.caller, asked.name, call.exchange.hold, values.get("wait_s", 0))
+    if closed.unclaimed and call.exchange.is_connected():
+        closed = await requests.confirm_answer(call.caller, closed)
+    is_open = closed.state is RequestState.OPEN
+    return {
+        "request_id": closed.name,
+        "state": closed.state,
+        "answer": answer_of(closed),
+        "next": _NEXT if is_open else None,
+    }
+
+
 def request_of(store: Reads, request: Request) -> Result:
     """A request in full, with the texts of its session folded."""
     session = store.sessions.get(request.session_id)
@@ -84,4 +113,16 @@ def request_of(store: Reads, request: Request) -> Result:
         "created_at": request.created_at,
         "expires_at": request.expires_at,
         "untrusted": is_untrusted(session) or None,
+    }
+
+
+def answer_of(request: Request) -> Result | None:
+    """The answer to a request; None without one."""
+    if request.answer is None:
+        return None
+    return {
+        "approved": request.answer.approved,
+        "answers": list(request.answer.answers) or None,
+        "message": request.answer.message,
+        "by": decider(request).removeprefix("by "),
     }

@@ -1,15 +1,16 @@
-"""The tools that start and list sessions."""
+"""The tools that start, list and read sessions."""
 
 from sm.core.lifecycle import is_live
 from sm.core.models import Session, SpawnRequest
 from sm.core.states import Mode
 from sm.core.statuses import Status
-from sm.core.text import PROMPT_MAX
+from sm.core.text import PROMPT_MAX, folded
 from sm.errors import RateLimited, SandboxBusy
-from sm.mcp.results import LISTED_MAX, omitted, words
-from sm.mcp.schemas import arguments, choice, flag, result, text
+from sm.mcp.results import LISTED_MAX, is_untrusted, omitted, words
+from sm.mcp.schemas import arguments, choice, flag, number, result, text
 from sm.mcp.tool import Result, ToolCall, ToolTable
-from sm.services import Authorizer, ListPage, SessionFilter, Sessions
+from sm.operations.access_rules import READ
+from sm.services import Authorizer, ListPage, Monitor, SessionFilter, Sessions
 from sm.sessions.spawn import SessionResult
 
 tools = ToolTable()
@@ -135,6 +136,36 @@ async def list_workspace_sessions(call: ToolCall, *, sessions: Sessions, authori
         "session_count": len(listed) + left,
         "sessions": [session_of(call, sessions, s) for s in listed[-LISTED_MAX:]],
         "more": (omitted(listed) or 0) + left or None,
+    }
+
+
+@tools.tool(
+    arguments(
+        {"session_id": text(200)},
+        lines=number(1, 200, "50 by default."),
+        what=choice(["screen", "actions", "summary"], "screen by default."),
+    ),
+    result(session_id="string", lines="array", archived="boolean", untrusted="boolean", duration_ms="number"),
+    reads=True,
+)
+async def read_session_output(call: ToolCall, *, monitor: Monitor, authorizer: Authorizer) -> Result:
+    """Read the screen of a descendant, what it did, or a summary.
+    Example: {"session_id": "1a2b3c4d", "what": "actions", "lines": 20}"""
+    session = authorizer.find(call.caller, call.values["session_id"], READ)
+    count, archived = call.values.get("lines", 50), None
+    match call.values.get("what", "screen"):
+        case "actions":
+            lines = [f"{a.timestamp} {a.kind}: {a.text}" for a in await monitor.actions(session, count)]
+        case "summary":
+            lines = (await monitor.summarize(session)).summary.splitlines()[:count]
+        case _:
+            output = await monitor.output(session, count)
+            lines, archived = output.lines, output.archived or None
+    return {
+        "session_id": session.id,
+        "lines": [folded(line) for line in lines],
+        "archived": archived,
+        "untrusted": is_untrusted(session) or None,
     }
 
 

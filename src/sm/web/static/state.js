@@ -102,6 +102,7 @@ function takePart(frame) {
     const row = state.rows.get(id);
     if (row !== undefined) state.ghosts.set(id, row);
     state.rows.delete(id);
+    state.details.delete(id); // the server reads it again if it is selected
   }
   for (const [name, key] of Object.entries(FIELDS)) if (name in frame) state[key] = frame[name];
 }
@@ -127,7 +128,10 @@ const FIELDS = {
 };
 
 /** The row of a session, also of one that is not in the list and whose page is open. */
-export const rowOf = (id) => state.rows.get(id) ?? state.ghosts.get(id) ?? state.details.get(id)?.row ?? undefined;
+export function rowOf(id) {
+  const { row, problem } = state.details.get(id) ?? {};
+  return state.rows.get(id) ?? row ?? (problem ? undefined : state.ghosts.get(id));
+}
 
 /** The lines of the chosen workspace. Until the server has placed its rows: those that have a line, then the others. */
 export function lines() {

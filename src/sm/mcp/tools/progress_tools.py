@@ -1,13 +1,12 @@
-"""The tools that show the work of sessions: progress and output."""
+"""The tool that shows how far sessions are."""
 
 from dataclasses import asdict
 
 from sm.core.models import Session
 from sm.core.text import folded
 from sm.mcp.results import LISTED_MAX, is_untrusted, omitted, words
-from sm.mcp.schemas import arguments, choice, flag, number, result, text
+from sm.mcp.schemas import arguments, flag, number, result, text
 from sm.mcp.tool import Result, ToolCall, ToolTable
-from sm.operations.audiences import READ
 from sm.services import Authorizer, Monitor, SessionFields
 
 tools = ToolTable()
@@ -70,33 +69,3 @@ async def _progress(
         shown["last_output"] = shown["last_output"] and [folded(line) for line in shown["last_output"]]
         shown["untrusted"] = is_untrusted(session) or None
     return shown
-
-
-@tools.tool(
-    arguments(
-        {"session_id": text(200)},
-        lines=number(1, 200, "50 by default."),
-        what=choice(["screen", "actions", "summary"], "screen by default."),
-    ),
-    result(session_id="string", lines="array", archived="boolean", untrusted="boolean", duration_ms="number"),
-    reads=True,
-)
-async def read_session_output(call: ToolCall, *, monitor: Monitor, authorizer: Authorizer) -> Result:
-    """Read the screen of a descendant, what it did, or a summary.
-    Example: {"session_id": "1a2b3c4d", "what": "actions", "lines": 20}"""
-    session = authorizer.find(call.caller, call.values["session_id"], READ)
-    count, archived = call.values.get("lines", 50), None
-    match call.values.get("what", "screen"):
-        case "actions":
-            lines = [f"{a.timestamp} {a.kind}: {a.text}" for a in await monitor.actions(session, count)]
-        case "summary":
-            lines = (await monitor.summarize(session)).summary.splitlines()[:count]
-        case _:
-            output = await monitor.output(session, count)
-            lines, archived = output.lines, output.archived or None
-    return {
-        "session_id": session.id,
-        "lines": [folded(line) for line in lines],
-        "archived": archived,
-        "untrusted": is_untrusted(session) or None,
-    }
