@@ -10,7 +10,7 @@ from sm.capabilities.worktrees.tables import PART, TreeRow, TreeState
 from sm.core.labels import label
 from sm.core.models import Caller, Session
 from sm.kernel import OperationCall
-from sm.operations.audiences import READ_ALSO_ITSELF
+from sm.operations.access_rules import READ_ALSO_ITSELF
 from sm.policy.relations import is_unrestricted
 from sm.sessions.authorizer import Authorizer
 from sm.store import Store

@@ -2,7 +2,7 @@
 
 from sm.core.dataclass import dataclass
 from sm.operations import Operation
-from sm.operations.audiences import EVERY_CALLER, READ_ALSO_ITSELF
+from sm.operations.access_rules import EVERY_CALLER, READ_ALSO_ITSELF
 from sm.wire_types.worktrees import MadeTreeView
 
 
