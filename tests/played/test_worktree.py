@@ -172,6 +172,18 @@ def test_agent_may_not_discard_work(instance: Instance, repo: Path) -> None:
     assert path.exists()
 
 
+def test_agent_compares_the_worktree_of_another_one_that_it_may_see(instance: Instance, repo: Path) -> None:
+    session, path = spawn_login(instance, repo)
+    commit(path, "of the agent\n")
+    (repo / "api" / "b.txt").write_text("b\n")
+    reviewer = instance.spawn("Sleeper", "x", cwd=repo)["session_id"]
+    env = instance.as_session(reviewer)
+    assert [file["path"] for file in instance.json("diff", session["session_id"], env=env)["files"]] == [
+        "api/a.txt"
+    ]
+    assert instance.json("worktree", "ls", "--all", env=env) == []
+
+
 def test_rm_removes_a_worktree_whose_commits_were_squashed(instance: Instance, repo: Path) -> None:
     session, path = spawn_login(instance, repo)
     commit(path, "b")

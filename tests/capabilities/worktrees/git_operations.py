@@ -13,8 +13,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from sm.capabilities.worktrees.making.claims import Claim
-from sm.capabilities.worktrees.making.filling import make_tree, remove_remains
+from sm.capabilities.worktrees.making.filling import make_tree
 from sm.capabilities.worktrees.making.planning import plan_tree
+from sm.capabilities.worktrees.making.remains import remove_remains
 from sm.capabilities.worktrees.merging import MergeOptions, Way, merge
 from sm.capabilities.worktrees.model import TreeFiles, TreeWish
 from sm.capabilities.worktrees.rules import PLACE

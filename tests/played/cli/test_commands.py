@@ -65,6 +65,14 @@ def test_spawn_sends_no_directory_or_environment_when_caller_is_a_session(
     assert {"cwd", "working_dir", "environment"}.isdisjoint(peer.received[0].json)
 
 
+def test_older_daemon_starts_no_agent_that_needs_a_worktree(run: Sm, peer: Peer) -> None:
+    refused = {"code": "protocol", "message": "this daemon does not know the request"}
+    peer.script("GET /v1/worktrees", answer({"error": refused}, 404))
+    peer.script("POST /v1/sessions", answer(SPAWNED))
+    assert "does not know the request" in run("spawn", "Engineer", "x", "--worktree", code=8).err
+    assert [received.path for received in peer.received] == ["/v1/worktrees"]
+
+
 def test_spawn_prints_warnings_on_stderr_and_the_json_of_the_daemon(run: Sm, peer: Peer) -> None:
     spawned = SPAWNED | {"warnings": ["no sandbox\x1b[2J here"]}
     peer.script("POST /v1/sessions", answer(spawned))

@@ -18,7 +18,7 @@ from sm.core.wording import subject
 from sm.errors import InternalError, SmError, StorageFull
 from sm.sessions.writable_paths import StartingSession
 from sm.state.endings import Endings
-from sm.store import Effect, Store
+from sm.store import Effect, Store, Transaction
 
 log = logging.getLogger(__name__)
 
@@ -122,30 +122,41 @@ class TreeBuilder:
         await self._maker.hand_over(row.plan)
 
     async def _give_up(self, row: TreeRow) -> None:
-        await self._remove(row)  # the process may have finished while it was told to stop
+        left = await self._remove(row)  # the process may have finished while it was told to stop
         async with self._store.transaction() as tx:
-            tx.part(PART).erase(row)
-            session = tx.find(row.session_id)
-            if session is not None:
-                await tx.update(session, worktree=None, branch=None)
+            await self._leave(tx, row, left)
 
-    async def _remove(self, row: TreeRow) -> None:
-        """Leave nothing of the worktree."""
+    async def _remove(self, row: TreeRow) -> str | None:
+        """Leave nothing of the worktree. Returns why something stays, None if nothing does."""
+        left = None
         try:
             await self._maker.remove(row.plan, row.environment, self._starting(row))
         except SmError as error:
-            log.warning("cannot remove a worktree: %s", error.message, extra={"sm_session": row.session_id})
+            left = error.message
         await self._maker.hand_over(row.plan)
+        return left
+
+    async def _leave(self, tx: Transaction, row: TreeRow, left: str | None) -> None:
+        """Forget a worktree that is gone; keep the row of one that stays, so that people see it and can remove it."""
+        session = tx.find(row.session_id)
+        if left is None:
+            tx.part(PART).erase(row)
+            if session is not None:
+                await tx.update(session, worktree=None, branch=None)
+            return
+        tx.part(PART).finish(row, MadeTree(row.plan.start, notes=[left]))
+        if session is not None:
+            text = f"{subject(session)} - worktree {row.path}: {left}"
+            await tx.event(EventType.WARNING, session, tx.now, text, {})
 
     async def _fail(self, row: TreeRow, error: SmError) -> None:
-        await self._remove(row)  # the process may have been killed
+        left = await self._remove(row)  # the process may have been killed
         reason = error.message if error.hint is None else f"{error.message}; hint: {error.hint}"
         signal = Signal(SignalKind.START_FAILED, EffectKind.START, reason, self._store.now())
         async with self._store.transaction() as tx:
-            tx.part(PART).erase(row)
+            await self._leave(tx, row, left)
             session = tx.find(row.session_id)
             if session is not None and is_live(session.status):
-                await tx.update(session, worktree=None, branch=None)
                 await self._endings.start_failed(tx, row.session_id, signal)
 
 

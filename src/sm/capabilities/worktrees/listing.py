@@ -10,7 +10,7 @@ from sm.capabilities.worktrees.tables import PART, TreeRow, TreeState
 from sm.core.labels import label
 from sm.core.models import Caller, Session
 from sm.kernel import OperationCall
-from sm.operations.access_rules import READ_ALSO_ITSELF
+from sm.operations.access_rules import SEE
 from sm.policy.relations import is_unrestricted
 from sm.sessions.authorizer import Authorizer
 from sm.store import Store
@@ -26,14 +26,14 @@ class TreeList:
         self._steps = steps
 
     async def show(self, call: OperationCall) -> list[MadeTreeView]:
-        """The worktrees of the sessions that the caller may read, the oldest first.
+        """The worktrees of the sessions that the caller may read, the oldest first, or of one that it may see.
 
         Forgets those whose session and directory are gone.
         """
         asked: TreesOf = call.arguments
         rows = list(self._store.part(PART).rows.values())
         if asked.session is not None:
-            of = self._authorizer.find(call.caller, asked.session, READ_ALSO_ITSELF).id
+            of = self._authorizer.find(call.caller, asked.session, SEE).id
             rows = [row for row in rows if row.session_id == of]
         there = await asyncio.to_thread(lambda: {row.path for row in rows if os.path.lexists(row.path)})
         living = {s.working_dir for s in self._store.sessions.values() if s.exit is None}
@@ -43,7 +43,8 @@ class TreeList:
         return [
             self._view(row, sessions[row.path], exists=row.path in there, used=row.path in used)
             for row in sorted(rows, key=lambda row: row.created_at)
-            if self._is_shown(call.caller, sessions[row.path], exists=row.path in there)
+            if asked.session is not None
+            or self._is_shown(call.caller, sessions[row.path], exists=row.path in there)
         ]
 
     def _is_shown(self, caller: Caller, session: Session | None, *, exists: bool) -> bool:

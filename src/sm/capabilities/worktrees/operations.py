@@ -2,7 +2,7 @@
 
 from sm.core.dataclass import dataclass
 from sm.operations import Operation
-from sm.operations.access_rules import EVERY_CALLER, READ_ALSO_ITSELF
+from sm.operations.access_rules import EVERY_CALLER, READ_ALSO_ITSELF, SEE
 from sm.wire_types.worktrees import MadeTreeView
 
 
@@ -20,7 +20,7 @@ LIST = Operation(
     list[MadeTreeView],
     TreesOf,
     audience=EVERY_CALLER,
-    rules=(READ_ALSO_ITSELF,),
+    rules=(READ_ALSO_ITSELF, SEE),
     command="worktree ls",
 )
 OPERATIONS = (LIST,)

@@ -6,13 +6,13 @@ from collections.abc import Collection
 from sm.capabilities.worktrees.git.calls import (
     common_of,
     git,
-    git_paths,
     is_in_operation,
     is_sandboxed,
     repository_around,
 )
 from sm.capabilities.worktrees.git.remotes import PULL_REQUESTS
 from sm.capabilities.worktrees.git.submodules import only_copies, submodules, uncommitted_submodules
+from sm.capabilities.worktrees.hidden_changes import hidden_changes
 from sm.capabilities.worktrees.nested_repositories import nested_work
 from sm.capabilities.worktrees.own_trees import OwnTree, tree_of_session
 from sm.client.http import Client
@@ -133,29 +133,6 @@ def unsaved_files(path: str) -> list[str]:
     )
     found += nested_work(path, submodules(path))
     return found
-
-
-def hidden_changes(path: str) -> list[str]:
-    """Changed files that git was told to take for unchanged (`update-index --assume-unchanged`, `--skip-worktree`)."""
-    flagged = [
-        name
-        for tag, name in (entry.split(" ", 1) for entry in git_paths(path, "ls-files", "-v", "-z"))
-        if (tag.islower() or tag == "S") and os.path.lexists(f"{path}/{name}")
-    ]
-    if not flagged:
-        return []
-    stored = {}
-    for entry in git_paths(path, "ls-files", "--stage", "-z"):
-        facts, _, name = entry.partition("\t")
-        stored[name] = facts.split(" ")[1]
-    return [name for name in flagged if _blob(path, name) != stored.get(name)]
-
-
-def _blob(path: str, name: str) -> str:
-    """The object that git would store for a file."""
-    if os.path.islink(f"{path}/{name}"):
-        return git(path, "hash-object", "--stdin", text=os.fsencode(os.readlink(f"{path}/{name}")))
-    return git(path, "hash-object", f"--path={name}", "--", f"{path}/{name}")
 
 
 def unsaved_commits(tree: OwnTree, leaving: Collection[str] = ()) -> list[str]:

@@ -247,9 +247,10 @@ def command(
         body["env"] = _variables(variables)
     if instance.session_id is None:
         body |= {"environment": environment(), "process_limits": soft_limits()}
-    if worktree:
-        body["new_worktree"] = True
     try:
+        if worktree:
+            client.get("/v1/worktrees")  # an older daemon would start the agent without one
+            body["new_worktree"] = True
         timeout_s = START_TIMEOUT_S + (settings["wait_s"] or 0)
         text = _post(client, body, timeout_s, ask=not call.as_json and instance.session_id is None)
     except SmError as error:

@@ -16,14 +16,17 @@ from typing import Any
 from sm.capabilities.worktrees.git.calls import places_used, repository_around, time_limit
 from sm.capabilities.worktrees.git.progress import Cancelled
 from sm.capabilities.worktrees.making.claims import Claim
-from sm.capabilities.worktrees.making.filling import make_tree, remove_remains
+from sm.capabilities.worktrees.making.filling import make_tree
 from sm.capabilities.worktrees.making.planning import plan_tree, remote_places
+from sm.capabilities.worktrees.making.remains import remove_remains
 from sm.capabilities.worktrees.model import PlannedTree, TreeFiles, TreeWish, planned_from
 from sm.errors import IllegalState, SmError
 
 _cancelled = threading.Event()
 _PLAN_S = 60.0
 """For all commands of git of a plan together."""
+_REMOVAL_WAITS_S = 10.0
+"""For an earlier process. The kill of a session waits for it."""
 
 
 def main() -> None:
@@ -46,12 +49,14 @@ def _carry_out(task: Mapping[str, Any]) -> Mapping[str, Any]:
             planned = plan_tree(task["directory"], task["name"], wish, task["place"], task["branch"], _allow)
         return asdict(planned)
     plan = planned_from(task["plan"])
-    places = remote_places(repository_around(plan.source), plan.fetched)
+    is_removal = task["act"] == "remove"
+    # A removal needs neither the remote nor the worktree from which it was made, which may be gone.
+    places = () if is_removal else remote_places(repository_around(plan.source), plan.fetched)
     _allow({plan.path, plan.repository, plan.common, plan.source, *places}, plan.repository)
     threading.Thread(target=_wait_for_end, daemon=True).start()
     claim = Claim(task["claim"])
-    with claim.held(_cancelled):
-        if task["act"] == "remove":
+    with claim.held(_cancelled, _REMOVAL_WAITS_S if is_removal else None):
+        if is_removal:
             remove_remains(plan, claim)
             return {}
         return _make(task, plan, claim)

@@ -2,12 +2,15 @@
 
 import fcntl
 import os
+import tempfile
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 from sm.capabilities.worktrees.git.own_directory import PREFIX
 from sm.capabilities.worktrees.git.progress import Cancelled
+from sm.errors import ExternalError
 
 _MARK = "sm-claim"
 _LINK_MAX = 8192
@@ -40,7 +43,9 @@ class Claim:
                 own = file.read(_LINK_MAX).strip().removeprefix("gitdir: ")
         except OSError:
             return False
-        if f"/{PREFIX}" in own:  # the git directory of one command of sm, which nobody else knows
+        if own.startswith(
+            f"{os.path.realpath(tempfile.gettempdir())}/{PREFIX}"
+        ):  # of one command of sm alone
             return True
         try:
             with open(f"{own}/{_MARK}", encoding="ascii", errors="replace") as file:
@@ -57,12 +62,13 @@ class Claim:
         return None
 
     @contextmanager
-    def held(self, cancelled: threading.Event) -> Iterator[None]:
+    def held(self, cancelled: threading.Event, within_s: float | None = None) -> Iterator[None]:
         """Hold the claim alone: an earlier process undoes what it has made before another one begins.
 
-        Raises Cancelled if nobody wants to wait for that any more.
+        Raises Cancelled if nobody wants to wait for that any more, ExternalError after `within_s`.
         """
         os.makedirs(os.path.dirname(self._path), mode=0o700, exist_ok=True)
+        began = time.monotonic()
         descriptor = os.open(f"{self._path}.lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
         try:
             while True:
@@ -71,6 +77,8 @@ class Claim:
                     break
                 if cancelled.wait(_LOOK_S):
                     raise Cancelled
+                if within_s is not None and time.monotonic() - began > within_s:
+                    raise ExternalError("an earlier process still works in it")
             yield
         finally:
             os.close(descriptor)

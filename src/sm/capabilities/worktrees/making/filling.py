@@ -1,25 +1,24 @@
 """Makes a planned worktree, with nothing left behind if that fails or is cancelled."""
 
 import os
-import shutil
 import subprocess
 import threading
-from contextlib import suppress
 
 from sm.capabilities.worktrees.git.calls import git, git_paths, repository_around
 from sm.capabilities.worktrees.git.exclusions import add_exclusion
 from sm.capabilities.worktrees.git.git_config import parse_git_config, write_git_config
-from sm.capabilities.worktrees.git.linked import add_linked, forget_linked, write_head, write_links
+from sm.capabilities.worktrees.git.linked import add_linked, write_head, write_links
 from sm.capabilities.worktrees.git.progress import Cancelled, Report, git_with_progress
 from sm.capabilities.worktrees.git.remotes import FETCHED, as_remote, remote_urls, shown_url
 from sm.capabilities.worktrees.git.submodules import empty_submodules_warning
 from sm.capabilities.worktrees.making.claims import Claim
 from sm.capabilities.worktrees.making.extra_files import copy_files, link_files
+from sm.capabilities.worktrees.making.remains import remove_remains
 from sm.capabilities.worktrees.making.submodule_files import fill_submodules
 from sm.capabilities.worktrees.model import Fetched, MadeTree, PlannedTree, TreeFiles
 from sm.capabilities.worktrees.rules import PLACE
 from sm.core.text import folded
-from sm.errors import ExternalError, IllegalState, SmError, UsageError
+from sm.errors import ExternalError, SmError, UsageError
 from sm.linux.files import read_file
 from sm.linux.repositories import repository_at
 from sm.paths import is_within
@@ -61,51 +60,13 @@ def make_tree(
             raise Cancelled
         _follow(plan)
     except (SmError, Cancelled):
-        remove_remains(plan, claim)
+        remove_remains(plan, claim, is_new=True)
         raise
     except (OSError, ValueError, subprocess.SubprocessError) as error:
-        remove_remains(plan, claim)
+        remove_remains(plan, claim, is_new=True)
         why = error.strerror if isinstance(error, OSError) else str(error)
         raise ExternalError(f"cannot make the worktree {plan.path}: {folded(str(why), 300)}") from None
     return MadeTree(start, copied.files, copied.bytes, linked, [*copied.notes, *notes, *filled])
-
-
-def remove_remains(plan: PlannedTree, claim: Claim) -> None:
-    """Remove what was made of the worktree of this plan: the directory, and the new branch while it is at its start.
-
-    Only for a worktree in which nobody has worked. Raises ExternalError for what cannot be removed.
-    """
-    if claim.has_worktree(plan.path):
-        _refuse_work(plan, claim)
-        shutil.rmtree(plan.path, ignore_errors=True)
-        if claim.has_worktree(plan.path):
-            raise ExternalError(f"cannot remove the worktree {plan.path}: see its permissions")
-        forget_linked(plan.common, plan.path)
-    for directory in (plan.path, os.path.dirname(plan.path)):
-        with suppress(OSError):  # only an empty one: not what somebody else has put there
-            os.rmdir(directory)
-    start = claim.start_of(plan.branch)
-    if start is not None:
-        with suppress(SmError):
-            git(plan.common, "update-ref", "-d", f"refs/heads/{plan.branch}", start)
-    claim.clear()
-
-
-def _refuse_work(plan: PlannedTree, claim: Claim) -> None:
-    """Raise ExternalError if somebody has worked in the half-made worktree: it has more than the base has."""
-    try:
-        if not os.path.lexists(f"{repository_around(plan.path).own}/index"):
-            return  # the checkout has not finished, so nobody could use it
-        listed = git_paths(plan.path, "status", "--porcelain", "-z", "--no-renames")
-    except (ExternalError, IllegalState):
-        return  # git has not made it
-    head = ""
-    with suppress(ExternalError):
-        head = git(plan.path, "rev-parse", "--verify", "--quiet", "HEAD")
-    start = claim.start_of(plan.branch) or plan.start
-    # A file that git has not written yet is a deleted one.
-    if [entry for entry in listed if entry[:2] not in (" D", "D ")] or (start and head != start):
-        raise ExternalError(f"kept the worktree {plan.path}: somebody has worked in it")
 
 
 def _make_directory(plan: PlannedTree) -> None:
