@@ -17,7 +17,7 @@ from sm.capabilities.worktrees.git.calls import (
     is_in_operation,
     repository_around,
 )
-from sm.capabilities.worktrees.git.linked import add_linked
+from sm.capabilities.worktrees.git.linked import add_linked, remove_linked
 from sm.capabilities.worktrees.git.own_directory import settings_of
 from sm.capabilities.worktrees.git.submodules import (
     changed_links,
@@ -396,7 +396,7 @@ def _scratch(work: Work, commit: str) -> Iterator[str]:
             yield top
         finally:
             with suppress(ExternalError, IllegalState):
-                git(work.common, "worktree", "remove", "--force", top)
+                remove_linked(top)
 
 
 def _check(command: str, top: str, branch: str) -> None:

@@ -11,6 +11,7 @@ from sm.capabilities.worktrees.git.calls import (
     is_sandboxed,
     repository_around,
 )
+from sm.capabilities.worktrees.git.linked import is_half_removed
 from sm.capabilities.worktrees.git.remotes import PULL_REQUESTS
 from sm.capabilities.worktrees.git.submodules import only_copies, submodules, uncommitted_submodules
 from sm.capabilities.worktrees.nested_repositories import nested_work
@@ -195,12 +196,14 @@ def is_main(main: str, common: str) -> bool:
 
 
 def _uncommitted(path: str) -> list[str]:
+    half_removed = is_half_removed(repository_around(path).own)
     lines = iter(git(path, "status", "--porcelain=v2", "-z").split("\0"))
     found = []
     for line in lines:
         if (fields := _FIELDS.get(line[:1])) is None:
             continue
-        found.append(line.split(" ", fields)[-1])
+        if not (half_removed and line.startswith("1 .D ")):
+            found.append(line.split(" ", fields)[-1])
         if line.startswith("2 "):
             next(lines, None)  # the former path of a renamed file
     return found
