@@ -7,6 +7,7 @@ from typing import Any
 
 from sm.capabilities.worktrees.git.calls import common_of, git
 from sm.capabilities.worktrees.git.linked import forget_linked, remove_linked
+from sm.capabilities.worktrees.git.scratch_worktrees import remove_left_directories
 from sm.capabilities.worktrees.own_trees import OwnTree, tree_of_removal
 from sm.capabilities.worktrees.unsaved_work import (
     has_branch,
@@ -41,6 +42,7 @@ def remove_tree(tree: OwnTree, *, discard: bool = False) -> str | None:
     """Remove a worktree in which nobody works, as `clean`. The caller knows that no sandboxed session could write."""
     path = tree.path
     reason: str | None
+    remove_left_directories()
     try:
         if not os.path.lexists(path):
             return _prune(tree, discard=discard)

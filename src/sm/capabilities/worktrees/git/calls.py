@@ -14,7 +14,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-from sm.capabilities.worktrees.git.own_directory import PREFIX, own_git_directory
+from sm.capabilities.worktrees.git.own_directory import own_git_directory
+from sm.capabilities.worktrees.git.scratch import GIT_DIRECTORY
 from sm.client.http import Client
 from sm.core.text import folded
 from sm.errors import ExternalError, NotFound
@@ -276,7 +277,7 @@ def places_used(paths: Iterable[str]) -> Iterable[str]:
         except (UnreadableRepository, OSError) as error:
             raise ExternalError(f"git does not run in {folded(path, 4096)}: {error}") from None
     # The directories that git gets from `own_git_directory` are made here.
-    places[os.path.realpath(f"{tempfile.gettempdir()}/{PREFIX}")] = None
+    places[os.path.realpath(f"{tempfile.gettempdir()}/{GIT_DIRECTORY}")] = None
     return places
 
 

@@ -6,8 +6,8 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from sm.capabilities.worktrees.git.own_directory import PREFIX
 from sm.capabilities.worktrees.git.progress import Cancelled
+from sm.capabilities.worktrees.git.scratch import GIT_DIRECTORY
 
 _MARK = "sm-claim"
 _LINK_MAX = 8192
@@ -40,7 +40,7 @@ class Claim:
                 own = file.read(_LINK_MAX).strip().removeprefix("gitdir: ")
         except OSError:
             return False
-        if f"/{PREFIX}" in own:  # the git directory of one command of sm, which nobody else knows
+        if f"/{GIT_DIRECTORY}" in own:  # the git directory of one command of sm, which nobody else knows
             return True
         try:
             with open(f"{own}/{_MARK}", encoding="ascii", errors="replace") as file:
