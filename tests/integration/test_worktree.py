@@ -240,3 +240,20 @@ def _is_working_dir(path: Path) -> bool:
             if directory.readlink() == path:
                 return True
     return False
+
+
+def test_session_starts_when_the_claim_of_its_worktree_cannot_be_removed(
+    instance: Instance, repo: Path, slow_git: SlowGit
+) -> None:
+    session_id = begin(instance, repo, slow_git)
+    (lock,) = (instance.home / "state" / "worktrees").glob("*.lock")
+    lock.unlink()
+    lock.mkdir()  # so that the daemon cannot unlink it
+    slow_git.held.unlink()
+    instance.until(
+        lambda: "cannot end the claim of a worktree" in instance.sm("daemon", "logs"), "a warning in the log"
+    )
+    session = instance.in_status(session_id, "running")
+    assert Path(session["worktree"]["path"], "api", "a.txt").exists()
+    assert branches(repo) == ["main", "sm/login"]
+    assert [tree["state"] for tree in instance.json("worktree", "ls", "--all")] == ["made"]

@@ -119,7 +119,7 @@ class TreeBuilder:
                 for note in made.notes:
                     text = f"{subject(session)} - worktree {row.path}: {note}"
                     await tx.event(EventType.WARNING, session, tx.now, text, {})
-        await self._maker.hand_over(row.plan)
+        await self._hand_over(row)
 
     async def _give_up(self, row: TreeRow) -> None:
         await self._remove(row)  # the process may have finished while it was told to stop
@@ -135,7 +135,15 @@ class TreeBuilder:
             await self._maker.remove(row.plan, row.environment, self._starting(row))
         except SmError as error:
             log.warning("cannot remove a worktree: %s", error.message, extra={"sm_session": row.session_id})
-        await self._maker.hand_over(row.plan)
+        await self._hand_over(row)
+
+    async def _hand_over(self, row: TreeRow) -> None:
+        """End the claim of the process. A failure must not fail a session whose worktree is stored as made."""
+        try:
+            await self._maker.hand_over(row.plan)
+        except OSError as error:
+            extra = {"sm_session": row.session_id}
+            log.warning("cannot end the claim of a worktree: %s", error.strerror, extra=extra)
 
     async def _fail(self, row: TreeRow, error: SmError) -> None:
         await self._remove(row)  # the process may have been killed

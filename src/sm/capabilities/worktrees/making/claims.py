@@ -71,6 +71,10 @@ class Claim:
                     break
                 if cancelled.wait(_LOOK_S):
                     raise Cancelled
+            if (
+                cancelled.is_set()
+            ):  # while it waited, another process may have made what this one would remove
+                raise Cancelled
             yield
         finally:
             os.close(descriptor)
