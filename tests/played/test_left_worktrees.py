@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.fixtures import context_fixture
-from tests.git_repositories import branches, git, make_app
+from tests.git_repositories import branches, commit, git, make_app
 from tests.sim.stage import Instance
 
 pytestmark = pytest.mark.processes  # git
@@ -52,3 +52,46 @@ def test_discard_keeps_a_worktree_into_which_sm_cannot_look(instance: Instance, 
     done = instance.run("rm", session["session_id"], "--discard", "--yes")
     assert (done.returncode, path.exists()) == (0, True)
     assert f"kept the worktree {path}: " in done.stderr
+
+
+def refusal(instance: Instance, session: dict[str, Any]) -> str:
+    """The error of a removal that is refused."""
+    return instance.refused("rm", session["session_id"], exit_code=4)
+
+
+def test_commits_in_refs_of_the_worktree_alone_are_work(instance: Instance, repo: Path) -> None:
+    session, path = ended(instance, repo)
+    git(path, "update-ref", "refs/worktree/mine", commit(path, "b\n"))
+    git(path, "reset", "-q", "--hard", "HEAD~1")
+    assert "1 commit in no other branch or tag" in refusal(instance, session)
+    git(repo, "branch", "kept", git(path, "rev-parse", "refs/worktree/mine"))
+    git(path, "update-ref", "refs/worktree/blob", git(path, "hash-object", "-w", "/etc/hostname"))
+    assert "the object of refs/worktree/blob" in refusal(instance, session)
+    git(path, "update-ref", "-d", "refs/worktree/blob")
+    instance.sm("rm", session["session_id"])
+    assert (path.exists(), branches(repo)) == (False, ["kept", "main"])
+
+
+def test_worktree_whose_branch_was_renamed_is_removed(instance: Instance, repo: Path) -> None:
+    session, path = ended(instance, repo)
+    git(path, "branch", "-m", "between")
+    commit(path, "b\n")
+    git(path, "commit", "-q", "--amend", "-m", "c")  # so that the log has a commit that no branch has
+    git(path, "branch", "-m", "renamed")
+    done = instance.run("rm", session["session_id"])
+    assert (done.returncode, done.stderr, path.exists()) == (0, "", False)
+    assert branches(repo) == ["main", "renamed"]
+
+
+@pytest.mark.parametrize("is_kept", [True, False])
+def test_commits_of_a_deleted_branch_are_work(instance: Instance, repo: Path, is_kept: bool) -> None:
+    session, path = ended(instance, repo)
+    made = commit(path, "b\n")
+    git(path, "switch", "-q", "--detach", "main")
+    git(path, "branch", "-D", "sm/login")
+    if not is_kept:
+        assert "1 commit of a deleted branch" in refusal(instance, session)
+    git(repo, "branch", "kept", made)
+    done = instance.run("rm", session["session_id"])
+    assert (done.returncode, done.stderr, path.exists()) == (0, "", False)
+    assert branches(repo) == ["kept", "main"]

@@ -85,6 +85,8 @@ def _remove_branch(common: str, tree: OwnTree, *, discard: bool) -> str | None:
         return None
     ref = f"refs/heads/{tree.branch}"
     try:
+        if not has_branch(common, tree.branch):
+            return None
         containing = git(common, "for-each-ref", "--format=%(refname)", f"--contains={ref}")
         if discard or set(containing.split("\n")) - {ref}:
             git(common, "branch", "-D", tree.branch)
@@ -116,8 +118,5 @@ def _reason_to_keep(tree: OwnTree) -> str | None:
 
     Raises ExternalError.
     """
-    if work := [*unsaved_files(tree.path), *unsaved_commits(tree)]:
-        return f"it has {'; '.join(work)}"
-    if has_branch(tree.path, tree.branch) or tree.start == "":
-        return None
-    return f"there is no branch {tree.branch}"
+    work = [*unsaved_files(tree.path), *unsaved_commits(tree)]
+    return f"it has {'; '.join(work)}" if work else None
