@@ -208,3 +208,52 @@ def test_half_made_worktree_of_a_killed_daemon_is_made_again(
     instance.sm("daemon", "start")
     path = Path(instance.in_status(session_id, "running")["worktree"]["path"])
     assert git(path, "status", "--porcelain") == ""
+
+
+def test_worktree_of_a_killed_merge_is_removed_by_the_next_one(instance: Instance, repo: Path) -> None:
+    scratch, began, gate = (instance.home / name for name in ("scratch", "began", "gate"))
+    scratch.mkdir()
+    os.mkfifo(gate)
+    env = {**instance.env, "TMPDIR": str(scratch)}
+    for key, value in (("name", "x"), ("email", "x@localhost")):
+        git(repo, "config", f"user.{key}", value)
+    session = instance.spawn("Sleeper", "x", "--worktree", "--name", "login", cwd=repo)
+    commit(Path(session["worktree"]["path"]), "b\n")
+    command = [SM, "merge", "sleeper-login", "--check"]
+    with subprocess.Popen([*command, f"echo x >{began}; read x <{gate}"], cwd=repo, env=env) as merge:
+        instance.until(began.exists, "the check of the merge")
+        merge.kill()
+    assert git(repo, "worktree", "list").count("\n") == 2
+    (left,) = scratch.iterdir()
+    subprocess.run([*command, "false"], cwd=repo, env=env, check=False)
+    assert list(scratch.iterdir()) == [left]  # the command of the check still runs
+    gate.write_text("x\n")
+    instance.until(lambda: not _is_working_dir(left / "files"), "the end of the check")
+    subprocess.run([*command, "true"], cwd=repo, env=env, check=True)
+    assert list(scratch.iterdir()) == []
+    assert git(repo, "worktree", "list").count("\n") == 1
+
+
+def _is_working_dir(path: Path) -> bool:
+    for directory in Path("/proc").glob("[0-9]*/cwd"):
+        with suppress(OSError):
+            if directory.readlink() == path:
+                return True
+    return False
+
+
+def test_session_starts_when_the_claim_of_its_worktree_cannot_be_removed(
+    instance: Instance, repo: Path, slow_git: SlowGit
+) -> None:
+    session_id = begin(instance, repo, slow_git)
+    (lock,) = (instance.home / "state" / "worktrees").glob("*.lock")
+    lock.unlink()
+    lock.mkdir()  # so that the daemon cannot unlink it
+    slow_git.held.unlink()
+    instance.until(
+        lambda: "cannot end the claim of a worktree" in instance.sm("daemon", "logs"), "a warning in the log"
+    )
+    session = instance.in_status(session_id, "running")
+    assert Path(session["worktree"]["path"], "api", "a.txt").exists()
+    assert branches(repo) == ["main", "sm/login"]
+    assert [tree["state"] for tree in instance.json("worktree", "ls", "--all")] == ["made"]

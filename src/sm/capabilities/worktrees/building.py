@@ -119,7 +119,7 @@ class TreeBuilder:
                 for note in made.notes:
                     text = f"{subject(session)} - worktree {row.path}: {note}"
                     await tx.event(EventType.WARNING, session, tx.now, text, {})
-        await self._maker.hand_over(row.plan)
+        await self._hand_over(row)
 
     async def _give_up(self, row: TreeRow) -> None:
         left = await self._remove(row)  # the process may have finished while it was told to stop
@@ -133,7 +133,7 @@ class TreeBuilder:
             await self._maker.remove(row.plan, row.environment, self._starting(row))
         except SmError as error:
             left = error.message
-        await self._maker.hand_over(row.plan)
+        await self._hand_over(row)
         return left
 
     async def _leave(self, tx: Transaction, row: TreeRow, left: str | None) -> None:
@@ -148,6 +148,14 @@ class TreeBuilder:
         if session is not None:
             text = f"{subject(session)} - worktree {row.path}: {left}"
             await tx.event(EventType.WARNING, session, tx.now, text, {})
+
+    async def _hand_over(self, row: TreeRow) -> None:
+        """End the claim of the process. A failure must not fail a session whose worktree is stored as made."""
+        try:
+            await self._maker.hand_over(row.plan)
+        except OSError as error:
+            extra = {"sm_session": row.session_id}
+            log.warning("cannot end the claim of a worktree: %s", error.strerror, extra=extra)
 
     async def _fail(self, row: TreeRow, error: SmError) -> None:
         left = await self._remove(row)  # the process may have been killed

@@ -3,9 +3,7 @@
 import os
 import shlex
 import subprocess
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import replace
 from enum import StrEnum
 
@@ -17,8 +15,8 @@ from sm.capabilities.worktrees.git.calls import (
     is_in_operation,
     repository_around,
 )
-from sm.capabilities.worktrees.git.linked import add_linked
 from sm.capabilities.worktrees.git.own_directory import settings_of
+from sm.capabilities.worktrees.git.scratch_worktrees import scratch_worktree
 from sm.capabilities.worktrees.git.submodules import (
     changed_links,
     is_available,
@@ -350,7 +348,7 @@ def _failure(
 def _merge_beside(work: Work, target: _Target, options: MergeOptions) -> str:
     """Merge in a directory of its own, check the result, and only then move the branch to it. Returns the commit."""
     before = git(target.around, "rev-parse", target.ref)
-    with _scratch(work, before) as top:
+    with scratch_worktree(work.top, work.common, before) as top:
         if options.way is Way.REBASE:
             _rebase_in(top, target, work, before)
         else:
@@ -383,20 +381,6 @@ def _rebase_in(top: str, target: _Target, work: Work, onto: str) -> None:
         with suppress(ExternalError):
             git(top, "rebase", "--abort")
         raise _failure(work, target, Way.REBASE, error, conflicts) from None
-
-
-@contextmanager
-def _scratch(work: Work, commit: str) -> Iterator[str]:
-    """A worktree at a commit, on no branch, which is removed afterwards. Raises ExternalError."""
-    with tempfile.TemporaryDirectory(prefix="sm-merge-") as directory:
-        top = os.path.realpath(f"{directory}/files")
-        try:
-            add_linked(work.top, work.common, top, "--detach", top, commit)
-            git(top, "reset", "--quiet", "--hard")
-            yield top
-        finally:
-            with suppress(ExternalError, IllegalState):
-                git(work.common, "worktree", "remove", "--force", top)
 
 
 def _check(command: str, top: str, branch: str) -> None:

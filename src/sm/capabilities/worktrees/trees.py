@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from sm.capabilities.worktrees.git.calls import common_of, git
-from sm.capabilities.worktrees.git.linked import forget_linked
-from sm.capabilities.worktrees.git.submodules import submodules
+from sm.capabilities.worktrees.git.linked import forget_linked, remove_linked
+from sm.capabilities.worktrees.git.scratch_worktrees import remove_left_directories
 from sm.capabilities.worktrees.own_trees import OwnTree, tree_of_removal
 from sm.capabilities.worktrees.unsaved_work import (
     has_branch,
@@ -42,18 +42,20 @@ def remove_tree(tree: OwnTree, *, discard: bool = False) -> str | None:
     """Remove a worktree in which nobody works, as `clean`. The caller knows that no sandboxed session could write."""
     path = tree.path
     reason: str | None
+    remove_left_directories()
     try:
         if not os.path.lexists(path):
             return _prune(tree, discard=discard)
         else:
             reason = _reason_not_to_touch(tree)
             # Work that came after `unsaved_work_of` has looked: the session is deleted, so `--discard` is too late.
-            if reason is None and not discard and (work := _reason_to_keep(tree)) is not None:
+            # With it, a worktree stays if sm cannot look into it: nobody was told what would be lost.
+            if reason is None and (work := _reason_to_keep(tree)) is not None and not discard:
                 main = shlex.quote(tree.repository or ".")
                 reason = f"{work}; to delete it: git -C {main} worktree remove --force {shlex.quote(path)}"
         if reason is None:
             common = common_of(path)
-            git(common, "worktree", "remove", *(["--force"] if discard else _force(path)), path)
+            remove_linked(path)
     except (ExternalError, IllegalState) as error:
         reason = error.message
     if reason is not None:
@@ -83,6 +85,8 @@ def _remove_branch(common: str, tree: OwnTree, *, discard: bool) -> str | None:
         return None
     ref = f"refs/heads/{tree.branch}"
     try:
+        if not has_branch(common, tree.branch):
+            return None
         containing = git(common, "for-each-ref", "--format=%(refname)", f"--contains={ref}")
         if discard or set(containing.split("\n")) - {ref}:
             git(common, "branch", "-D", tree.branch)
@@ -114,13 +118,5 @@ def _reason_to_keep(tree: OwnTree) -> str | None:
 
     Raises ExternalError.
     """
-    if work := [*unsaved_files(tree.path), *unsaved_commits(tree)]:
-        return f"it has {'; '.join(work)}"
-    if has_branch(tree.path, tree.branch) or tree.start == "":
-        return None
-    return f"there is no branch {tree.branch}"
-
-
-def _force(path: str) -> list[str]:
-    """The option without which git removes no worktree with a submodule, even an empty one."""
-    return ["--force"] if submodules(path) else []
+    work = [*unsaved_files(tree.path), *unsaved_commits(tree)]
+    return f"it has {'; '.join(work)}" if work else None

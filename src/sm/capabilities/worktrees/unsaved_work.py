@@ -1,6 +1,7 @@
 """Finds work in the worktree of a session that exists nowhere else, before `sm rm` forgets the session."""
 
 import os
+import re
 from collections.abc import Collection
 
 from sm.capabilities.worktrees.git.calls import (
@@ -10,6 +11,7 @@ from sm.capabilities.worktrees.git.calls import (
     is_sandboxed,
     repository_around,
 )
+from sm.capabilities.worktrees.git.linked import is_half_removed
 from sm.capabilities.worktrees.git.remotes import PULL_REQUESTS
 from sm.capabilities.worktrees.git.submodules import only_copies, submodules, uncommitted_submodules
 from sm.capabilities.worktrees.hidden_changes import hidden_changes
@@ -27,6 +29,7 @@ _SHOWN_MAX = 5
 _SANDBOXED = "a sandboxed session may have changed the programs that git runs in it"
 _FIELDS = {"1": 8, "2": 9, "u": 10, "?": 1}
 """The number of fields before the path in a line of `git status --porcelain=v2` (git-status(1)), by its kind."""
+_RENAMED = re.compile("Branch: renamed refs/heads/([^ ]+) to refs/heads/([^ ]+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +151,8 @@ def unsaved_commits(tree: OwnTree, leaving: Collection[str] = ()) -> list[str]:
         found.append(
             f"{plural(len(commits), 'commit')} in no other branch or tag ({folded(newest, 100)}{more})"
         )
+    found += _of_deleted_branch(tree, leaving)
+    found += (f"the object of {folded(ref, 200)}" for kind, ref in _own_refs(path) if kind != "commit")
     if copies := only_copies(path, tree.repository):
         found.append(f"commits of submodules ({'; '.join(map(str, copies))})")
     return found
@@ -172,30 +177,67 @@ def is_main(main: str, common: str) -> bool:
 
 
 def _uncommitted(path: str) -> list[str]:
+    half_removed = is_half_removed(repository_around(path).own)
     lines = iter(git(path, "status", "--porcelain=v2", "-z").split("\0"))
     found = []
     for line in lines:
         if (fields := _FIELDS.get(line[:1])) is None:
             continue
-        found.append(line.split(" ", fields)[-1])
+        if not (half_removed and line.startswith("1 .D ")):
+            found.append(line.split(" ", fields)[-1])
         if line.startswith("2 "):
             next(lines, None)  # the former path of a renamed file
     return found
 
 
 def _only_here(tree: OwnTree, leaving: Collection[str]) -> list[str]:
-    """The commits that only HEAD and the new branch of the worktree have, the newest first."""
-    path, tips = tree.path, _tips(tree.path, tree.branch)
+    """The commits that only HEAD, the new branch and the own refs of the worktree have, the newest first."""
+    tips = _tips(tree.path, tree.branch)
+    return git(tree.path, "rev-list", *tips, "--not", *_others(tree, leaving), "--").split() if tips else []
+
+
+def _others(tree: OwnTree, leaving: Collection[str]) -> list[str]:
+    """The options of git for the refs that stay when the worktree and its new branch are removed."""
     own = [f"--exclude={branch}" for branch in leaving if branch != tree.branch]
     own += [f"--exclude={tree.branch}"] if tree.is_new_branch else []
-    others = (*own, "--branches", "--tags", "--remotes", f"--glob={PULL_REQUESTS}/*")
-    return git(path, "rev-list", *tips, "--not", *others, "--").split() if tips else []
+    return [*own, "--branches", "--tags", "--remotes", f"--glob={PULL_REQUESTS}/*"]
+
+
+def _of_deleted_branch(tree: OwnTree, leaving: Collection[str]) -> list[str]:
+    """Describe the commits of a branch that was deleted, if only the log of the worktree still has them."""
+    path = tree.path
+    if tree.start == "" or has_branch(path, _present_name(path, tree.branch)):
+        return []
+    logged = git(path, "log", "--walk-reflogs", "--format=%H", "HEAD", "--").split()
+    if not logged:
+        return [f"a deleted branch, {folded(tree.branch, 200)}, of whose commits there is no log"]
+    lost = git(path, "rev-list", *dict.fromkeys(logged), "--not", *_others(tree, leaving), "--").split()
+    return [f"{plural(len(lost), 'commit')} of a deleted branch"] if lost else []
+
+
+def _present_name(path: str, branch: str) -> str:
+    """The name of a branch after `git branch -m`, as the log of the worktree has it."""
+    if has_branch(path, branch):
+        return branch
+    messages = git(path, "log", "--walk-reflogs", "--format=%gs", "HEAD", "--").split("\n")
+    for message in reversed(messages):
+        match = _RENAMED.fullmatch(message)
+        branch = match[2] if match is not None and match[1] == branch else branch
+    return branch
 
 
 def _tips(path: str, branch: str) -> list[str]:
     own = f"refs/heads/{branch}"
     tips = ["HEAD"] if has_commit(repository_around(path)) else []
+    tips += [ref for kind, ref in _own_refs(path) if kind == "commit"]
     return [*tips, own] if has_branch(path, branch) else tips
+
+
+def _own_refs(path: str) -> list[tuple[str, str]]:
+    """The kinds of object and the names of the refs that only this worktree has (git-worktree(1), "REFS")."""
+    words = "%(if)%(*objecttype)%(then)%(*objecttype)%(else)%(objecttype)%(end) %(refname)"
+    lines = git(path, "for-each-ref", f"--format={words}", "refs/worktree", "refs/rewritten").split("\n")
+    return [(kind, ref) for kind, _, ref in (line.partition(" ") for line in lines if line)]
 
 
 def has_branch(path: str, branch: str) -> bool:

@@ -7,7 +7,6 @@ import os
 import shlex
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 
@@ -18,6 +17,7 @@ from sm.capabilities.worktrees.git.calls import (
     prepared,
     repository_around,
 )
+from sm.capabilities.worktrees.git.scratch import INDEX, scratch_directory
 from sm.capabilities.worktrees.git.submodules import (
     submodules,
 )
@@ -84,7 +84,7 @@ class Work:
     @contextmanager
     def _index(self) -> Iterator[dict[str, str]]:
         """A copy of the index that also lists the new files, so that the difference contains them."""
-        with tempfile.TemporaryDirectory(prefix="sm-diff-") as directory:
+        with scratch_directory(INDEX) as directory:
             copy, new = f"{directory}/index", f"{directory}/new"
             with suppress(FileNotFoundError):
                 # With its time: git finds a change within the same clock tick only in an index that is not newer.

@@ -14,7 +14,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-from sm.capabilities.worktrees.git.own_directory import PREFIX, own_git_directory
+from sm.capabilities.worktrees.git.own_directory import own_git_directory
+from sm.capabilities.worktrees.git.scratch import GIT_DIRECTORY
 from sm.client.http import Client
 from sm.core.text import folded
 from sm.errors import ExternalError, NotFound
@@ -25,7 +26,9 @@ from sm.linux.repositories import (
     places_of,
 )
 
-_TIMEOUT_S = 120
+_TIMEOUT_S = 120.0
+_INDEX_BYTES_PER_S = 100_000
+"""About 1,000 files: git may have to read every one of them."""
 _SETTINGS = (
     "core.hooksPath=/dev/null", "core.fsmonitor=false", "core.sshCommand=false", "core.askPass=false",
     "core.editor=:", "sequence.editor=:", "credential.helper=", "protocol.allow=never",
@@ -118,8 +121,9 @@ def _output(directory: str, arguments: Sequence[str], variables: Mapping[str, st
 def _run(
     directory: str, arguments: Sequence[str], variables: Mapping[str, str], text: bytes
 ) -> "subprocess.CompletedProcess[bytes]":
-    limit_s, end = _limit.get() or (_TIMEOUT_S, time.monotonic() + _TIMEOUT_S)
     with prepared(directory, arguments) as (argv, environment):
+        own_s = _TIMEOUT_S + _index_size(environment) // _INDEX_BYTES_PER_S
+        limit_s, end = _limit.get() or (own_s, time.monotonic() + own_s)
         try:
             return subprocess.run(
                 argv,
@@ -133,6 +137,14 @@ def _run(
             raise ExternalError("git is not installed", "sudo apt-get install git") from None
         except subprocess.TimeoutExpired:
             raise ExternalError(f"git {_command_of(arguments)} did not finish within {limit_s:g} s") from None
+
+
+def _index_size(variables: Mapping[str, str]) -> int:
+    """The bytes of the index that git reads, which grow with the number of files."""
+    try:
+        return os.stat(f"{variables.get('GIT_DIR', '')}/index").st_size
+    except OSError:
+        return 0
 
 
 def reason_of(said: bytes, code: int) -> str:
@@ -265,7 +277,7 @@ def places_used(paths: Iterable[str]) -> Iterable[str]:
         except (UnreadableRepository, OSError) as error:
             raise ExternalError(f"git does not run in {folded(path, 4096)}: {error}") from None
     # The directories that git gets from `own_git_directory` are made here.
-    places[os.path.realpath(f"{tempfile.gettempdir()}/{PREFIX}")] = None
+    places[os.path.realpath(f"{tempfile.gettempdir()}/{GIT_DIRECTORY}")] = None
     return places
 
 

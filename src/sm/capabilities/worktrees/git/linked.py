@@ -1,10 +1,19 @@
-"""Adds linked worktrees to a repository through the git directory that git gets here, whose path nobody else knows."""
+"""Adds linked worktrees to a repository through the git directory that git gets here, and removes them."""
 
 import os
 import shutil
 from contextlib import suppress
 
-from sm.capabilities.worktrees.git.calls import git
+from sm.capabilities.worktrees.git.calls import git, repository_around
+from sm.core.text import folded
+from sm.errors import ExternalError, IllegalState
+from sm.linux.mount_points import mount_points
+from sm.linux.repositories import Repository
+from sm.paths import is_within
+
+_REMOVAL = "sm-removal"
+"""A file in the git directory of a worktree whose removal has begun."""
+_LINK_MAX = 8192
 
 
 def add_linked(source: str, common: str, path: str, *words: str) -> str:
@@ -20,16 +29,75 @@ def add_linked(source: str, common: str, path: str, *words: str) -> str:
     return own
 
 
+def remove_linked(path: str) -> None:
+    """Remove a linked worktree with all its files, and let the repository forget it. There is no time limit.
+
+    The link to its repository goes last: a removal that was stopped halfway can be continued. Raises IllegalState for a
+    worktree that is locked, or with a mount in it. Raises ExternalError if a file cannot be removed.
+    """
+    repository = repository_around(path)
+    _check_removable(repository, path)
+    name = _REMOVAL
+    try:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW
+        os.close(os.open(f"{repository.own}/{_REMOVAL}", flags, 0o666))
+        directory = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        try:
+            for name in os.listdir(directory):
+                if name != ".git":
+                    _remove_entry(name, directory)
+            os.unlink(name := ".git", dir_fd=directory)
+        finally:
+            os.close(directory)
+        os.rmdir(path)
+    except OSError as error:
+        what = folded(os.fsdecode(error.filename or name), 200)
+        raise ExternalError(f"cannot remove {what}: {error.strerror}") from None
+    forget_linked(repository.common, path)
+
+
+def _check_removable(repository: Repository, path: str) -> None:
+    # Else whoever wrote `.git` here has chosen which worktree git forgets.
+    if repository.top != path or not repository.is_linked or not _names(repository.own, path):
+        raise IllegalState("it and its git directory do not name each other")
+    if os.path.lexists(f"{repository.own}/locked"):
+        raise IllegalState("it is locked; to unlock it: git worktree unlock")
+    for mount in mount_points(os.getpid()) or ():
+        if is_within(mount, path):
+            raise IllegalState(f"something is mounted at {folded(mount, 4096)}")
+
+
+def _remove_entry(name: str, directory: int) -> None:
+    """Remove a file, or a directory with its files. Follows no link."""
+    try:
+        os.unlink(name, dir_fd=directory)
+    except IsADirectoryError:
+        shutil.rmtree(name, dir_fd=directory)
+
+
+def is_half_removed(own: str) -> bool:
+    """True if the removal of the worktree with this git directory has begun: files that are gone are no work."""
+    return os.path.isfile(f"{own}/{_REMOVAL}")
+
+
 def forget_linked(common: str, path: str) -> None:
     """Let the repository forget the worktree at this path, whose directory is gone, and no other one."""
+    if os.path.lexists(f"{path}/.git"):
+        return
     with suppress(OSError), os.scandir(f"{common}/worktrees") as entries:
         for entry in entries:
-            with (
-                suppress(OSError),
-                open(f"{entry.path}/gitdir", encoding="utf-8", errors="surrogateescape") as file,
-            ):
-                if file.read().rstrip("\n") == f"{path}/.git" and not os.path.lexists(f"{path}/.git"):
-                    shutil.rmtree(entry.path, ignore_errors=True)
+            if _names(entry.path, path):
+                shutil.rmtree(entry.path, ignore_errors=True)
+
+
+def _names(own: str, path: str) -> bool:
+    """True if the git directory of a worktree names the one at this path."""
+    try:
+        with open(f"{own}/gitdir", encoding="utf-8", errors="surrogateescape") as file:
+            named = file.read(_LINK_MAX).rstrip("\n")
+    except OSError:
+        return False
+    return os.path.normpath(os.path.join(own, named)) == f"{path}/.git"
 
 
 def write_links(path: str, own: str) -> None:

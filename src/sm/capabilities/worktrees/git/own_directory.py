@@ -5,18 +5,17 @@ attributes. Objects, branches and logs are links to those of the repository, so 
 """
 
 import os
-import tempfile
 from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 
 from sm.capabilities.worktrees.git.git_config import GitSetting, parse_git_config, write_git_config
 from sm.capabilities.worktrees.git.git_settings import GitSettings, choose_git_settings
+from sm.capabilities.worktrees.git.scratch import GIT_DIRECTORY, scratch_directory
 from sm.core.text import folded
 from sm.errors import ExternalError, IllegalState
 from sm.linux.files import read_file
 from sm.linux.repositories import Repository, UnreadableRepository
 
-PREFIX = "sm-git-"
 _LINKS = ("HEAD", "objects", "refs", "packed-refs", "logs", "worktrees", "reftable", "lfs")
 _COPIES = ("info/attributes", "info/exclude", "shallow")
 _COPY_MAX = 4 << 20
@@ -37,7 +36,7 @@ def own_git_directory(
     """
     with ExitStack() as stack:
         try:
-            directory = stack.enter_context(tempfile.TemporaryDirectory(prefix=PREFIX))
+            directory = stack.enter_context(scratch_directory(GIT_DIRECTORY))
             _fill(directory, repository, command)
             settings = settings_of(repository)
             _write(directory, settings, repository)

@@ -15,6 +15,7 @@ from typing import Any
 
 from sm.capabilities.worktrees.git.calls import places_used, repository_around, time_limit
 from sm.capabilities.worktrees.git.progress import Cancelled
+from sm.capabilities.worktrees.git.scratch_worktrees import remove_left_directories
 from sm.capabilities.worktrees.making.claims import Claim
 from sm.capabilities.worktrees.making.filling import make_tree
 from sm.capabilities.worktrees.making.planning import plan_tree, remote_places
@@ -55,6 +56,7 @@ def _carry_out(task: Mapping[str, Any]) -> Mapping[str, Any]:
     _allow({plan.path, plan.repository, plan.common, plan.source, *places}, plan.repository)
     threading.Thread(target=_wait_for_end, daemon=True).start()
     claim = Claim(task["claim"])
+    remove_left_directories()
     with claim.held(_cancelled, _REMOVAL_WAITS_S if is_removal else None):
         if is_removal:
             remove_remains(plan, claim)

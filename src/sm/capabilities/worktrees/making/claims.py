@@ -8,8 +8,8 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from sm.capabilities.worktrees.git.own_directory import PREFIX
 from sm.capabilities.worktrees.git.progress import Cancelled
+from sm.capabilities.worktrees.git.scratch import GIT_DIRECTORY
 from sm.errors import ExternalError
 
 _MARK = "sm-claim"
@@ -44,8 +44,8 @@ class Claim:
         except OSError:
             return False
         if own.startswith(
-            f"{os.path.realpath(tempfile.gettempdir())}/{PREFIX}"
-        ):  # of one command of sm alone
+            f"{os.path.realpath(tempfile.gettempdir())}/{GIT_DIRECTORY}"
+        ):  # of one command of sm
             return True
         try:
             with open(f"{own}/{_MARK}", encoding="ascii", errors="replace") as file:
@@ -79,6 +79,10 @@ class Claim:
                     raise Cancelled
                 if within_s is not None and time.monotonic() - began > within_s:
                     raise ExternalError("an earlier process still works in it")
+            if (
+                cancelled.is_set()
+            ):  # while it waited, another process may have made what this one would remove
+                raise Cancelled
             yield
         finally:
             os.close(descriptor)

@@ -1,0 +1,97 @@
+"""Worktrees that stay: of a stopped removal, of an earlier version of sm, of an agent that moved its branch."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.fixtures import context_fixture
+from tests.git_repositories import branches, commit, git, make_app
+from tests.sim.stage import Instance
+
+pytestmark = pytest.mark.processes  # git
+
+instance = context_fixture("function", Instance)
+
+
+@pytest.fixture
+def repo(instance: Instance) -> Path:
+    return make_app(instance.work)
+
+
+def ended(instance: Instance, repo: Path, name: str = "login") -> tuple[dict[str, Any], Path]:
+    """A session that has ended, and its worktree."""
+    session = instance.spawn("Sleeper", "x", "--worktree", "--name", name, cwd=repo)
+    instance.sm("kill", session["session_id"])
+    return session, Path(session["worktree"]["path"])
+
+
+def remove_only_session(instance: Instance, session: dict[str, Any]) -> None:
+    """Remove a session as another client does, which leaves its worktree."""
+    instance.request_as(None, ("POST", f"/v1/sessions/{session['session_id']}/remove"))
+
+
+def test_prune_finishes_a_removal_that_was_stopped(instance: Instance, repo: Path) -> None:
+    session, path = ended(instance, repo)
+    remove_only_session(instance, session)
+    # As a removal that was killed leaves it.
+    (Path(git(path, "rev-parse", "--absolute-git-dir")) / "sm-removal").touch()
+    (path / "api" / "a.txt").unlink()
+    (path / "new").touch()
+    assert "(new)" in instance.run("worktree", "prune", "--yes").stderr
+    assert path.exists()
+    (path / "new").unlink()
+    assert instance.sm("worktree", "prune", "--yes") == f"Removed {path}\n"
+    assert (path.exists(), branches(repo)) == (False, ["main"])
+    assert git(repo, "worktree", "list").count("\n") == 0
+
+
+def test_discard_keeps_a_worktree_into_which_sm_cannot_look(instance: Instance, repo: Path) -> None:
+    session, path = ended(instance, repo)
+    (Path(git(path, "rev-parse", "--absolute-git-dir")) / "index").write_text("not an index")
+    done = instance.run("rm", session["session_id"], "--discard", "--yes")
+    assert (done.returncode, path.exists()) == (0, True)
+    assert f"kept the worktree {path}: " in done.stderr
+
+
+def refusal(instance: Instance, session: dict[str, Any]) -> str:
+    """The error of a removal that is refused."""
+    return instance.refused("rm", session["session_id"], exit_code=4)
+
+
+def test_commits_in_refs_of_the_worktree_alone_are_work(instance: Instance, repo: Path) -> None:
+    session, path = ended(instance, repo)
+    git(path, "update-ref", "refs/worktree/mine", commit(path, "b\n"))
+    git(path, "reset", "-q", "--hard", "HEAD~1")
+    assert "1 commit in no other branch or tag" in refusal(instance, session)
+    git(repo, "branch", "kept", git(path, "rev-parse", "refs/worktree/mine"))
+    git(path, "update-ref", "refs/worktree/blob", git(path, "hash-object", "-w", "/etc/hostname"))
+    assert "the object of refs/worktree/blob" in refusal(instance, session)
+    git(path, "update-ref", "-d", "refs/worktree/blob")
+    instance.sm("rm", session["session_id"])
+    assert (path.exists(), branches(repo)) == (False, ["kept", "main"])
+
+
+def test_worktree_whose_branch_was_renamed_is_removed(instance: Instance, repo: Path) -> None:
+    session, path = ended(instance, repo)
+    git(path, "branch", "-m", "between")
+    commit(path, "b\n")
+    git(path, "commit", "-q", "--amend", "-m", "c")  # so that the log has a commit that no branch has
+    git(path, "branch", "-m", "renamed")
+    done = instance.run("rm", session["session_id"])
+    assert (done.returncode, done.stderr, path.exists()) == (0, "", False)
+    assert branches(repo) == ["main", "renamed"]
+
+
+@pytest.mark.parametrize("is_kept", [True, False])
+def test_commits_of_a_deleted_branch_are_work(instance: Instance, repo: Path, is_kept: bool) -> None:
+    session, path = ended(instance, repo)
+    made = commit(path, "b\n")
+    git(path, "switch", "-q", "--detach", "main")
+    git(path, "branch", "-D", "sm/login")
+    if not is_kept:
+        assert "1 commit of a deleted branch" in refusal(instance, session)
+    git(repo, "branch", "kept", made)
+    done = instance.run("rm", session["session_id"])
+    assert (done.returncode, done.stderr, path.exists()) == (0, "", False)
+    assert branches(repo) == ["kept", "main"]
