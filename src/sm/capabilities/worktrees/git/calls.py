@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from typing import BinaryIO
 
 from sm.capabilities.worktrees.git.own_directory import PREFIX, own_git_directory
 from sm.client.http import Client
@@ -85,38 +86,54 @@ def time_limit(limit_s: float) -> Iterator[None]:
 
 
 def git(
-    directory: str, *arguments: str, variables: Mapping[str, str] | None = None, text: bytes = b""
+    directory: str,
+    *arguments: str,
+    variables: Mapping[str, str] | None = None,
+    text: bytes = b"",
+    file: BinaryIO | None = None,
 ) -> str:
-    """Run git with `text` on its stdin and return its output.
+    """Run git with `text`, or with a file, on its stdin and return its output.
 
     Raises ExternalError with git's own message, and as `prepared`.
     """
-    return _output(directory, arguments, variables or {}, text).decode("utf-8", "replace").strip()
+    return _done(directory, arguments, variables or {}, text, file).stdout.decode("utf-8", "replace").strip()
 
 
 def git_paths(directory: str, *arguments: str, text: bytes = b"") -> list[str]:
     """Run git with `text` on its stdin, and return the names of files in its output, which end with NUL each."""
-    return [os.fsdecode(path) for path in _output(directory, arguments, {}, text).split(b"\0") if path]
+    return [os.fsdecode(path) for path in _done(directory, arguments, {}, text).stdout.split(b"\0") if path]
 
 
 def git_answer(directory: str, *arguments: str) -> tuple[int, list[str]]:
     """Run a command of git that answers by its exit code too. Returns the code, and the words that end with NUL each.
 
-    Raises ExternalError if git cannot run, and as `prepared`.
+    Raises ExternalError with git's own message for a code above 1, and as `prepared`.
     """
-    done = _run(directory, arguments, {}, b"")
+    done = _done(directory, arguments, {}, b"", most=1)
     return done.returncode, [os.fsdecode(word) for word in done.stdout.split(b"\0") if word]
 
 
-def _output(directory: str, arguments: Sequence[str], variables: Mapping[str, str], text: bytes) -> bytes:
-    done = _run(directory, arguments, variables, text)
-    if done.returncode:
+def _done(
+    directory: str,
+    arguments: Sequence[str],
+    variables: Mapping[str, str],
+    text: bytes,
+    file: BinaryIO | None = None,
+    most: int = 0,
+) -> "subprocess.CompletedProcess[bytes]":
+    """Run git. `most`: the highest exit code that is no failure."""
+    done = _run(directory, arguments, variables, text, file)
+    if done.returncode > most or done.returncode < 0:
         raise ExternalError(reason_of(done.stderr, done.returncode))
-    return done.stdout
+    return done
 
 
 def _run(
-    directory: str, arguments: Sequence[str], variables: Mapping[str, str], text: bytes
+    directory: str,
+    arguments: Sequence[str],
+    variables: Mapping[str, str],
+    text: bytes,
+    file: BinaryIO | None = None,
 ) -> "subprocess.CompletedProcess[bytes]":
     limit_s, end = _limit.get() or (_TIMEOUT_S, time.monotonic() + _TIMEOUT_S)
     with prepared(directory, arguments) as (argv, environment):
@@ -124,7 +141,8 @@ def _run(
             return subprocess.run(
                 argv,
                 env={**environment, **variables},
-                input=text,
+                input=text if file is None else None,
+                stdin=file,
                 capture_output=True,
                 timeout=max(0.0, end - time.monotonic()),
                 check=False,
