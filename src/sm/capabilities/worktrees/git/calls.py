@@ -71,6 +71,15 @@ _OPERATION_FILES = (
 )  # fmt: skip
 """Files in a worktree's git directory during an unfinished operation (git's path.c, wt-status.c)."""
 
+_TELLS_NOTHING = frozenset(
+    {
+        "the remote end hung up unexpectedly", "Could not read from remote repository.", "early EOF",
+        "Could not write client identification", "packet write with format failed",
+    }
+)  # fmt: skip
+"""Errors of git that follow one of another program, which says why."""
+_FILTER_FAILED = re.compile(r"(clean|smudge) filter \S+ failed$")
+
 _limit: ContextVar[tuple[float, float] | None] = ContextVar("_limit", default=None)
 """The limit of `time_limit` in seconds, and the time of the monotonic clock at which it is over."""
 
@@ -154,11 +163,29 @@ def _run(
 
 
 def reason_of(said: bytes, code: int) -> str:
-    """Git's own reason for a failure in what it said."""
+    """Git's own reason for a failure in what it said: the line that tells most, and the files that it is about."""
     lines = [line for line in re.split("[\r\n]+", said.decode("utf-8", "replace").strip()) if line]
-    lines = lines or [f"git exited with code {code}"]
-    why = next((line for line in lines if line.startswith(("fatal: ", "error: "))), lines[-1])
-    return folded(why.partition(": ")[2] or why, 300)
+    errors = [at for at, line in enumerate(lines) if line.startswith(("fatal: ", "error: "))]
+    telling = [at for at in errors if _shortened(lines[at]) not in _TELLS_NOTHING]
+    filters = [at for at in errors if _FILTER_FAILED.search(lines[at])]
+    if filters:  # the last line names the file, and an earlier one what is missing
+        why = [_shortened(lines[filters[-1]])]
+        why += [f"({line})" for line in lines[: filters[-1]] if line.endswith(": not found")][:1]
+        return folded(" ".join(why), 300)
+    if not lines:
+        return f"git exited with code {code}"
+    # A program that git has started, such as ssh, has said more than git then.
+    at = telling[0] if telling else max(errors[0] - 1, 0) if errors else len(lines) - 1
+    names = []
+    for line in lines[at + 1 :]:
+        if not line.startswith("\t"):
+            break
+        names.append(line.strip())
+    return folded(f"{_shortened(lines[at])} {', '.join(names)}".strip(), 300)
+
+
+def _shortened(line: str) -> str:
+    return re.sub("^(fatal|error|warning): ", "", line)
 
 
 @contextmanager
