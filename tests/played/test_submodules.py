@@ -150,6 +150,42 @@ def test_merge_copies_a_commit_of_a_submodule_into_that_of_the_repository(
     assert (bench.repo / "libs" / "x" / "more.txt").read_text() == "more\n"
 
 
+@pytest.mark.parametrize("is_kept", [True, False], ids=["kept", "unknown"])
+def test_merge_copies_commits_of_nested_submodules_or_names_the_one_that_it_cannot_copy(
+    bench: Bench, is_kept: bool
+) -> None:
+    deep = bench.library.parent / "deep"
+    make_repository(deep, y="y\n")
+    git(bench.library, *IDENTITY, "submodule", "--quiet", "add", str(deep), "deep")
+    git(bench.library, "commit", "-qm", "add deep")
+    filling = ("submodule", "--quiet", "update", "--init", "--recursive")
+    for top in (bench.repo, bench.worktree):  # both have the submodule and the one in it
+        git(top, *IDENTITY, "submodule", "--quiet", "update", "--init", "--remote")
+    git(bench.repo, *IDENTITY, "commit", "-qam", "bump x")
+    git(bench.worktree, "reset", "-q", "--hard", "main")
+    for top in (bench.repo, bench.worktree) if is_kept else (bench.worktree,):
+        git(top, *IDENTITY, *filling)
+    innermost = bench.inside / "deep"
+    (innermost / "y.txt").write_text("new\n")
+    git(innermost, *IDENTITY, "commit", "-qam", "a change far inside")
+    commit = bench.commit_inside()
+    if not is_kept:
+        problem = bench.shared.refused("merge", bench.session_id, exit_code=4, cwd=bench.repo)
+        assert (
+            f"the submodule libs/x/deep has the commit {git(innermost, 'rev-parse', 'HEAD')[:12]}" in problem
+        )
+        git(bench.repo / "libs" / "x", "cat-file", "-e", commit, fails=True)
+        return
+    done = bench.shared.run("merge", bench.session_id, cwd=bench.repo)
+    assert done.returncode == 0, done.stderr
+    end(bench)
+    bench.shared.sm("rm", bench.session_id)
+    shutil.rmtree(bench.library)
+    shutil.rmtree(deep)
+    git(bench.repo, *IDENTITY, *filling)
+    assert (bench.repo / "libs" / "x" / "deep" / "y.txt").read_text() == "new\n"
+
+
 def test_merge_copies_no_object_under_a_false_name(bench: Bench) -> None:
     bench.fill()
     commit = bench.commit_inside()

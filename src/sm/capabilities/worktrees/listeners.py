@@ -187,10 +187,10 @@ def _worktree(request: SpawnRequest) -> SpawnWorktree | None:
     path, branch = request.additions.get("worktree"), request.additions.get("branch")
     if request.additions.get("new_worktree"):
         return None
-    if (path is None) is not (branch is None):
-        raise UsageError("worktree and branch must be given together")
-    if path is None or branch is None:
+    if path is None:
         return None
+    if branch is None:
+        raise UsageError("the branch of a worktree must be given with its path")
     tree = os.path.normpath(validate_text(path, "worktree", _PATH_MAX, one_line=True))
     branch = validate_text(branch, "branch", _PATH_MAX, one_line=True)
     if repository_of(tree, branch) is None:
