@@ -204,3 +204,107 @@ def test_several_are_merged_up_to_the_first_conflict(instance: Instance, repo: P
     (asked,) = instance.json("log", "sleeper-second")
     assert "Please rebase your branch onto main (git rebase main)" in asked["text"]
     assert instance.json("log", "sleeper-third") == []
+
+
+def spawn_trees(instance: Instance, repo: Path, *names: str) -> list[Path]:
+    """The worktrees of new sessions of these names."""
+    found = []
+    for name in names:
+        session = instance.spawn("Sleeper", "x", "--worktree", "--name", name, cwd=repo)
+        found.append(Path(session["worktree"]["path"]))
+    return found
+
+
+def new_file(tree: Path, name: str, text: str) -> str:
+    (tree / name).write_text(text)
+    git(tree, "add", name)
+    git(tree, "commit", "-q", "-m", name)
+    return git(tree, "rev-parse", "HEAD")
+
+
+@pytest.mark.parametrize("words", [[], ["--squash"], ["--rebase"], ["--onto", "release"]])
+def test_dry_run_of_several_tries_each_on_the_outcome_of_those_before_it(
+    instance: Instance, repo: Path, worktree: Path, words: list[str]
+) -> None:
+    git(repo, "branch", "release")
+    second, third = spawn_trees(instance, repo, "second", "third")
+    new_file(worktree, "one", "1\n")
+    git(second, "merge", "-q", "--ff-only", "sm/login")
+    new_file(second, "f", "of the second\n")
+    new_file(third, "f", "of the third\n")
+    names = ("sleeper-login", "sleeper-second", "sleeper-third")
+    before = git(repo, "for-each-ref"), git(repo, "status", "--porcelain=v2", "--branch")
+    tried = instance.run("merge", *names, "--dry-run", *words, cwd=repo)
+    into = "release" if "--onto" in words else "main"
+    own = 2 if words == ["--squash"] else 1  # the commit of the first one has another name then
+    assert tried.stdout.splitlines() == [
+        f"Can merge sm/login into {into}: 1 commit, no conflicts",
+        f"Can merge sm/second into {into}: {own} commit{'s' if own > 1 else ''}, no conflicts",
+    ]
+    assert (tried.returncode, "conflicts in f; nothing was changed" in tried.stderr) == (4, True)
+    assert (git(repo, "for-each-ref"), git(repo, "status", "--porcelain=v2", "--branch")) == before
+    done = instance.run("merge", *names, *words, cwd=repo)
+    assert done.returncode == 4 and "conflicts in f; nothing was changed" in done.stderr
+    assert len(done.stdout.splitlines()) == 2
+
+
+def test_dry_run_of_the_same_branch_twice_has_nothing_left_to_merge(
+    instance: Instance, repo: Path, worktree: Path
+) -> None:
+    commit(worktree, "b\n")
+    assert instance.sm("merge", "sleeper-login", "sleeper-login", "--dry-run", cwd=repo).splitlines() == [
+        "Can merge sm/login into main: 1 commit, no conflicts",
+        "Nothing to merge: sm/login has no new commits",
+    ]
+
+
+def test_merge_of_a_branch_without_a_common_past_is_refused(
+    instance: Instance, repo: Path, worktree: Path
+) -> None:
+    git(worktree, "checkout", "-q", "--orphan", "new")
+    git(worktree, "commit", "-q", "-m", "without a past")
+    git(worktree, "branch", "-D", "sm/login")
+    git(worktree, "branch", "-m", "sm/login")
+    error = f"cannot merge sm/login in {repo}: it has no commit in common with main"
+    assert refused(instance, repo) == (error, f"git -C {repo} merge --allow-unrelated-histories sm/login")
+    assert error in instance.refused("merge", "sleeper-login", "--dry-run", exit_code=4, cwd=repo)
+
+
+@pytest.mark.parametrize("wrong", ["nosuch", "sleeper-shared"])
+def test_merge_of_several_begins_when_all_of_them_are_found(
+    instance: Instance, repo: Path, worktree: Path, wrong: str
+) -> None:
+    instance.spawn("Sleeper", "x", "--name", "shared", cwd=repo)
+    commit(worktree, "b\n")
+    before = git(repo, "for-each-ref")
+    instance.refused("merge", "sleeper-login", wrong, exit_code=3 if wrong == "nosuch" else 4, cwd=repo)
+    assert git(repo, "for-each-ref") == before
+
+
+def test_merge_commit_has_the_message_of_git(instance: Instance, repo: Path, worktree: Path) -> None:
+    git(repo, "switch", "-q", "-c", "next")
+    new_file(repo, "own", "own\n")
+    new_file(worktree, "new", "new\n")
+    instance.sm("merge", "sleeper-login", cwd=repo)
+    assert git(repo, "log", "--format=%s", "-1") == "Merge branch 'sm/login' into next"
+    new_file(worktree, "more", "more\n")
+    new_file(repo, "more of the own", "own\n")
+    instance.sm("merge", "sleeper-login", "--squash", cwd=repo)
+    assert git(repo, "log", "--format=%s", "-1") == "Squashed commit of the following:"
+
+
+@pytest.mark.parametrize("flag", ["--assume-unchanged", "--skip-worktree"])
+@pytest.mark.parametrize("words", [[], ["--check", "true"], ["--dry-run"], ["--squash"], ["--rebase"]])
+def test_merge_names_a_changed_file_that_git_was_told_not_to_look_at(
+    instance: Instance, repo: Path, worktree: Path, flag: str, words: list[str]
+) -> None:
+    commit(worktree, "b\n")
+    git(repo, "update-index", flag, "api/a.txt")
+    (repo / "api" / "a.txt").write_text("mine\n")
+    before = git(repo, "for-each-ref")
+    problem = instance.refused("merge", "sleeper-login", *words, exit_code=4, cwd=repo)
+    assert problem.startswith(
+        f"sm: the merge would overwrite changes that git was told not to look at in {repo}: api/a.txt\n"
+    )
+    assert git(repo, "for-each-ref") == before
+    assert (repo / "api" / "a.txt").read_text() == "mine\n"

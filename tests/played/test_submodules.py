@@ -5,6 +5,7 @@ import os
 import shlex
 import shutil
 import subprocess
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -90,12 +91,20 @@ def test_diff_names_a_submodule_with_changes_that_it_does_not_show(bench: Bench)
     assert f"are not shown: libs/x; to see them: git -C {bench.inside} diff HEAD" in done.stderr
 
 
+def forget_copy(repo: Path) -> None:
+    """Leave the submodule of the repository empty, as in a clone without submodules."""
+    shutil.rmtree(repo / "libs" / "x")
+    (repo / "libs" / "x").mkdir()
+    shutil.rmtree(repo / ".git" / "modules")
+
+
 def test_merge_is_refused_while_the_commit_of_a_submodule_exists_only_in_the_worktree(bench: Bench) -> None:
     bench.fill()
     commit = bench.commit_inside()
+    forget_copy(bench.repo)
     before = git(bench.repo, "rev-parse", "HEAD")
     problem = bench.shared.refused("merge", bench.session_id, exit_code=4, cwd=bench.repo)
-    assert f"points the submodule libs/x to the commit {commit[:12]}" in problem
+    assert f"the submodule libs/x has the commit {commit[:12]}" in problem
     assert "nobody could check it out" in problem
     assert git(bench.repo, "rev-parse", "HEAD") == before
     # As the hint says, for a branch that does not exist yet: the HEAD of a submodule is detached.
@@ -105,8 +114,112 @@ def test_merge_is_refused_while_the_commit_of_a_submodule_exists_only_in_the_wor
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("Merged ")
     assert "the merge moves submodules, whose files are not updated: libs/x" in done.stderr
-    git(bench.repo, *IDENTITY, "submodule", "--quiet", "update")
+    git(bench.repo, *IDENTITY, "submodule", "--quiet", "update", "--init")
     assert (bench.repo / "libs" / "x" / "x.txt").read_text() == "new\n"
+
+
+@pytest.mark.parametrize(
+    "words", [[], ["--squash"], ["--rebase"], ["--onto", "release"], ["--onto", "main"]], ids=" ".join
+)
+@pytest.mark.parametrize("is_filled", [True, False], ids=["filled", "empty"])
+def test_merge_copies_a_commit_of_a_submodule_into_that_of_the_repository(
+    bench: Bench, words: list[str], is_filled: bool
+) -> None:
+    git(bench.repo, "branch", "release")
+    bench.fill()
+    (bench.inside / "more.txt").write_text("more\n")
+    git(bench.inside, *IDENTITY, "add", "more.txt")
+    commit = bench.commit_inside()
+    if not is_filled:  # its git directory stays
+        git(bench.repo, "submodule", "--quiet", "deinit", "libs/x")
+    modules = bench.repo / ".git" / "modules" / "libs" / "x"
+    before = git(modules, "for-each-ref")
+    tried = bench.shared.run("merge", bench.session_id, "--dry-run", *words, cwd=bench.repo)
+    assert (tried.returncode, git(modules, "for-each-ref")) == (0, before)
+    done = bench.shared.run("merge", bench.session_id, *words, cwd=bench.repo)
+    assert done.returncode == 0, done.stderr
+    assert f"the commit {commit[:12]} of the submodule libs/x was copied to " in done.stderr
+    end(bench)
+    bench.shared.sm("rm", bench.session_id)  # nothing of it exists only there
+    shutil.rmtree(bench.library)
+    git(modules, "gc", "--quiet", "--prune=now")
+    if "release" in words:
+        git(bench.repo, "switch", "-q", "release")
+    git(bench.repo, *IDENTITY, "submodule", "--quiet", "update", "--init")
+    assert (bench.repo / "libs" / "x" / "x.txt").read_text() == "new\n"
+    assert (bench.repo / "libs" / "x" / "more.txt").read_text() == "more\n"
+
+
+@pytest.mark.parametrize("is_kept", [True, False], ids=["kept", "unknown"])
+def test_merge_copies_commits_of_nested_submodules_or_names_the_one_that_it_cannot_copy(
+    bench: Bench, is_kept: bool
+) -> None:
+    deep = bench.library.parent / "deep"
+    make_repository(deep, y="y\n")
+    git(bench.library, *IDENTITY, "submodule", "--quiet", "add", str(deep), "deep")
+    git(bench.library, "commit", "-qm", "add deep")
+    filling = ("submodule", "--quiet", "update", "--init", "--recursive")
+    for top in (bench.repo, bench.worktree):  # both have the submodule and the one in it
+        git(top, *IDENTITY, "submodule", "--quiet", "update", "--init", "--remote")
+    git(bench.repo, *IDENTITY, "commit", "-qam", "bump x")
+    git(bench.worktree, "reset", "-q", "--hard", "main")
+    for top in (bench.repo, bench.worktree) if is_kept else (bench.worktree,):
+        git(top, *IDENTITY, *filling)
+    innermost = bench.inside / "deep"
+    (innermost / "y.txt").write_text("new\n")
+    git(innermost, *IDENTITY, "commit", "-qam", "a change far inside")
+    commit = bench.commit_inside()
+    if not is_kept:
+        problem = bench.shared.refused("merge", bench.session_id, exit_code=4, cwd=bench.repo)
+        assert (
+            f"the submodule libs/x/deep has the commit {git(innermost, 'rev-parse', 'HEAD')[:12]}" in problem
+        )
+        git(bench.repo / "libs" / "x", "cat-file", "-e", commit, fails=True)
+        return
+    done = bench.shared.run("merge", bench.session_id, cwd=bench.repo)
+    assert done.returncode == 0, done.stderr
+    end(bench)
+    bench.shared.sm("rm", bench.session_id)
+    shutil.rmtree(bench.library)
+    shutil.rmtree(deep)
+    git(bench.repo, *IDENTITY, *filling)
+    assert (bench.repo / "libs" / "x" / "deep" / "y.txt").read_text() == "new\n"
+
+
+def test_merge_copies_no_object_under_a_false_name(bench: Bench) -> None:
+    bench.fill()
+    commit = bench.commit_inside()
+    own = Path(git(bench.inside, "rev-parse", "--absolute-git-dir"))
+    blob = git(bench.inside, "rev-parse", "HEAD:x.txt")
+    place = own / "objects" / blob[:2] / blob[2:]
+    place.chmod(0o644)
+    place.write_bytes(zlib.compress(b"blob 5\0evil\n"))
+    before = git(bench.repo, "rev-parse", "HEAD")
+    problem = bench.shared.refused("merge", bench.session_id, exit_code=4, cwd=bench.repo)
+    copied_to = f"of the submodule libs/x cannot be copied to {bench.repo}/libs/x"
+    assert f"the commit {commit[:12]} {copied_to}" in problem
+    assert f"git -C {bench.inside} push origin {commit}:refs/heads/BRANCH" in problem
+    assert git(bench.repo, "rev-parse", "HEAD") == before
+    git(bench.repo / "libs" / "x", "cat-file", "-e", commit, fails=True)
+
+
+def test_merge_runs_nothing_of_a_submodule_when_it_copies_a_commit(bench: Bench, tmp_path: Path) -> None:
+    bench.fill()
+    bench.commit_inside()
+    marker, program = tmp_path / "ran", tmp_path / "evil"
+    program.write_text(f"#!/bin/sh\ntouch {marker}\nexec cat\n")
+    program.chmod(0o755)
+    keys = ("uploadpack.packObjectsHook", "core.fsmonitor", "core.sshCommand", "core.alternateRefsCommand")
+    for inside in (bench.inside, bench.repo / "libs" / "x"):
+        for key in (*keys, "filter.evil.clean", "filter.evil.smudge"):
+            git(inside, "config", key, str(program))
+        hooks = Path(git(inside, "rev-parse", "--absolute-git-dir")) / "hooks"
+        hooks.mkdir(exist_ok=True)
+        for name in ("reference-transaction", "post-checkout", "post-index-change"):
+            (hooks / name).symlink_to(program)
+    marker.unlink(missing_ok=True)
+    bench.shared.run("merge", bench.session_id, cwd=bench.repo)
+    assert not marker.exists()
 
 
 def test_merge_accepts_a_commit_that_the_submodule_of_the_target_has(bench: Bench) -> None:
@@ -118,12 +231,17 @@ def test_merge_accepts_a_commit_that_the_submodule_of_the_target_has(bench: Benc
 
 def test_merge_accepts_a_commit_that_somebody_else_has_published(bench: Bench) -> None:
     # The worktree's own submodule stays empty: the agent only merges what others have done.
+    git(bench.repo, "branch", "release")
     (bench.library / "x.txt").write_text("theirs\n")
     git(bench.library, "commit", "-qam", "theirs")
     theirs = git(bench.library, "rev-parse", "HEAD")
     git(bench.worktree, "update-index", "--cacheinfo", f"160000,{theirs},libs/x")
     git(bench.worktree, *IDENTITY, "commit", "-qm", "bump x upstream")
     problem = bench.shared.refused("merge", bench.session_id, exit_code=4, cwd=bench.repo)
+    assert "nobody could check it out" in problem
+    problem = bench.shared.refused(
+        "merge", bench.session_id, "--onto", "release", exit_code=4, cwd=bench.repo
+    )
     assert "nobody could check it out" in problem
     git(bench.repo, "update-ref", "refs/remotes/origin/main", git(bench.worktree, "rev-parse", "HEAD"))
     assert bench.shared.sm("merge", bench.session_id, cwd=bench.repo).startswith("Merged ")

@@ -478,7 +478,9 @@ def test_branch_that_exists_is_continued_and_stays(instance: Instance, repo: Pat
     path = Path(session["worktree"]["path"])
     assert git(path, "symbolic-ref", "--short", "HEAD") == "topic"
     problem = instance.refused(*words, exit_code=2, cwd=repo)
-    assert problem == f"sm: branch topic is checked out in {path}\nhint: choose another --branch\n"
+    assert (
+        problem == f"sm: branch topic is checked out in {path}\nhint: choose another branch: --branch NAME\n"
+    )
     assert "branch main is checked out" in instance.refused(*words[:-1], "main", exit_code=2, cwd=repo)
     assert remove(instance, session) == ""
     assert (path.exists(), branches(repo)) == (False, ["main", "topic"])
@@ -808,3 +810,68 @@ def test_untouched_worktree_of_a_pull_request_is_removed(instance: Instance, rep
     instance.sm("kill", session["session_id"])
     assert instance.run("rm", session["session_id"]).stderr == ""
     assert not path.exists()
+
+
+@pytest.mark.parametrize("below", [".git", ".git/hooks"])
+def test_spawn_in_a_git_directory_is_refused(instance: Instance, repo: Path, below: str) -> None:
+    problem = instance.refused(
+        "spawn", "Sleeper", "x", "--worktree", "--name", "login", exit_code=2, cwd=repo / below
+    )
+    assert problem == (
+        f"sm: {repo}/{below} is a git directory, without the files of a worktree\n"
+        f"hint: start in the repository: --working-dir {repo}\n"
+    )
+    assert instance.json("all") == []
+
+
+def test_place_below_a_file_is_refused_when_it_is_planned(instance: Instance, repo: Path) -> None:
+    (repo / ".sm").write_text("a file\n")
+    problem = instance.refused(
+        "spawn", "Sleeper", "x", "--worktree", "--name", "login", exit_code=2, cwd=repo
+    )
+    assert problem.startswith(f"sm: cannot create worktree login: {repo}/.sm is not a directory\n")
+    assert instance.json("all") == []
+    assert branches(repo) == ["main"]
+
+
+def test_failed_worktree_leaves_no_empty_directory(instance: Instance, repo: Path) -> None:
+    (repo / "x.bin").write_text("x\n")
+    (repo / ".gitattributes").write_text("*.bin filter=lfs\n")
+    git(repo, "add", ".")
+    git(repo, "commit", "-q", "-m", "a file of LFS")
+    (instance.home / ".gitconfig").write_text(
+        '[filter "lfs"]\n\tsmudge = git-lfs smudge -- %f\n\trequired = true\n'
+    )
+    problem = instance.run("spawn", "Sleeper", "x", "--worktree", "--name", "login", cwd=repo)
+    assert problem.returncode == 9
+    assert "x.bin: smudge filter lfs failed (" in problem.stderr
+    assert "git-lfs: not found)" in problem.stderr
+    assert not (repo / ".sm").exists()
+
+
+def test_partial_clone_without_the_files_is_refused_in_words(instance: Instance, repo: Path) -> None:
+    (repo / "big").write_text("big\n")
+    git(repo, "add", ".")
+    git(repo, "commit", "-q", "-m", "a big file")
+    git(repo, "config", "uploadpack.allowFilter", "true")
+    partial = instance.work / "partial"
+    git(repo, "clone", "-q", "--no-checkout", "--filter=blob:none", f"file://{repo}", str(partial))
+    done = instance.run("spawn", "Sleeper", "x", "--worktree", "--name", "login", cwd=partial)
+    start = git(partial, "rev-parse", "--short=12", "HEAD")
+    assert done.returncode == 9
+    assert f"the repository is a partial clone without all files of {start}" in done.stderr
+    assert f"git -C {partial} worktree add --detach DIRECTORY {start}" in done.stderr
+    git(partial, "worktree", "add", "-q", "--detach", str(instance.work / "mine"), start)
+    instance.spawn("Sleeper", "x", "--worktree", "--name", "login", cwd=partial)
+
+
+def test_base_without_a_name_is_refused(instance: Instance, repo: Path) -> None:
+    problem = instance.refused("spawn", "Sleeper", "x", "--worktree", "--base", "", exit_code=2, cwd=repo)
+    assert "invalid base ''" in problem
+
+
+def test_two_beginnings_are_refused_without_options_of_a_shell(instance: Instance, repo: Path) -> None:
+    problem = instance.refused(
+        "spawn", "Sleeper", "x", "--worktree", "--base", "main", "--pr", "1", exit_code=2, cwd=repo
+    )
+    assert problem == "sm: a base and a pull request cannot be used together\n"

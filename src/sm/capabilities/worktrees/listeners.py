@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from sm.capabilities.worktrees.maker import TreeMaker, changed_by_sandbox, git_environment
 from sm.capabilities.worktrees.model import PlannedTree, TreeWish
-from sm.capabilities.worktrees.rules import PLACE, map_to_repository, project_of, repository_of
+from sm.capabilities.worktrees.rules import ANOTHER_NAME, PLACE, map_to_repository, project_of, repository_of
 from sm.capabilities.worktrees.tables import PART, TreeRow, TreeState
 from sm.config import AgentConfig
 from sm.core.dataclass import dataclass
@@ -69,7 +69,7 @@ class WantedWorktree(SpawnAddition):
                 continue  # git has been asked since, and the process that makes the directory replaces none
             if row.path == path or (row.plan.common, row.plan.branch) == (common, branch):
                 what = f"worktree {path}" if row.path == path else f"branch {folded(branch, 200)}"
-                raise UsageError(f"{what} belongs to another session", "choose another --name")
+                raise UsageError(f"{what} belongs to another session", ANOTHER_NAME)
         trees.put(TreeRow(path, session.id, TreeState.PLANNED, self.plan, self.environment, None, tx.now))
         await tx.effect(EffectKind.WORKTREE, session.id, {"path": path}, tx.now)
         await tx.update(session, status_reason="its worktree is being made")
@@ -187,10 +187,10 @@ def _worktree(request: SpawnRequest) -> SpawnWorktree | None:
     path, branch = request.additions.get("worktree"), request.additions.get("branch")
     if request.additions.get("new_worktree"):
         return None
-    if (path is None) is not (branch is None):
-        raise UsageError("worktree and branch must be given together")
-    if path is None or branch is None:
+    if path is None:
         return None
+    if branch is None:
+        raise UsageError("the branch of a worktree must be given with its path")
     tree = os.path.normpath(validate_text(path, "worktree", _PATH_MAX, one_line=True))
     branch = validate_text(branch, "branch", _PATH_MAX, one_line=True)
     if repository_of(tree, branch) is None:

@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import asdict, replace
@@ -154,12 +154,20 @@ class TreeMaker:
             # Also for a cancelled caller: what was begun is undone before anybody begins again.
             await asyncio.shield(asyncio.ensure_future(self._in_thread(talk.end)))
         if "error" in heard:
-            raise from_wire(**heard["error"])
+            error = heard["error"]
+            raise from_wire(error["code"], error["message"], _hint(error["hint"]))
         done: dict[str, Any] = heard["done"]
         return done
 
     async def _in_thread(self, call: Callable[..., Any], *arguments: Any) -> Any:
         return await asyncio.get_running_loop().run_in_executor(self._threads, call, *arguments)
+
+
+def _hint(sent: Sequence[str | Sequence[str]] | None) -> str | None:
+    """The hint of the process, with the arguments that it names."""
+    if sent is None:
+        return None
+    return Hint(*(part if isinstance(part, str) else Argument(*part) for part in sent))
 
 
 class _Talk:

@@ -1,45 +1,42 @@
 """Merges the work of a session into a branch. Nothing changes when that is refused or has conflicts."""
 
-import os
 import shlex
 import subprocess
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from enum import StrEnum
 
-from sm.capabilities.worktrees.git.calls import (
-    environment,
-    git,
-    git_answer,
-    git_paths,
-    is_in_operation,
-    repository_around,
-)
-from sm.capabilities.worktrees.git.own_directory import settings_of
+from sm.capabilities.worktrees.git.calls import environment, git, git_answer, git_paths
 from sm.capabilities.worktrees.git.scratch_worktrees import scratch_worktree
-from sm.capabilities.worktrees.git.submodules import (
+from sm.capabilities.worktrees.git.submodule_commits import (
+    MissingCommit,
+    Unavailable,
     changed_links,
+    copy_commit,
     is_available,
-    links_between,
-    refuse_unpublished,
+    missing_commits,
 )
-from sm.capabilities.worktrees.rules import is_branch
-from sm.capabilities.worktrees.unsaved_work import has_branch
-from sm.capabilities.worktrees.work import (
-    DIFF,
-    Work,
-    named_paths,
-    quoted,
-    refuse_sandboxed,
-    uncommitted_in,
-    without_commit,
+from sm.capabilities.worktrees.merge_sources import branch_to_merge, own_branch
+from sm.capabilities.worktrees.merge_targets import (
+    MergeTarget,
+    refuse_changed_directory,
+    refuse_overwriting,
+    target_of,
 )
+from sm.capabilities.worktrees.work import Work, named_paths, quoted, refuse_sandboxed, work_of
+from sm.client.http import Client
 from sm.core.dataclass import dataclass
-from sm.core.session_lines import label, name_to_type
-from sm.core.statuses import ENDED
+from sm.core.session_lines import label
 from sm.core.text import folded
-from sm.errors import ExternalError, IllegalState, UsageError
-from sm.linux.repositories import checkouts, has_commit
+from sm.errors import ExternalError, IllegalState
+
+_AUTHOR = {
+    f"GIT_{role}_{what}": f"sm{end}"
+    for role in ("AUTHOR", "COMMITTER")
+    for what, end in (("NAME", ""), ("EMAIL", "@localhost"))
+}
+"""Of a commit on no branch, which nobody sees."""
 
 
 class Way(StrEnum):
@@ -50,6 +47,33 @@ class Way(StrEnum):
     """The same commits again, on top of the branch."""
 
 
+class MergeTrial:
+    """The outcomes of merges that are only tried: each one begins where those before it end. Moves no branch."""
+
+    def __init__(self) -> None:
+        self._tips = dict[tuple[str, str], str]()
+
+    def tip(self, work: Work, into: str) -> str | None:
+        """The commit that the branch `into` would have now, or None for that of the branch."""
+        return self._tips.get((work.common, into))
+
+    def add(self, work: Work, target: MergeTarget, way: Way, tree: str) -> None:
+        """Merge: `tree` has the merged files. Writes a commit that no branch has."""
+        branch = f"refs/heads/{work.branch}"
+        parents = ["-p", target.tip]
+        if way is not Way.SQUASH and not git(
+            target.around, "rev-list", "--max-count=1", target.tip, f"^{branch}", "--"
+        ):
+            outcome = git(target.around, "rev-parse", branch)  # as git moves a branch forward
+        else:
+            if way is Way.MERGE:
+                parents += ["-p", branch]
+            outcome = git(
+                target.around, "commit-tree", tree, *parents, "-m", "tried by sm", variables=_AUTHOR
+            )
+        self._tips[work.common, target.into] = outcome
+
+
 @dataclass(frozen=True, slots=True)
 class MergeOptions:
     way: Way = Way.MERGE
@@ -57,8 +81,8 @@ class MergeOptions:
     """The branch to merge into. None for the one that is checked out."""
     check: str | None = None
     """A shell command that must succeed in the merged files before anything changes."""
-    dry_run: bool = False
-    """Only find conflicts."""
+    trial: MergeTrial | None = None
+    """Only find conflicts, in the outcome of the merges that were tried before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +99,8 @@ class Merge:
     commits: int
     submodules: tuple[str, ...] = ()
     """The paths of the submodules that it points to other commits."""
+    copied: tuple[MissingCommit, ...] = ()
+    """The commits of submodules that were copied from the worktree, and that nobody has published."""
 
 
 class MergeConflict(IllegalState):
@@ -86,22 +112,15 @@ class MergeConflict(IllegalState):
         self.into = into
 
 
-@dataclass(frozen=True, slots=True)
-class _Target:
-    """The branch to merge into, and the directory where it is checked out, or None."""
+def works_to_merge(client: Client, references: Sequence[str]) -> list[Work]:
+    """Find the work of several sessions before any of it is merged, and mark them as seen. Raises as `work_of`.
 
-    into: str
-    top: str | None
-    around: str
-    """A directory of the repository, for git: `top` if there is one."""
-
-    @property
-    def ref(self) -> str:
-        return f"refs/heads/{self.into}"
-
-    @property
-    def where(self) -> str:
-        return folded(self.into, 200) if self.top is None else folded(self.top, 4096)
+    Raises IllegalState for a session without a worktree of its own.
+    """
+    works = [work_of(client, reference, {"seen": True}) for reference in references]
+    for work in works:
+        own_branch(work)
+    return works
 
 
 def merge(work: Work, options: MergeOptions) -> Merge | None:
@@ -111,122 +130,104 @@ def merge(work: Work, options: MergeOptions) -> Merge | None:
     repository, the target is the repository's main worktree. Returns None when there is nothing to merge. Raises
     MergeConflict, IllegalState, UsageError and ExternalError.
     """
-    name = label(work.session)
-    main = None if work.tree is None else work.tree.repository
-    if work.branch is None or main is None:
-        raise IllegalState(
-            f"{name} has no worktree of its own: its changes are already in {folded(work.top, 4096)}",
-            f"sm diff {name_to_type(work.session)}",
-        )
-    _refuse_unfinished(work, name)
-    work = replace(work, branch=_branch_to_merge(work, name, work.branch))
-    if left := uncommitted_in(work, work.top):
-        raise IllegalState(
-            f"{name} has uncommitted changes, which a merge would leave behind: {named_paths(left)}",
-            _hint(work, "Commit your work", f"commit them in {folded(work.top, 4096)}, then merge again"),
-        )
-    target = _target(work, main, options.onto)
+    branch, (_, main) = branch_to_merge(work), own_branch(work)
+    work, ref = replace(work, branch=branch), f"refs/heads/{branch}"
+    target = target_of(work, main, options.onto)
+    tried = None if options.trial is None else options.trial.tip(work, target.into)
+    target = replace(target, tip=tried or git(target.around, "rev-parse", target.ref))
     if target.top is not None:
-        _check_directory(work, target.top)
-    commits = int(git(target.around, "rev-list", "--count", f"{target.ref}..refs/heads/{work.branch}", "--"))
+        refuse_changed_directory(work, target.top)
+    commits = int(git(target.around, "rev-list", "--count", f"{target.tip}..{ref}", "--"))
     if not commits:
         return None
-    if target.top is not None and (lost := _overwritten(target.top, work)):
-        raise IllegalState(
-            f"the merge would overwrite files that git does not track in {target.where}: {named_paths(lost)}",
-            "move them away first",
-        )
-    refuse_unpublished(name, work.top, target.around, f"refs/heads/{work.branch}")
-    _refuse_conflicts(work, target, options)
-    moved = tuple(changed_links(target.around, f"refs/heads/{work.branch}"))
-    if options.dry_run:
+    _refuse_unrelated(work, target)
+    refuse_overwriting(target, branch)
+    missing = _missing_commits(work, target)
+    tree = _refuse_conflicts(work, target, options)
+    moved = tuple(changed_links(target.around, f"{target.tip}...{ref}"))
+    if options.trial is not None:
+        options.trial.add(work, target, options.way, tree)
         head = git(target.around, "rev-parse", "--short", target.ref)
-    elif target.top is not None and options.check is None and options.way is not Way.REBASE:
+        return Merge(branch, target.into, target.top, head, commits, moved)
+    for commit in missing:
+        _copy(work, commit)
+    if target.top is not None and options.check is None and options.way is not Way.REBASE:
         _merge_in(target.top, target, work, options.way)
         head = git(target.top, "rev-parse", "--short", "HEAD")
     else:
         head = _merge_beside(work, target, options)
-    return Merge(str(work.branch), target.into, target.top, head, commits, moved)
+    return Merge(branch, target.into, target.top, head, commits, moved, missing)
 
 
-def _target(work: Work, main: str, onto: str | None) -> _Target:
-    """The branch to merge into. Raises IllegalState, UsageError and NotPermitted."""
-    if onto is None:
-        top = _directory(work, main)
-        refuse_sandboxed(work.client, work.session, {top})
-        if not has_commit(repository_around(top)):
-            where = folded(top, 4096)
-            raise IllegalState(
-                f"the branch that is checked out in {where} has no commit",
-                f"git -C {shlex.quote(where)} switch BRANCH",
-            )
-        into = git(top, "rev-parse", "--symbolic-full-name", "HEAD").removeprefix("refs/heads/")
-        if into == "HEAD":
-            where = folded(top, 4096)
-            raise IllegalState(f"no branch is checked out in {where}", f"git -C {where} switch BRANCH")
-        return _Target(into, top, top)
-    if not is_branch(onto) or not has_branch(work.top, onto):
-        raise UsageError(
-            f"there is no branch {folded(onto, 80)!r} in {folded(main, 4096)}",
-            f"git -C {quoted(main)} branch",
-        )
-    repository = repository_around(work.top)
-    for place in checkouts(repository, is_bare=settings_of(repository).bare):
-        if place.branch == onto:
-            refuse_sandboxed(work.client, work.session, {place.top})
-            return _Target(onto, place.top, place.top)
-    return _Target(onto, None, work.top)
-
-
-def _directory(work: Work, main: str) -> str:
-    with suppress(ExternalError, FileNotFoundError):
-        here = repository_around(os.getcwd())
-        if here.top is not None and here.common == work.common and here.top != work.top:
-            return here.top
-    refuse_sandboxed(work.client, work.session, {main})
-    if settings_of(repository_around(work.top)).bare:
+def _refuse_unrelated(work: Work, target: MergeTarget) -> None:
+    code, _ = git_answer(target.around, "merge-base", target.tip, f"refs/heads/{work.branch}")
+    if code:
         raise IllegalState(
-            f"the repository in {folded(main, 4096)} is bare: no branch is checked out in it",
-            f"sm merge {name_to_type(work.session)} --onto BRANCH",
+            f"cannot merge {folded(str(work.branch), 200)} in {target.where}: it has no commit in common with "
+            f"{folded(target.into, 200)}",
+            f"git -C {quoted(target.around)} merge --allow-unrelated-histories {shlex.quote(str(work.branch))}",
         )
-    return os.path.realpath(git(main, "rev-parse", "--show-toplevel"))
 
 
-def _check_directory(work: Work, top: str) -> None:
-    """Raises IllegalState if a merge in the directory could touch the work of a person there."""
-    where = folded(top, 4096)
-    if is_in_operation(git(top, "rev-parse", "--absolute-git-dir")):
-        raise IllegalState(f"a rebase, merge, cherry-pick or bisect is in progress in {where}")
-    if changed := uncommitted_in(work, top, new_files=False):
+def _missing_commits(work: Work, target: MergeTarget) -> tuple[MissingCommit, ...]:
+    ref = f"refs/heads/{work.branch}"
+    try:
+        return tuple(missing_commits(work.top, target.top, target.tip, ref, _allowed(work)))
+    except Unavailable as error:
+        raise IllegalState(f"cannot merge {label(work.session)}: {error.message}", error.hint) from None
+
+
+def _allowed(work: Work) -> Callable[[str], None]:
+    return lambda directory: refuse_sandboxed(work.client, work.session, {directory})
+
+
+def _copy(work: Work, missing: MissingCommit) -> None:
+    try:
+        copy_commit(missing)
+    except (ExternalError, OSError) as error:
+        why = error.message if isinstance(error, ExternalError) else str(error.strerror)
         raise IllegalState(
-            f"{where} has uncommitted changes: {named_paths(changed)}", "commit or stash them first"
-        )
+            f"cannot merge {label(work.session)}: the commit {missing.commit[:12]} of the submodule "
+            f"{folded(missing.path, 200)} cannot be copied to {folded(missing.place, 4096)}: {why}",
+            f"publish the commit first, then merge: {publication(missing)}",
+        ) from None
 
 
-def _refuse_conflicts(work: Work, target: _Target, options: MergeOptions) -> None:
-    """Raises MergeConflict, before anything changes, for files that the work and the branch have both changed."""
-    options_of_git = ("--write-tree", "--name-only", "--no-messages", "-z")
-    code, words = git_answer(
-        target.around, "merge-tree", *options_of_git, target.ref, f"refs/heads/{work.branch}"
-    )
-    if code == 1:
-        raise _conflict(work, target, options, tuple(dict.fromkeys(words[1:])))
-    if code and options.dry_run:
-        raise ExternalError("git cannot try a merge", "update git to version 2.38 or newer")
-    # An older git finds the conflicts in the merge, which is undone then.
+def publication(missing: MissingCommit) -> str:
+    """The command that publishes a commit of a submodule."""
+    return f"git -C {quoted(missing.source)} push origin {missing.commit}:refs/heads/BRANCH"
 
 
-def _conflict(work: Work, target: _Target, options: MergeOptions, files: tuple[str, ...]) -> MergeConflict:
+def _refuse_conflicts(work: Work, target: MergeTarget, options: MergeOptions) -> str:
+    """Merge the files without changing anything. Returns the tree of the merged ones, empty if git is too old.
+
+    Raises MergeConflict for files that the work and the branch have both changed.
+    """
+    trying = ("merge-tree", "--write-tree", "--name-only", "--no-messages", "-z")
+    try:
+        code, words = git_answer(target.around, *trying, target.tip, f"refs/heads/{work.branch}")
+    except ExternalError as error:
+        if options.trial is None:
+            return ""  # an older git finds the conflicts in the merge, which is undone then
+        raise ExternalError(
+            f"git cannot try a merge: {error.message}", "it needs git 2.38 or newer: git --version"
+        ) from None
+    if code:
+        raise _conflict(work, target, options.way, tuple(dict.fromkeys(words[1:])))
+    return words[0]
+
+
+def _conflict(work: Work, target: MergeTarget, way: Way, files: tuple[str, ...]) -> MergeConflict:
     return MergeConflict(
         f"cannot merge {folded(str(work.branch), 200)} in {target.where}: conflicts in {named_paths(files)}; "
         "nothing was changed",
-        _command(work, target, options.way),
+        _command(work, target, way),
         files,
         target.into,
     )
 
 
-def _command(work: Work, target: _Target, way: Way) -> str:
+def _command(work: Work, target: MergeTarget, way: Way) -> str:
     """The command of git with which a person merges."""
     if way is Way.REBASE:
         return f"git -C {quoted(work.top)} rebase {shlex.quote(target.into)}"
@@ -234,79 +235,7 @@ def _command(work: Work, target: _Target, way: Way) -> str:
     return f"git -C {quoted(target.around)} merge {option}{shlex.quote(str(work.branch))}"
 
 
-def _refuse_unfinished(work: Work, name: str) -> None:
-    """Raises IllegalState during an operation of git."""
-    if is_in_operation(git(work.top, "rev-parse", "--absolute-git-dir")):
-        raise IllegalState(
-            f"{name} has not finished a rebase, merge, cherry-pick or bisect in its worktree",
-            _hint(work, "Finish or abort the operation of git", f"git -C {quoted(work.top)} status"),
-        )
-
-
-def _branch_to_merge(work: Work, name: str, own: str) -> str:
-    """The branch with all commits of the worktree: `own`, or one that the agent has made and checked out there.
-
-    Raises IllegalState if there is none.
-    """
-    top, ref = work.top, f"refs/heads/{own}"
-    if not has_commit(repository_around(top)):
-        raise without_commit(work.session, top, own)
-    exists = has_branch(top, own)
-    if exists and not git(top, "rev-list", "--max-count=1", "HEAD", f"^{ref}", "--"):
-        return own
-    head = git(top, "rev-parse", "--symbolic-full-name", "HEAD")
-    other = head.removeprefix("refs/heads/")
-    if other == head and not exists:
-        raise IllegalState(
-            f"the branch {own} of {name} was deleted, and no branch is checked out in its worktree",
-            f"git -C {quoted(top)} switch -c {own}",
-        )
-    if other == head:
-        raise IllegalState(
-            f"{name} has a commit that is not on its branch {own}, which a merge would leave behind",
-            _hint(work, f"Bring your commits to the branch {own}", f"git -C {quoted(top)} switch -c BRANCH"),
-        )
-    if exists and git(top, "rev-list", "--max-count=1", ref, "^HEAD", "--"):
-        raise IllegalState(
-            f"{name} has commits on two branches, {own} and {folded(other, 200)}, and a merge takes only one",
-            _hint(
-                work,
-                f"Merge the branch {own} into the branch that is checked out",
-                f"git -C {quoted(top)} merge {own}",
-            ),
-        )
-    return other
-
-
-def _hint(work: Work, request: str, command: str) -> str:
-    """The command that asks a live agent; for an ended one, what a person does."""
-    if work.session["status"] in ENDED:
-        return command
-    return f"sm send {name_to_type(work.session)} '{request}'"
-
-
-def _overwritten(target: str, work: Work) -> list[str]:
-    """Untracked files of the target at the place of a file of the branch. git overwrites those that it ignores."""
-    change = f"HEAD...refs/heads/{work.branch}"
-    listed = git(target, *DIFF, "--name-only", "--no-renames", "--diff-filter=A", "-z", change, "--")
-    lost: dict[str, None] = {}
-    for path in filter(None, listed.split("\0")):
-        parts = path.split("/")
-        above = ("/".join(parts[:count]) for count in range(1, len(parts)))
-        in_the_way = [way for way in above if _is_no_directory(os.path.join(target, way))]
-        if os.path.lexists(os.path.join(target, path)):
-            in_the_way.append(path)
-        for way in in_the_way[:1]:
-            if not git(target, "--literal-pathspecs", "ls-files", "--", way):
-                lost[way] = None
-    return list(lost)
-
-
-def _is_no_directory(path: str) -> bool:
-    return os.path.lexists(path) and (os.path.islink(path) or not os.path.isdir(path))
-
-
-def _merge_in(top: str, target: _Target, work: Work, way: Way) -> None:
+def _merge_in(top: str, target: MergeTarget, work: Work, way: Way) -> None:
     """Merge in a directory. Raises MergeConflict and IllegalState after undoing a merge that failed."""
     before = git(top, "rev-parse", "HEAD")
     try:
@@ -322,30 +251,30 @@ def _merge_in(top: str, target: _Target, work: Work, way: Way) -> None:
                 f"Merge branch '{work.branch}'{_into(target)}",
                 f"refs/heads/{work.branch}",
             )
-        _check_submodules(top, work, before)
+        _check_submodules(top, target, work, before)
     except ExternalError as error:
         conflicts = git_paths(top, "diff", "--name-only", "--diff-filter=U", "-z")
         git(top, "reset", "--merge", before)
         raise _failure(work, target, way, error, conflicts) from None
 
 
-def _into(target: _Target) -> str:
+def _into(target: MergeTarget) -> str:
     """The end of the message of a merge, as git writes it."""
     return "" if target.into in ("main", "master") else f" into {target.into}"
 
 
 def _failure(
-    work: Work, target: _Target, way: Way, error: ExternalError, conflicts: list[str]
+    work: Work, target: MergeTarget, way: Way, error: ExternalError, conflicts: list[str]
 ) -> IllegalState:
     if conflicts:
-        return _conflict(work, target, MergeOptions(way), tuple(conflicts))
+        return _conflict(work, target, way, tuple(conflicts))
     return IllegalState(
         f"cannot merge {folded(str(work.branch), 200)} in {target.where}: {error.message}; nothing was changed",
         _command(work, target, way),
     )
 
 
-def _merge_beside(work: Work, target: _Target, options: MergeOptions) -> str:
+def _merge_beside(work: Work, target: MergeTarget, options: MergeOptions) -> str:
     """Merge in a directory of its own, check the result, and only then move the branch to it. Returns the commit."""
     before = git(target.around, "rev-parse", target.ref)
     with scratch_worktree(work.top, work.common, before) as top:
@@ -357,25 +286,24 @@ def _merge_beside(work: Work, target: _Target, options: MergeOptions) -> str:
             _check(options.check, top, str(work.branch))
         result = git(top, "rev-parse", "HEAD")
         if target.top is not None:
-            _check_directory(work, target.top)  # the check may have taken minutes
-            if lost := _overwritten(target.top, work):
-                raise IllegalState(
-                    f"the merge would overwrite files that git does not track in {target.where}: {named_paths(lost)}",
-                    "move them away first",
-                )
-            git(target.top, "merge", "--quiet", "--ff-only", result)
+            refuse_changed_directory(work, target.top)  # the check may have taken minutes
+            refuse_overwriting(target, str(work.branch))
+            try:
+                git(target.top, "merge", "--quiet", "--ff-only", result)
+            except ExternalError as error:
+                raise _failure(work, target, options.way, error, []) from None
         else:
             words = ("-m", f"sm merge {work.branch}", target.ref, result, before)
             git(target.around, "update-ref", *words)
     return git(target.around, "rev-parse", "--short", result)
 
 
-def _rebase_in(top: str, target: _Target, work: Work, onto: str) -> None:
+def _rebase_in(top: str, target: MergeTarget, work: Work, onto: str) -> None:
     """Repeat the commits of the work on top of a commit. Raises MergeConflict and IllegalState."""
     git(top, "checkout", "--quiet", "--detach", f"refs/heads/{work.branch}")
     try:
         git(top, "rebase", "--quiet", onto)
-        _check_submodules(top, work, onto)
+        _check_submodules(top, target, work, onto)
     except ExternalError as error:
         conflicts = git_paths(top, "diff", "--name-only", "--diff-filter=U", "-z")
         with suppress(ExternalError):
@@ -401,8 +329,8 @@ def _check(command: str, top: str, branch: str) -> None:
         )
 
 
-def _check_submodules(target: str, work: Work, before: str) -> None:
+def _check_submodules(top: str, target: MergeTarget, work: Work, before: str) -> None:
     """Look again after the merge. Raises ExternalError if a commit of a submodule has gone meanwhile."""
-    for path, commit in links_between(target, before, "HEAD").items():
-        if not is_available(path, commit, work.top, target):
+    for path, commit in changed_links(top, before, "HEAD").items():
+        if not is_available(work.top, target.top, path, commit, f"refs/heads/{work.branch}", _allowed(work)):
             raise ExternalError(f"the commit {commit[:12]} of the submodule {folded(path, 200)} is gone")

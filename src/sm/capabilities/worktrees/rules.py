@@ -6,8 +6,12 @@ The code that makes, recognizes and removes worktrees shares these rules.
 import os
 import re
 
+from sm.operations.hints import Argument, Hint
+
 PLACE = ".sm/worktrees"
 """Below the repository: the agent's trust in the repository covers it, and a container has it mounted."""
+ANOTHER_NAME = Hint("choose another name: ", Argument("name", "NAME"))
+ANOTHER_BRANCH = Hint("choose another branch: ", Argument("branch", "NAME"))
 # Excludes the names that git refuses (git-check-ref-format(1)).
 _NAME = r"(?!.*\.(?:\.|lock$|$))[a-z0-9][a-z0-9._-]{0,63}"
 _PATH = re.compile(rf"((?:/.+)?)/{re.escape(PLACE)}/({_NAME})")

@@ -7,13 +7,16 @@ or into the branch of --onto, which need not be checked out anywhere. With --squ
 --rebase, the commits are repeated on top of the branch.
 
 Several agents are merged in the order in which they are given, up to the first one that cannot be merged. With
---ask-agent, an agent whose work has conflicts gets a message that asks it to rebase its branch.
+--dry-run, each one is tried in the outcome of those before it, and nothing changes. With --ask-agent, an agent whose
+work has conflicts gets a message that asks it to rebase its branch.
 
 The command changes nothing, and says why, if the agent has uncommitted changes, commits on no branch or on two, or
 an unfinished rebase or merge, if your directory has uncommitted changes to tracked files or no branch, if the merge
 would overwrite files that git does not track, if the command of --check fails, if it would point a submodule to a
-commit that was not published and that the submodule of your directory does not have, or if it has conflicts. git runs
-as you, without programs that the repository names, and not at all where a sandboxed agent could ever write.
+commit that was not published and of which your repository has no copy, or if it has conflicts. git runs as you, without
+programs that the repository names, and not at all where a sandboxed agent could ever write.
+
+A commit of a submodule that only the agent has is copied into your repository's own copy of that submodule.
 
 If the agent still works, the command merges its commits and warns that more may follow.
 
@@ -45,6 +48,11 @@ from sm.core.statuses import ENDED, Status
 from sm.errors import SmError, UsageError
 from sm.wire import encode
 
+TYPE_CHECKING = False  # see wire.py
+if TYPE_CHECKING:
+    from sm.capabilities.worktrees.merging import Merge, MergeOptions
+    from sm.capabilities.worktrees.work import Work
+
 
 @click.command(help=__doc__)
 @sessions_argument(session_names)
@@ -72,10 +80,15 @@ def command(sessions: Sequence[str], ask_agent: bool, call: Call, **given: Any) 
         raise UsageError("--squash and --rebase cannot be used together")
     if given["dry_run"] and given["check"] is not None:
         raise UsageError("--dry-run and --check cannot be used together")
+    from sm.capabilities.worktrees.merging import MergeOptions, MergeTrial, Way, works_to_merge
+
+    way = Way.SQUASH if given["squash"] else Way.REBASE if given["rebase"] else Way.MERGE
+    trial = MergeTrial() if given["dry_run"] else None
+    options = MergeOptions(way, given["onto"], given["check"], trial)
     done: list[JsonObject] = []
-    for session in sessions:
+    for work in works_to_merge(call.client, sessions):
         try:
-            document, text = _merged(call, session, given, ask_agent=ask_agent)
+            document, text = _merged(call, work, options, ask_agent=ask_agent)
         except SmError:
             if done and call.as_json:
                 print_json(encode(done))
@@ -88,14 +101,10 @@ def command(sessions: Sequence[str], ask_agent: bool, call: Call, **given: Any) 
     return 0
 
 
-def _merged(call: Call, session: str, given: JsonObject, *, ask_agent: bool) -> tuple[JsonObject, str]:
+def _merged(call: Call, work: "Work", options: "MergeOptions", *, ask_agent: bool) -> tuple[JsonObject, str]:
     """Merge the work of one session. Returns what was done as JSON and in words."""
-    from sm.capabilities.worktrees.merging import MergeConflict, MergeOptions, Way, merge
-    from sm.capabilities.worktrees.work import work_of
+    from sm.capabilities.worktrees.merging import MergeConflict, Way, merge
 
-    way = Way.SQUASH if given["squash"] else Way.REBASE if given["rebase"] else Way.MERGE
-    options = MergeOptions(way, given["onto"], given["check"], given["dry_run"])
-    work = work_of(call.client, session, {"seen": True})
     try:
         done = merge(work, options)
     except MergeConflict as conflict:
@@ -112,6 +121,8 @@ def _merged(call: Call, session: str, given: JsonObject, *, ask_agent: bool) -> 
         print_warnings(
             [f"the merge moves submodules, whose files are not updated: {paths}; to update: {update}"]
         )
+    if done is not None:
+        _warn_of_copied(done)
     document = {
         "session_id": work.session["session_id"],
         "branch": done.branch if done else work.branch,
@@ -123,14 +134,27 @@ def _merged(call: Call, session: str, given: JsonObject, *, ask_agent: bool) -> 
     if done is None:
         return document, f"Nothing to merge: {line(work.branch)} has no new commits"
     commits = plural(done.commits, "commit")
-    if options.dry_run:
+    if options.trial is not None:
         return document, f"Can merge {line(done.branch)} into {line(done.into)}: {commits}, no conflicts"
-    commits += " as one" if given["squash"] and done.commits > 1 else ""
+    commits += " as one" if options.way is Way.SQUASH and done.commits > 1 else ""
     where = "" if done.top is None else f" in {line(done.top)}"
     return (
         document,
         f"Merged {line(done.branch)} into {line(done.into)}{where}: {commits}, now at {done.commit}",
     )
+
+
+def _warn_of_copied(done: "Merge") -> None:
+    from sm.capabilities.worktrees.merging import publication
+
+    for missing in done.copied:
+        print_warnings(
+            [
+                f"the commit {missing.commit[:12]} of the submodule {line(missing.path)} was copied to "
+                f"{line(missing.place)} and is in no branch that was pushed; before you push "
+                f"{line(done.into)}: {publication(missing)}"
+            ]
+        )
 
 
 def _ask_for_rebase(call: Call, session: JsonObject, into: str, files: Sequence[str]) -> None:

@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from typing import BinaryIO
 
 from sm.capabilities.worktrees.git.own_directory import own_git_directory
 from sm.capabilities.worktrees.git.scratch import GIT_DIRECTORY
@@ -73,6 +74,15 @@ _OPERATION_FILES = (
 )  # fmt: skip
 """Files in a worktree's git directory during an unfinished operation (git's path.c, wt-status.c)."""
 
+_TELLS_NOTHING = frozenset(
+    {
+        "the remote end hung up unexpectedly", "Could not read from remote repository.", "early EOF",
+        "Could not write client identification", "packet write with format failed",
+    }
+)  # fmt: skip
+"""Errors of git that follow one of another program, which says why."""
+_FILTER_FAILED = re.compile(r"(clean|smudge) filter \S+ failed$")
+
 _limit: ContextVar[tuple[float, float] | None] = ContextVar("_limit", default=None)
 """The limit of `time_limit` in seconds, and the time of the monotonic clock at which it is over."""
 
@@ -88,38 +98,54 @@ def time_limit(limit_s: float) -> Iterator[None]:
 
 
 def git(
-    directory: str, *arguments: str, variables: Mapping[str, str] | None = None, text: bytes = b""
+    directory: str,
+    *arguments: str,
+    variables: Mapping[str, str] | None = None,
+    text: bytes = b"",
+    file: BinaryIO | None = None,
 ) -> str:
-    """Run git with `text` on its stdin and return its output.
+    """Run git with `text`, or with a file, on its stdin and return its output.
 
     Raises ExternalError with git's own message, and as `prepared`.
     """
-    return _output(directory, arguments, variables or {}, text).decode("utf-8", "replace").strip()
+    return _done(directory, arguments, variables or {}, text, file).stdout.decode("utf-8", "replace").strip()
 
 
 def git_paths(directory: str, *arguments: str, text: bytes = b"") -> list[str]:
     """Run git with `text` on its stdin, and return the names of files in its output, which end with NUL each."""
-    return [os.fsdecode(path) for path in _output(directory, arguments, {}, text).split(b"\0") if path]
+    return [os.fsdecode(path) for path in _done(directory, arguments, {}, text).stdout.split(b"\0") if path]
 
 
 def git_answer(directory: str, *arguments: str) -> tuple[int, list[str]]:
     """Run a command of git that answers by its exit code too. Returns the code, and the words that end with NUL each.
 
-    Raises ExternalError if git cannot run, and as `prepared`.
+    Raises ExternalError with git's own message for a code above 1, and as `prepared`.
     """
-    done = _run(directory, arguments, {}, b"")
+    done = _done(directory, arguments, {}, b"", most=1)
     return done.returncode, [os.fsdecode(word) for word in done.stdout.split(b"\0") if word]
 
 
-def _output(directory: str, arguments: Sequence[str], variables: Mapping[str, str], text: bytes) -> bytes:
-    done = _run(directory, arguments, variables, text)
-    if done.returncode:
+def _done(
+    directory: str,
+    arguments: Sequence[str],
+    variables: Mapping[str, str],
+    text: bytes,
+    file: BinaryIO | None = None,
+    most: int = 0,
+) -> "subprocess.CompletedProcess[bytes]":
+    """Run git. `most`: the highest exit code that is no failure."""
+    done = _run(directory, arguments, variables, text, file)
+    if done.returncode > most or done.returncode < 0:
         raise ExternalError(reason_of(done.stderr, done.returncode))
-    return done.stdout
+    return done
 
 
 def _run(
-    directory: str, arguments: Sequence[str], variables: Mapping[str, str], text: bytes
+    directory: str,
+    arguments: Sequence[str],
+    variables: Mapping[str, str],
+    text: bytes,
+    file: BinaryIO | None = None,
 ) -> "subprocess.CompletedProcess[bytes]":
     with prepared(directory, arguments) as (argv, environment):
         own_s = _TIMEOUT_S + _index_size(environment) // _INDEX_BYTES_PER_S
@@ -128,7 +154,8 @@ def _run(
             return subprocess.run(
                 argv,
                 env={**environment, **variables},
-                input=text,
+                input=text if file is None else None,
+                stdin=file,
                 capture_output=True,
                 timeout=max(0.0, end - time.monotonic()),
                 check=False,
@@ -148,11 +175,29 @@ def _index_size(variables: Mapping[str, str]) -> int:
 
 
 def reason_of(said: bytes, code: int) -> str:
-    """Git's own reason for a failure in what it said."""
+    """Git's own reason for a failure in what it said: the line that tells most, and the files that it is about."""
     lines = [line for line in re.split("[\r\n]+", said.decode("utf-8", "replace").strip()) if line]
-    lines = lines or [f"git exited with code {code}"]
-    why = next((line for line in lines if line.startswith(("fatal: ", "error: "))), lines[-1])
-    return folded(why.partition(": ")[2] or why, 300)
+    errors = [at for at, line in enumerate(lines) if line.startswith(("fatal: ", "error: "))]
+    telling = [at for at in errors if _shortened(lines[at]) not in _TELLS_NOTHING]
+    filters = [at for at in errors if _FILTER_FAILED.search(lines[at])]
+    if filters:  # the last line names the file, and an earlier one what is missing
+        why = [_shortened(lines[filters[-1]])]
+        why += [f"({line})" for line in lines[: filters[-1]] if line.endswith(": not found")][:1]
+        return folded(" ".join(why), 300)
+    if not lines:
+        return f"git exited with code {code}"
+    # A program that git has started, such as ssh, has said more than git then.
+    at = telling[0] if telling else max(errors[0] - 1, 0) if errors else len(lines) - 1
+    names = []
+    for line in lines[at + 1 :]:
+        if not line.startswith("\t"):
+            break
+        names.append(line.strip())
+    return folded(f"{_shortened(lines[at])} {', '.join(names)}".strip(), 300)
+
+
+def _shortened(line: str) -> str:
+    return re.sub("^(fatal|error|warning): ", "", line)
 
 
 @contextmanager

@@ -7,20 +7,22 @@ deleted with it. In a submodule, git only lists commits, and fetches nothing.
 import os
 import shlex
 from collections.abc import Iterator
+from contextlib import suppress
 
 from sm.capabilities.worktrees.git.calls import common_of, git
+from sm.capabilities.worktrees.git.git_config import parse_git_config
 from sm.core.dataclass import dataclass
 from sm.core.lines import plural
 from sm.core.text import folded
 from sm.errors import ExternalError, IllegalState
 from sm.paths import is_within
 
-_LINK = "160000 "
+LINK = "160000 "
 """The mode of a submodule in a tree and in an index."""
 _SHOWN_MAX = 5
-_DEPTH_MAX = 5
+DEPTH_MAX = 5
 _GITFILE_MAX = 8192
-_OFFLINE = {"GIT_ALLOW_PROTOCOL": "none", "GIT_NO_LAZY_FETCH": "1"}
+OFFLINE = {"GIT_ALLOW_PROTOCOL": "none", "GIT_NO_LAZY_FETCH": "1"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +46,7 @@ class OnlyCopy:
 def submodules(top: str) -> list[str]:
     """The paths of the submodules in the index of the worktree `top`. Raises ExternalError."""
     listed = git(top, "ls-files", "--stage", "-z").split("\0")
-    return [entry.partition("\t")[2] for entry in listed if entry.startswith(_LINK)]
+    return [entry.partition("\t")[2] for entry in listed if entry.startswith(LINK)]
 
 
 def empty_submodules_warning(top: str) -> str | None:
@@ -64,79 +66,6 @@ def empty_submodules_warning(top: str) -> str | None:
     )
 
 
-def refuse_unpublished(name: str, top: str, target: str, ref: str) -> None:
-    """Raise IllegalState if a merge of `ref` would point a submodule to a commit that `target` cannot get.
-
-    `name`: the session's. `top`: its worktree. `target`: the worktree that merges.
-    """
-    for path, commit in changed_links(target, ref).items():
-        if is_available(path, commit, top, target):
-            continue
-        inside = os.path.join(top, path)
-        publish = f"git -C {shlex.quote(folded(inside, 4096))} push origin HEAD:refs/heads/BRANCH"
-        raise IllegalState(
-            f"{name} points the submodule {folded(path, 200)} to the commit {commit[:12]}, which is neither in the "
-            f"submodule of {folded(target, 4096)} nor in a branch that was pushed: nobody could check it out",
-            f"publish the commit first, then merge: {publish}",
-        )
-
-
-def changed_links(target: str, ref: str) -> dict[str, str]:
-    """The submodules that a merge of `ref` changes, with their new commits."""
-    return _links(target, f"HEAD...{ref}")
-
-
-def links_between(target: str, before: str, after: str) -> dict[str, str]:
-    """The submodules that differ between two commits, with their commits in the second one."""
-    return _links(target, before, after)
-
-
-def _links(target: str, *commits: str) -> dict[str, str]:
-    change = ("diff", "--raw", "-z", "--no-renames", "--no-abbrev", *commits, "--")
-    found: dict[str, str] = {}
-    words = iter(git(target, *change).split("\0"))
-    for facts in words:
-        if not facts.startswith(":"):
-            continue
-        _, mode, _, commit, *_ = facts.removeprefix(":").split(" ")
-        path = next(words, "")
-        if f"{mode} " == _LINK:
-            found[path] = commit
-    return found
-
-
-def is_available(path: str, commit: str, top: str, target: str) -> bool:
-    """True if the submodule of `target` has the commit, or if a branch that was pushed or fetched contains it."""
-    for directory, needs_remote in ((os.path.join(target, path), False), (os.path.join(top, path), True)):
-        if not has_own_repository(directory, common_of(target)):
-            continue
-        try:
-            if not needs_remote:
-                git(directory, "cat-file", "-e", f"{commit}^{{commit}}", variables=_OFFLINE)
-                return True
-            contains = ("for-each-ref", "--count=1", f"--contains={commit}", "refs/remotes")
-            if git(directory, *contains, variables=_OFFLINE):
-                return True
-        except (ExternalError, IllegalState):
-            continue
-    # Somebody else may have moved the submodule, in a branch that the agent has merged.
-    try:
-        return bool(
-            git(
-                target,
-                "log",
-                "--remotes",
-                "--max-count=1",
-                "--format=%H",
-                f"--find-object={commit}",
-                "--",
-                path,
-            )
-        )
-    except (ExternalError, IllegalState):
-        return False
-
-
 def only_copies(path: str, main: str | None) -> list[OnlyCopy]:
     """The commits of submodules that `sm rm` would delete with the worktree at `path`. Raises ExternalError."""
     if main is None or not os.path.isdir(path):
@@ -152,18 +81,17 @@ def _only_copies(top: str, main: str, common: str, above: str, depth: int = 1) -
         if not has_own_repository(directory, common):
             yield OnlyCopy(shown, None, "its git directory is elsewhere, so sm does not look into it")
             continue
-        if depth > _DEPTH_MAX:
+        if depth > DEPTH_MAX:
             yield OnlyCopy(shown, None, "it is nested too deeply to look into it")
             continue
         try:
             unpublished = _commits(directory, "--not", "--remotes")
-            known = (
-                set(_commits(os.path.join(main, path))) if unpublished and _is_in(main, path, common) else ()
-            )
+            kept = _kept(top, main, common, path, depth) if unpublished else None
+            known = set(_commits(kept)) if kept is not None else ()
             lost = [commit for commit in unpublished if commit not in known]
             if lost:
                 show = ("log", "--max-count=1", "--format=%h %s", lost[0], "--")
-                yield OnlyCopy(shown, len(lost), folded(git(directory, *show, variables=_OFFLINE), 100))
+                yield OnlyCopy(shown, len(lost), folded(git(directory, *show, variables=OFFLINE), 100))
         except (ExternalError, IllegalState) as error:
             yield OnlyCopy(shown, None, f"git cannot list its commits: {error.message}")
             continue
@@ -172,11 +100,29 @@ def _only_copies(top: str, main: str, common: str, above: str, depth: int = 1) -
 
 def _commits(directory: str, *excluded: str) -> list[str]:
     """The commits of all branches, tags and the stash, the newest first. Raises ExternalError."""
-    return git(directory, "rev-list", "--all", *excluded, variables=_OFFLINE).split()
+    return git(directory, "rev-list", "--all", *excluded, variables=OFFLINE).split()
 
 
-def _is_in(main: str, path: str, common: str) -> bool:
-    return has_own_repository(os.path.join(main, path), common)
+def _kept(top: str, main: str, common: str, path: str, depth: int) -> str | None:
+    """The directory of the repository that keeps commits of a submodule without the worktree, or None without one."""
+    inside = os.path.join(main, path)
+    if has_own_repository(inside, common):
+        return inside
+    return module_directory(common, top, path, "HEAD") if depth == 1 else None
+
+
+def module_directory(common: str, directory: str, path: str, ref: str) -> str | None:
+    """The git directory that the repository has of a submodule, also if the submodule is checked out nowhere.
+
+    `common`: the git directory of the repository. `ref`: a commit in `directory` whose `.gitmodules` names it.
+    """
+    with suppress(ExternalError, IllegalState, ValueError):
+        for setting in parse_git_config(git(directory, "cat-file", "blob", f"{ref}:.gitmodules").encode()):
+            if (setting.section, setting.name, setting.value) == ("submodule", "path", path):
+                place = f"{common}/modules/{setting.subsection}"
+                is_there = os.path.realpath(place) == place and os.path.lexists(f"{place}/HEAD")
+                return place if is_there else None
+    return None
 
 
 def uncommitted_submodules(top: str, depth: int = 1) -> Iterator[str]:
@@ -190,7 +136,7 @@ def uncommitted_submodules(top: str, depth: int = 1) -> Iterator[str]:
             if os.path.isdir(directory) and os.listdir(directory):
                 yield path
             continue
-        if depth > _DEPTH_MAX or git(directory, "status", "--porcelain", variables=_OFFLINE):
+        if depth > DEPTH_MAX or git(directory, "status", "--porcelain", variables=OFFLINE):
             yield path
             continue
         yield from (os.path.join(path, inner) for inner in uncommitted_submodules(directory, depth + 1))

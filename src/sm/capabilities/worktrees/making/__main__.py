@@ -22,6 +22,7 @@ from sm.capabilities.worktrees.making.planning import plan_tree, remote_places
 from sm.capabilities.worktrees.making.remains import remove_remains
 from sm.capabilities.worktrees.model import PlannedTree, TreeFiles, TreeWish, planned_from
 from sm.errors import IllegalState, SmError
+from sm.operations.hints import Argument, Use, parts_of
 
 _cancelled = threading.Event()
 _PLAN_S = 60.0
@@ -40,7 +41,13 @@ def main() -> None:
     except Cancelled:
         _say({"error": {"code": IllegalState.code, "message": "cancelled", "hint": None}})
     except SmError as error:
-        _say({"error": {"code": error.code, "message": error.message, "hint": error.hint}})
+        hint = None if error.hint is None else [*map(_sent, parts_of(error.hint))]
+        _say({"error": {"code": error.code, "message": error.message, "hint": hint}})
+
+
+def _sent(part: str | Use | Argument) -> str | list[str]:
+    """A part of a hint: each door words the arguments that it names."""
+    return [part.name, part.value] if isinstance(part, Argument) else str(part)
 
 
 def _carry_out(task: Mapping[str, Any]) -> Mapping[str, Any]:

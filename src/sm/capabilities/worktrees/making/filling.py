@@ -1,8 +1,10 @@
 """Makes a planned worktree, with nothing left behind if that fails or is cancelled."""
 
 import os
+import shlex
 import subprocess
 import threading
+from contextlib import suppress
 
 from sm.capabilities.worktrees.git.calls import git, git_paths, repository_around
 from sm.capabilities.worktrees.git.exclusions import add_exclusion
@@ -16,14 +18,15 @@ from sm.capabilities.worktrees.making.extra_files import copy_files, link_files
 from sm.capabilities.worktrees.making.remains import remove_remains
 from sm.capabilities.worktrees.making.submodule_files import fill_submodules
 from sm.capabilities.worktrees.model import Fetched, MadeTree, PlannedTree, TreeFiles
-from sm.capabilities.worktrees.rules import PLACE
+from sm.capabilities.worktrees.rules import ANOTHER_NAME, PLACE
 from sm.core.text import folded
 from sm.errors import ExternalError, SmError, UsageError
 from sm.linux.files import read_file
-from sm.linux.repositories import repository_at
+from sm.linux.repositories import UnreadableRepository, repository_at
 from sm.paths import is_within
 
 _FILES_PER_S = 1_000
+_ROOM_BYTES = 64 << 10
 _SPARSE_MAX = 4 << 20
 _SPARSE_KEYS = ("core.sparsecheckout", "core.sparsecheckoutcone", "index.sparse")
 
@@ -59,14 +62,43 @@ def make_tree(
         if cancelled.is_set():
             raise Cancelled
         _follow(plan)
-    except (SmError, Cancelled):
+    except (SmError, Cancelled) as error:
+        full = _full_disk(plan) if isinstance(error, ExternalError) else None
         remove_remains(plan, claim, is_new=True)
+        if full is not None and isinstance(error, ExternalError):
+            raise disk_full(full, error.message) from None
         raise
     except (OSError, ValueError, subprocess.SubprocessError) as error:
+        full = _full_disk(plan)
         remove_remains(plan, claim, is_new=True)
         why = error.strerror if isinstance(error, OSError) else str(error)
+        if full is not None:
+            raise disk_full(full, str(why)) from None
         raise ExternalError(f"cannot make the worktree {plan.path}: {folded(str(why), 300)}") from None
     return MadeTree(start, copied.files, copied.bytes, linked, [*copied.notes, *notes, *filled])
+
+
+def _full_disk(plan: PlannedTree) -> str | None:
+    """The directory of the plan whose disk is full, or None. Git does not say it of every file that it writes."""
+    for directory in (plan.path, plan.common):
+        with suppress(OSError):
+            disk = os.statvfs(directory)
+            if is_full(disk.f_bavail * disk.f_frsize, disk.f_favail, disk.f_files):
+                return directory
+    return None
+
+
+def is_full(free_bytes: int, free_files: int, all_files: int) -> bool:
+    """True for a disk without room. `all_files`: 0 for a disk that has no limit of files."""
+    return free_bytes < _ROOM_BYTES or (all_files > 0 and free_files == 0)
+
+
+def disk_full(directory: str, why: str) -> ExternalError:
+    """The error for a worktree that has no room."""
+    return ExternalError(
+        f"cannot make the worktree: the disk of {folded(directory, 4096)} is full ({folded(why, 300)})",
+        f"df -h {shlex.quote(folded(directory, 4096))}",
+    )
 
 
 def _make_directory(plan: PlannedTree) -> None:
@@ -116,7 +148,7 @@ def _add(plan: PlannedTree, start: str, claim: Claim) -> None:
     try:
         os.mkdir(plan.path)
     except FileExistsError:
-        raise UsageError(f"worktree {plan.path} already exists", "choose another --name") from None
+        raise UsageError(f"worktree {plan.path} already exists", ANOTHER_NAME) from None
     if not start:
         _add_unborn(plan, claim)
         return
@@ -125,9 +157,7 @@ def _add(plan: PlannedTree, start: str, claim: Claim) -> None:
         try:
             git(plan.source, "update-ref", "--create-reflog", *words)
         except ExternalError as error:
-            raise UsageError(
-                f"cannot create branch {plan.branch}: {error.message}", "choose another --name"
-            ) from None
+            raise UsageError(f"cannot create branch {plan.branch}: {error.message}", ANOTHER_NAME) from None
         claim.add_branch(plan.branch, start)
     try:
         own = add_linked(plan.source, plan.common, plan.path, plan.path, plan.branch)
@@ -175,6 +205,28 @@ def _check_out(
 ) -> None:
     if not start:
         return
+    try:
+        _write_files(plan, start, within_s, report, cancelled)
+    except ExternalError as error:
+        if not _is_partial(plan):
+            raise
+        raise ExternalError(
+            f"the repository is a partial clone without all files of {start[:12]}: {error.message}",
+            "git fetches them when you check the commit out yourself: "
+            f"git -C {shlex.quote(folded(plan.repository, 4096))} worktree add --detach DIRECTORY {start[:12]}",
+        ) from None
+
+
+def _is_partial(plan: PlannedTree) -> bool:
+    with suppress(SmError, UnreadableRepository, ValueError):
+        settings = parse_git_config(repository_around(plan.source).config())
+        return any(s.key == "extensions.partialclone" or s.name == "promisor" for s in settings)
+    return False
+
+
+def _write_files(
+    plan: PlannedTree, start: str, within_s: float, report: Report, cancelled: threading.Event
+) -> None:
     listed = len(git_paths(plan.path, "ls-tree", "-r", "--name-only", "-z", start))
     report("checking out", 0)
     git_with_progress(

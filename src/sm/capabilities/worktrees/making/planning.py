@@ -8,10 +8,19 @@ from sm.capabilities.worktrees.git.calls import git, prepared, repository_around
 from sm.capabilities.worktrees.git.own_directory import settings_of
 from sm.capabilities.worktrees.git.remotes import PULL_REQUESTS, local_place, remote_urls
 from sm.capabilities.worktrees.model import Fetched, PlannedTree, TreeWish
-from sm.capabilities.worktrees.rules import branch_name, is_branch, is_name, outer_repository, placed
+from sm.capabilities.worktrees.rules import (
+    ANOTHER_BRANCH,
+    ANOTHER_NAME,
+    branch_name,
+    is_branch,
+    is_name,
+    outer_repository,
+    placed,
+)
 from sm.core.text import folded
 from sm.errors import ExternalError, UsageError
 from sm.linux.repositories import Repository, checkouts, has_commit
+from sm.operations.hints import Argument, Hint
 from sm.paths import is_within
 
 Allow = Callable[[Iterable[str], str], None]
@@ -39,7 +48,7 @@ def plan_tree(
     if not is_new and (wish.base is not None or fetched is not None):
         raise UsageError(
             f"branch {folded(branch, 200)} exists already, so it has no other base",
-            "omit --base to continue the branch, or choose another --branch",
+            Hint("omit the base to continue the branch, or choose another one: ", Argument("branch", "NAME")),
         )
     start = "" if fetched is not None else _start(repository, branch if not is_new else None, wish.base)
     return PlannedTree(
@@ -63,11 +72,11 @@ def new_name() -> str:
 
 def _check(wish: TreeWish) -> None:
     given = [
-        option
-        for option, value in (
-            ("--base", wish.base),
-            ("--pr", wish.pull_request),
-            ("--remote-branch", wish.remote_branch),
+        what
+        for what, value in (
+            ("a base", wish.base),
+            ("a pull request", wish.pull_request),
+            ("a branch of a remote", wish.remote_branch),
         )
         if value is not None
     ]
@@ -86,6 +95,15 @@ def _repository(directory: str) -> Repository:
         raise UsageError(f"{folded(directory, 200)} is not in a git repository: {error.message}") from None
     if found.top is None and os.path.realpath(directory) not in (found.common, os.path.dirname(found.common)):
         raise UsageError(f"{folded(directory, 200)} is not in a git worktree")
+    if found.top is not None:
+        inside = os.path.relpath(os.path.realpath(directory), found.top).split("/")
+        if ".git" in inside or ".." in inside:
+            raise UsageError(
+                f"{folded(directory, 200)} is a git directory, without the files of a worktree",
+                Hint(
+                    "start in the repository: ", Argument("working_dir", shlex.quote(folded(found.top, 4096)))
+                ),
+            )
     return found
 
 
@@ -112,7 +130,7 @@ def _name(name: str | None, wish: TreeWish) -> str:
 def _path(main: str, place: str, name: str) -> str:
     path = placed(main, place, name)
     if os.path.lexists(path):
-        raise UsageError(f"worktree {path} already exists", "choose another --name")
+        raise UsageError(f"worktree {path} already exists", ANOTHER_NAME)
     if is_within(path, main):
         if os.path.realpath(path) != path:
             raise UsageError(
@@ -120,8 +138,27 @@ def _path(main: str, place: str, name: str) -> str:
             )
         if ".git" in path[len(main) :].split("/"):
             raise UsageError(f"cannot create worktree {name} in a git directory: {path}")
-        return path
-    return os.path.realpath(path)
+    else:
+        path = os.path.realpath(path)
+    _refuse_place(path, name)
+    return path
+
+
+def _refuse_place(path: str, name: str) -> None:
+    """Raise UsageError for a place where no directory can be made."""
+    above = os.path.dirname(path)
+    while not os.path.lexists(above):
+        above = os.path.dirname(above)
+    if not os.path.isdir(above):
+        raise UsageError(
+            f"cannot create worktree {name}: {folded(above, 4096)} is not a directory",
+            "worktrees.dir in config.yaml says where worktrees are",
+        )
+    if not os.access(above, os.W_OK | os.X_OK):
+        raise UsageError(
+            f"cannot create worktree {name}: you may not write to {folded(above, 4096)}",
+            "worktrees.dir in config.yaml says where worktrees are",
+        )
 
 
 def _inside(path: str, repository: Repository, directory: str) -> str:
@@ -136,9 +173,9 @@ def _start(repository: Repository, branch: str | None, base: str | None) -> str:
     top = repository.top or repository.common
     if branch is None and base is None and not has_commit(repository):
         return ""
-    named = f"refs/heads/{branch}" if branch is not None else base or "HEAD"
-    if named.startswith("-"):
-        raise UsageError(f"invalid base {folded(named, 80)!r}", "name a commit, a tag or a branch")
+    named = f"refs/heads/{branch}" if branch is not None else "HEAD" if base is None else base
+    if (not base and base is not None) or named.startswith("-"):
+        raise UsageError(f"invalid base {folded(base or named, 80)!r}", "name a commit, a tag or a branch")
     try:
         found = git(top, "rev-parse", "--verify", "--end-of-options", named)
         return git(top, "rev-parse", "--verify", "--end-of-options", f"{found}^{{commit}}")
@@ -160,7 +197,7 @@ def _branch(
         if place.branch == branch:
             raise UsageError(
                 f"branch {folded(branch, 200)} is checked out in {folded(place.top, 4096)}",
-                "choose another --branch",
+                ANOTHER_BRANCH,
             )
     if not _exists(repository, f"refs/heads/{branch}"):
         if wish.branch is not None and wish.base is None and fetched is None:
@@ -170,11 +207,19 @@ def _branch(
         return branch, False
     if wish.branch is None and fetched is None:
         raise UsageError(
-            f"branch {branch} already exists", f"choose another --name, or use it: --branch {branch}"
+            f"branch {branch} already exists",
+            Hint(
+                "use it: ", Argument("branch", branch), "; or choose another name: ", Argument("name", "NAME")
+            ),
         )
     raise UsageError(
         f"branch {folded(branch, 200)} already exists",
-        f"use it as it is: --branch {shlex.quote(branch)}; or choose another name for the new one: --branch NAME",
+        Hint(
+            "use it as it is: ",
+            Argument("branch", shlex.quote(branch)),
+            "; or choose another name for the new one: ",
+            Argument("branch", "NAME"),
+        ),
     )
 
 
@@ -186,7 +231,10 @@ def _refuse_remote_branch(repository: Repository, branch: str) -> None:
             shown = name.removeprefix("refs/remotes/")
             raise UsageError(
                 f"branch {folded(branch, 200)} is only in a remote repository: {folded(shown, 200)}",
-                f"to follow it: --remote-branch {shlex.quote(shown)}; for a new one: --base HEAD",
+                Hint(
+                    f"to follow it: --remote-branch {shlex.quote(shown)}; for a new one: ",
+                    Argument("base", "HEAD"),
+                ),
             )
 
 

@@ -13,6 +13,7 @@ from sm.capabilities.worktrees.hidden_changes import hidden_changes
 from sm.capabilities.worktrees.making.claims import Claim
 from sm.capabilities.worktrees.model import PlannedTree
 from sm.capabilities.worktrees.nested_repositories import nested_work
+from sm.capabilities.worktrees.rules import PLACE
 from sm.core.text import folded
 from sm.errors import ExternalError, IllegalState, SmError
 
@@ -31,7 +32,10 @@ def remove_remains(plan: PlannedTree, claim: Claim, *, is_new: bool = False) -> 
             _refuse_work(plan, claim)
         _remove_directory(plan.path)
         forget_linked(plan.common, plan.path)
-    for directory in (plan.path, os.path.dirname(plan.path)):
+    above = [plan.path, os.path.dirname(plan.path)]
+    if above[-1] == f"{plan.repository}/{PLACE}":
+        above.append(os.path.dirname(above[-1]))  # `.sm`
+    for directory in above:
         with suppress(OSError):  # only an empty one: not what somebody else has put there
             os.rmdir(directory)
     start = claim.start_of(plan.branch)
