@@ -1,7 +1,6 @@
 """Follows the worktree of `sm spawn --worktree`, and asks a person about the work that a removal would delete."""
 
 import sys
-import time
 from collections.abc import Mapping
 
 import click
@@ -18,7 +17,7 @@ from sm.wire import encode
 
 __all__ = ["UnsavedWork", "check_discard", "clean", "follow_worktree", "unsaved_work_of"]
 
-_LOOK_S = 0.2
+_LOOK_S = 1
 
 
 def follow_worktree(
@@ -39,7 +38,6 @@ def follow_worktree(
                 text = f"{name}: {line(tree['step'])}"
                 click.echo(f"\r{text}{' ' * (shown - len(text))}", nl=False, err=True)
                 shown = len(text)
-            time.sleep(_LOOK_S)
     except KeyboardInterrupt:
         client.post(f"{session_path(started['session_id'])}/kill", {})
         raise
@@ -58,7 +56,7 @@ def follow_worktree(
 
 
 def _tree(client: Client, session_id: str) -> JsonObject | None:
-    trees: list[JsonObject] = client.get("/v1/worktrees", {"session": session_id})
+    trees: list[JsonObject] = client.get("/v1/worktrees", {"session": session_id, "wait_s": _LOOK_S})
     return trees[0] if trees else None
 
 

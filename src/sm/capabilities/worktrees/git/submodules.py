@@ -8,7 +8,7 @@ import os
 import shlex
 from collections.abc import Iterator
 
-from sm.capabilities.worktrees.git.calls import common_of, git
+from sm.capabilities.worktrees.git.calls import common_of, git, git_paths
 from sm.core.dataclass import dataclass
 from sm.core.lines import plural
 from sm.core.text import folded
@@ -43,8 +43,13 @@ class OnlyCopy:
 
 def submodules(top: str) -> list[str]:
     """The paths of the submodules in the index of the worktree `top`. Raises ExternalError."""
-    listed = git(top, "ls-files", "--stage", "-z").split("\0")
-    return [entry.partition("\t")[2] for entry in listed if entry.startswith(_LINK)]
+    return list(links_in_index(top))
+
+
+def links_in_index(top: str) -> dict[str, str]:
+    """The submodules in the index of the worktree `top`, with their commits. Raises ExternalError."""
+    listed = git_paths(top, "ls-files", "--stage", "-z", beginning=_LINK.encode())
+    return {path: facts.split(" ")[1] for facts, _, path in (entry.partition("\t") for entry in listed)}
 
 
 def empty_submodules_warning(top: str) -> str | None:
