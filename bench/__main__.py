@@ -41,6 +41,7 @@ from bench import (
     warnings,
     watching,
     web,
+    worktrees,
 )
 from bench.instance import SM
 from bench.row import Effort, Row, table
@@ -68,9 +69,12 @@ GROUPS: Mapping[str, Callable[[Effort], Iterator[Row]]] = {
     "transcripts": transcripts.measure,
     "sandbox": sandbox.measure,
     "telegram": telegram.measure,
+    "worktrees": worktrees.measure,
 }
 
-ON_REQUEST = frozenset({"endings", "growth", "history", "disk", "transcripts", "sandbox", "telegram", "web"})
+ON_REQUEST = frozenset(
+    {"endings", "growth", "history", "disk", "transcripts", "sandbox", "telegram", "web", "worktrees"}
+)
 """Benchmarks that take minutes, or that need a Docker engine or a browser: they run only if they are named."""
 
 JUDGING: Mapping[str, Callable[[Sequence[str]], int]] = {

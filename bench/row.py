@@ -34,6 +34,10 @@ class Effort:
     """Sandboxed sessions that are watched at the same time."""
     pumps: int = 50
     """Processes of `sm mcp` at the same time."""
+    files: int = 100_000
+    """Files of the repository of `worktrees`."""
+    trees: int = 9
+    """Worktrees that `worktrees` makes, each next to one by hand."""
 
 
 class Judged(StrEnum):

@@ -26,6 +26,8 @@ TINY = Effort(
     containers=1,
     sandboxed=2,
     pumps=2,
+    files=200,
+    trees=1,
 )
 
 

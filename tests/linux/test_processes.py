@@ -452,46 +452,6 @@ async def test_end_tree_returns_immediately_when_the_process_has_ended(start: St
     assert await processes.end_tree(child.process, NEVER_S, force=False) == []
 
 
-ORPHAN = """
-import os
-from sm.linux.processes import die_with_parent
-
-bind, parent = die_with_parent(), os.getpid()
-if os.fork():
-    os._exit(0)
-while os.getppid() == parent:
-    os.sched_yield()
-bind()
-print("lives on")
-"""
-
-
-def test_die_with_parent_ends_a_child_whose_parent_died_between_fork_and_bind() -> None:
-    run = subprocess.run(
-        [sys.executable, "-c", ORPHAN],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-        stdout=subprocess.PIPE,
-        check=True,
-    )
-    assert run.stdout == b"", "the output ends when the child does"
-
-
-def test_die_with_parent_ends_a_child_when_its_parent_is_killed(start: Start) -> None:
-    parent = start(
-        *python(
-            f"import subprocess, sys; sys.path[:0] = {sys.path!r}\n"
-            "from sm.linux.processes import die_with_parent\n"
-            "child = subprocess.Popen(['sleep', '1000'], preexec_fn=die_with_parent())\n"
-            "print(child.pid, flush=True)\n"
-            "sys.stdin.read()"
-        )
-    )
-    child = processes.identify(int(parent.printed[0]))
-    assert child is not None
-    os.kill(parent.pid, signal.SIGKILL)
-    until(lambda: not processes.is_alive(child), "the child has ended")
-
-
 def test_check_in_the_background_can_clean_up_when_its_daemon_is_killed(start: Start) -> None:
     """The command of `run_check` is replaced by one that handles SIGTERM, as `sm check` does to remove its instance."""
     # No print: a signal handler must not enter a buffer in which its own thread may be.

@@ -743,6 +743,22 @@ def test_failed_worktree_leaves_those_of_a_person_alone(instance: Instance, repo
     assert git(away, "log", "-1", "--format=%s") == "on a disk"
 
 
+def test_spawn_that_reports_a_failed_worktree_leaves_no_session(instance: Instance, repo: Path) -> None:
+    git(repo, "remote", "add", "origin", str(instance.work / "none"))
+    arguments = ("spawn", "Sleeper", "x", "--worktree", "--name", "login", "--pr", "7")
+    problem = instance.refused(*arguments, exit_code=9, cwd=repo)
+    assert "cannot fetch pull request 7" in problem
+    assert json.loads(instance.sm("all", "--json")) == []
+    assert instance.sm("inbox", "--json").strip() == "[]"
+    assert problem == instance.refused(*arguments, exit_code=9, cwd=repo)
+    # Nobody waits for this one, so the session has the reason.
+    body = {"agent_type": "Sleeper", "name": "login", "cwd": str(repo)}
+    client = Client(str(instance.socket))
+    started = client.post("/v1/sessions", {**body, "new_worktree": True, "pull_request": 7})
+    instance.sm("wait", started["session_id"], "--until", "error")
+    assert "cannot fetch pull request 7" in instance.session(started["session_id"])["status_reason"]
+
+
 def test_worktree_in_which_a_session_works_is_not_pruned(instance: Instance, repo: Path) -> None:
     session, path = spawn_login(instance, repo)
     instance.sm("kill", session["session_id"])

@@ -1,8 +1,8 @@
 """Follows the worktree of `sm spawn --worktree`, and asks a person about the work that a removal would delete."""
 
 import sys
-import time
 from collections.abc import Mapping
+from contextlib import suppress
 
 import click
 
@@ -13,12 +13,12 @@ from sm.client.http import Client, decode_answer, session_path
 from sm.core.lines import JsonObject, line
 from sm.core.session_lines import name_to_type
 from sm.core.statuses import Status
-from sm.errors import AgentStartFailed, IllegalState, NotPermitted
+from sm.errors import AgentStartFailed, IllegalState, NotPermitted, SmError
 from sm.wire import encode
 
 __all__ = ["UnsavedWork", "check_discard", "clean", "follow_worktree", "unsaved_work_of"]
 
-_LOOK_S = 0.2
+_LOOK_S = 1
 
 
 def follow_worktree(
@@ -27,7 +27,8 @@ def follow_worktree(
     """Wait until the worktree of a new session is made and its agent runs. On a terminal, show how far it is.
 
     `body`, `key`, `answer`: of the request that has started the session. Ctrl-C ends the session, and nothing of its
-    worktree stays. Raises the errors of a spawn.
+    worktree stays. Raises the errors of a spawn. A session whose worktree cannot be made is removed: the caller has its
+    error.
     """
     started = decode_answer(answer)
     if started["status"] != Status.SPAWNED:
@@ -39,7 +40,6 @@ def follow_worktree(
                 text = f"{name}: {line(tree['step'])}"
                 click.echo(f"\r{text}{' ' * (shown - len(text))}", nl=False, err=True)
                 shown = len(text)
-            time.sleep(_LOOK_S)
     except KeyboardInterrupt:
         client.post(f"{session_path(started['session_id'])}/kill", {})
         raise
@@ -47,7 +47,12 @@ def follow_worktree(
         if shown:
             click.echo(f"\r{' ' * shown}\r", nl=False, err=True)
     # The same request again: its answer is that of the start.
-    now = decode_answer(client.text("POST", "/v1/sessions", body=body, key=key, timeout_s=timeout_s))
+    try:
+        now = decode_answer(client.text("POST", "/v1/sessions", body=body, key=key, timeout_s=timeout_s))
+    except AgentStartFailed:
+        if tree is None:
+            _forget(client, started["session_id"])
+        raise
     if now["status"] == Status.KILLED and now["pid"] is None:
         raise AgentStartFailed(f"session {name} was ended before it started")
     if tree is None:
@@ -57,8 +62,14 @@ def follow_worktree(
     return encode({**started, **now, "worktree_files": made, "warnings": warnings})
 
 
+def _forget(client: Client, session_id: str) -> None:
+    """Remove a session that has failed before it had a directory. It stays if the caller may not remove it."""
+    with suppress(SmError):
+        client.post(f"{session_path(session_id)}/remove", {})
+
+
 def _tree(client: Client, session_id: str) -> JsonObject | None:
-    trees: list[JsonObject] = client.get("/v1/worktrees", {"session": session_id})
+    trees: list[JsonObject] = client.get("/v1/worktrees", {"session": session_id, "wait_s": _LOOK_S})
     return trees[0] if trees else None
 
 

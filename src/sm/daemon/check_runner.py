@@ -7,7 +7,7 @@ import signal
 import sys
 from contextlib import suppress
 
-from sm.linux.processes import die_with_parent
+from sm.linux.parent_death import die_with_parent
 from sm.linux.programs import wait_or_kill
 
 log = logging.getLogger(__name__)

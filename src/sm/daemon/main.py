@@ -33,8 +33,8 @@ from sm.daemon.log import start_logging
 from sm.daemon.start import catch_up, run_until_one_ends, running_parts
 from sm.daemon.wiring import DaemonParts
 from sm.errors import DaemonUnavailable, InvalidPath, SmError, TerminalError
+from sm.linux.parent_death import die_with_parent
 from sm.linux.platform import check_platform, raise_fd_limit
-from sm.linux.processes import die_with_parent
 from sm.paths import InstancePaths, instance_paths
 from sm.store import Store
 from sm.terminals.tmux.terminals import Tmux

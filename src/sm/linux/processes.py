@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from sm.core.dataclass import dataclass
 from sm.core.models import Process
 from sm.linux.kernel import kernel
-from sm.linux.platform import boot_id, libc
+from sm.linux.platform import boot_id
 
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
@@ -437,22 +437,3 @@ async def end_tree(
         await wait(left)
         left = await look() or await look()
     return [*left, *filter(is_alive, foreign)]
-
-
-_PR_SET_PDEATHSIG = 1
-
-
-def die_with_parent(how: signal.Signals = signal.SIGKILL) -> Callable[[], None]:
-    """Make a `preexec_fn` with which the kernel signals the child when this process dies (PR_SET_PDEATHSIG, prctl(2)).
-
-    The kernel watches the thread that forked, so fork in the main thread. The child's own children are not bound.
-    """
-    prctl = libc().prctl  # looked up here: between fork and exec as little code as possible should run
-    parent = os.getpid()
-
-    def bind() -> None:
-        prctl(_PR_SET_PDEATHSIG, int(how))
-        if os.getppid() != parent:  # it died before the kernel knew of the signal
-            os.kill(os.getpid(), how)
-
-    return bind

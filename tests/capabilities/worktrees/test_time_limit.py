@@ -1,30 +1,73 @@
 """The limited time of git, and of the comparison of worktrees for a digest."""
 
+import os
+import threading
 from pathlib import Path
 
 import pytest
 
 from sm.capabilities.worktrees.changes import compare_all
 from sm.capabilities.worktrees.git.calls import git, time_limit
+from sm.capabilities.worktrees.git.progress import git_with_progress
+from sm.capabilities.worktrees.making.filling import parallel_checkout
 from sm.core.lines import JsonObject
 from sm.errors import ExternalError, IllegalState, NotPermitted
+from tests.git_repositories import make_app
 
 ENTRIES = [{"session_id": f"aaaa000{n}", "label": f"n{n}", "status": "idle"} for n in range(4)]
 
 
+def play_git(directory: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> None:
+    """Let git be this script of the shell, in the repository `directory`."""
+    played = directory / "git"
+    played.write_text(f"#!/bin/sh\n{script}\n")
+    played.chmod(0o755)
+    monkeypatch.setenv("PATH", str(directory), prepend=":")
+    for name in ("objects", "refs"):
+        (directory / ".git" / name).mkdir(parents=True)
+    (directory / ".git" / "HEAD").write_text("ref: refs/heads/main\n")
+
+
 @pytest.mark.processes
 def test_git_is_killed_when_the_time_limit_is_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    hangs = tmp_path / "git"
-    hangs.write_text("#!/bin/sh\nexec sleep 1000\n")
-    hangs.chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
-    for directory in ("objects", "refs"):
-        (tmp_path / ".git" / directory).mkdir(parents=True)
-    (tmp_path / ".git" / "HEAD").write_text("ref: refs/heads/main\n")
+    play_git(tmp_path, monkeypatch, "exec sleep 1000")
     with time_limit(0.01):
         for _ in range(2):
             with pytest.raises(ExternalError, match="git diff did not finish within"):
                 git(str(tmp_path), "diff")
+
+
+@pytest.mark.processes
+def test_time_limit_of_a_checkout_grows_with_the_files_that_git_writes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The message about the end by a signal has the limit.
+    script = (
+        "printf 'Updating files:  99%% (198000/200000)\\rFiltering content: 100%% (1/1)\\r' >&2; kill -9 $$"
+    )
+    play_git(tmp_path, monkeypatch, script)
+    steps = list[tuple[str, int | None]]()
+    with pytest.raises(ExternalError, match="git checkout did not finish within 320 s"):
+        git_with_progress(
+            str(tmp_path),
+            "checkout",
+            report=lambda *step: steps.append(step),
+            cancelled=threading.Event(),
+            within_s=120,
+        )
+    assert steps == [("downloading files", 100)]
+
+
+@pytest.mark.processes
+def test_files_are_written_on_several_processors_unless_the_user_says_otherwise(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    repository = str(make_app(tmp_path))
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(64)))
+    assert parallel_checkout(repository)["GIT_CONFIG_VALUE_0"] == "4"
+    (tmp_path / ".gitconfig").write_text("[checkout]\n\tworkers = 1\n")
+    assert parallel_checkout(repository) == {}
 
 
 def test_no_comparison_begins_after_the_time_for_all_of_them() -> None:

@@ -31,10 +31,13 @@ class TreeList:
         Forgets those whose session and directory are gone.
         """
         asked: TreesOf = call.arguments
-        rows = list(self._store.part(PART).rows.values())
+        of = None
         if asked.session is not None:
             of = self._authorizer.find(call.caller, asked.session, SEE).id
-            rows = [row for row in rows if row.session_id == of]
+        await call.wait_until(
+            lambda: all(row.state is TreeState.MADE for row in self._rows(of)), asked.wait_s
+        )
+        rows = self._rows(of)
         there = await asyncio.to_thread(lambda: {row.path for row in rows if os.path.lexists(row.path)})
         living = {s.working_dir for s in self._store.sessions.values() if s.exit is None}
         used = await asyncio.to_thread(lambda: {p for p in there if is_used(p, living)})
@@ -46,6 +49,11 @@ class TreeList:
             if asked.session is not None
             or self._is_shown(call.caller, sessions[row.path], exists=row.path in there)
         ]
+
+    def _rows(self, session_id: str | None) -> list[TreeRow]:
+        """The rows of a session, or of all if None."""
+        rows = self._store.part(PART).rows.values()
+        return [row for row in rows if session_id in (None, row.session_id)]
 
     def _is_shown(self, caller: Caller, session: Session | None, *, exists: bool) -> bool:
         if session is None:

@@ -1,8 +1,11 @@
 """The operation of worktrees. Standard library alone; `listing` carries it out."""
 
+from typing import Annotated
+
 from sm.core.dataclass import dataclass
-from sm.operations import Operation
+from sm.operations import Most, Operation
 from sm.operations.access_rules import EVERY_CALLER, READ_ALSO_ITSELF, SEE
+from sm.operations.arguments import WAIT_MAX_S
 from sm.wire_types.worktrees import MadeTreeView
 
 
@@ -11,6 +14,8 @@ class TreesOf:
     """A session, named as in a path, or null for all worktrees."""
 
     session: str | None = None
+    wait_s: Annotated[int, Most(int(WAIT_MAX_S))] = 0
+    """How long to wait until none of them is being made, in seconds, cut to 25."""
 
 
 LIST = Operation(

@@ -111,9 +111,13 @@ def git(
     return _done(directory, arguments, variables or {}, text, file).stdout.decode("utf-8", "replace").strip()
 
 
-def git_paths(directory: str, *arguments: str, text: bytes = b"") -> list[str]:
-    """Run git with `text` on its stdin, and return the names of files in its output, which end with NUL each."""
-    return [os.fsdecode(path) for path in _done(directory, arguments, {}, text).stdout.split(b"\0") if path]
+def git_paths(directory: str, *arguments: str, text: bytes = b"", beginning: bytes = b"") -> list[str]:
+    """Run git with `text` on its stdin, and return the names of files in its output, which end with NUL each.
+
+    `beginning`: returns only those that begin with it, which is faster than to choose among all.
+    """
+    words = _done(directory, arguments, {}, text).stdout.split(b"\0")
+    return [os.fsdecode(word) for word in words if word and word.startswith(beginning)]
 
 
 def git_answer(directory: str, *arguments: str) -> tuple[int, list[str]]:
@@ -313,10 +317,12 @@ def places_used(paths: Iterable[str]) -> Iterable[str]:
     Runs no git in a repository. Raises ExternalError for one that cannot be read.
     """
     places = dict.fromkeys(map(os.path.realpath, paths))
+    known = set[Repository]()
     for path in list(places):
         try:
             found = find_repository(path) if os.path.isdir(path) else None
-            if found is not None:
+            if found is not None and found not in known:
+                known.add(found)
                 places.update(dict.fromkeys(places_of(found)))
                 places.update(dict.fromkeys(_user_files(found)))
         except (UnreadableRepository, OSError) as error:

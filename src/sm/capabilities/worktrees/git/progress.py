@@ -12,7 +12,7 @@ from types import MappingProxyType
 
 from sm.capabilities.worktrees.git.calls import prepared, reason_of
 from sm.errors import ExternalError
-from sm.linux.processes import die_with_parent
+from sm.linux.parent_death import die_with_parent
 
 Report = Callable[[str, int | None], None]
 """Gets what is done, such as `checking out`, and the part that is done, in per cent, if that is known."""
@@ -23,7 +23,9 @@ _STEPS = {
     b"Resolving deltas": "fetching",
     b"Filtering content": "downloading files",
 }
-_LINE = re.compile(rb"(?:remote: )?([A-Z][a-z]+ [a-z]+): +(\d{1,3})%")
+_LINE = re.compile(rb"(?:remote: )?([A-Z][a-z]+ [a-z]+): +(\d{1,3})% \(\d+/(\d+)\)")
+_FILES = b"Updating files"
+_FILES_PER_S = 1_000
 _KEPT_MAX = 16_000
 _EVERY_S = 0.2
 
@@ -43,7 +45,8 @@ def git_with_progress(
 ) -> None:
     """Run git in a process group of its own. `within_s`: the time limit. `network`: as for `prepared`.
 
-    Raises Cancelled, and ExternalError with git's own message, and as `prepared`.
+    The limit grows by a second for each 1,000 files that git writes. Raises Cancelled, and ExternalError with git's own
+    message, and as `prepared`.
     """
     with prepared(directory, arguments, network=network) as (argv, environment):
         process = subprocess.Popen(
@@ -55,13 +58,12 @@ def git_with_progress(
             start_new_session=True,
             preexec_fn=die_with_parent(),  # git goes on for nobody when this process is killed
         )
+        limit = _TimeLimit(within_s)
         done = threading.Event()
-        watch = threading.Thread(
-            target=_end_when, args=(process, cancelled, done, time.monotonic() + within_s), daemon=True
-        )
+        watch = threading.Thread(target=_end_when, args=(process, cancelled, done, limit), daemon=True)
         watch.start()
         try:
-            said = _follow(process, report)
+            said = _follow(process, report, limit)
             code = process.wait()
         finally:
             done.set()
@@ -70,12 +72,27 @@ def git_with_progress(
     if cancelled.is_set():
         raise Cancelled
     if code < 0:
-        raise ExternalError(f"git {arguments[0]} did not finish within {within_s:.0f} s")
+        raise ExternalError(f"git {arguments[0]} did not finish within {limit.within_s:.0f} s")
     if code:
         raise ExternalError(reason_of(said, code))
 
 
-def _follow(process: "subprocess.Popen[bytes]", report: Report) -> bytes:
+class _TimeLimit:
+    """The time that one command of git has."""
+
+    def __init__(self, within_s: float) -> None:
+        self._least_s = self.within_s = within_s
+        self._begun = time.monotonic()
+
+    def grow(self, files: int) -> None:
+        """Let the limit be that for so many files."""
+        self.within_s = self._least_s + files / _FILES_PER_S
+
+    def is_over(self) -> bool:
+        return time.monotonic() - self._begun > self.within_s
+
+
+def _follow(process: "subprocess.Popen[bytes]", report: Report, limit: _TimeLimit) -> bytes:
     """Report the progress until the end of the output. Return the end of what git said."""
     assert process.stderr is not None
     said, shown, next_s = b"", ("", -1), 0.0
@@ -83,6 +100,9 @@ def _follow(process: "subprocess.Popen[bytes]", report: Report) -> bytes:
         while piece := os.read(stream.fileno(), 65_536):
             said = (said + piece)[-_KEPT_MAX:]
             found = _LINE.findall(piece)
+            for name, _, total in found:
+                if name == _FILES:
+                    limit.grow(int(total))
             if found and (step := _STEPS.get(found[-1][0])) is not None:
                 now = step, int(found[-1][1])
                 if now != shown and (now[1] == 100 or time.monotonic() > next_s):
@@ -92,10 +112,10 @@ def _follow(process: "subprocess.Popen[bytes]", report: Report) -> bytes:
 
 
 def _end_when(
-    process: "subprocess.Popen[bytes]", cancelled: threading.Event, done: threading.Event, until: float
+    process: "subprocess.Popen[bytes]", cancelled: threading.Event, done: threading.Event, limit: _TimeLimit
 ) -> None:
     while not done.wait(0.05):
-        if cancelled.is_set() or time.monotonic() > until:
+        if cancelled.is_set() or limit.is_over():
             _kill(process)
             return
 

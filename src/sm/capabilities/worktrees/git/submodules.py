@@ -9,7 +9,7 @@ import shlex
 from collections.abc import Iterator
 from contextlib import suppress
 
-from sm.capabilities.worktrees.git.calls import common_of, git
+from sm.capabilities.worktrees.git.calls import common_of, git, git_paths
 from sm.capabilities.worktrees.git.git_config import parse_git_config
 from sm.core.dataclass import dataclass
 from sm.core.lines import plural
@@ -45,8 +45,13 @@ class OnlyCopy:
 
 def submodules(top: str) -> list[str]:
     """The paths of the submodules in the index of the worktree `top`. Raises ExternalError."""
-    listed = git(top, "ls-files", "--stage", "-z").split("\0")
-    return [entry.partition("\t")[2] for entry in listed if entry.startswith(LINK)]
+    return list(links_in_index(top))
+
+
+def links_in_index(top: str) -> dict[str, str]:
+    """The submodules in the index of the worktree `top`, with their commits. Raises ExternalError."""
+    listed = git_paths(top, "ls-files", "--stage", "-z", beginning=LINK.encode())
+    return {path: facts.split(" ")[1] for facts, _, path in (entry.partition("\t") for entry in listed)}
 
 
 def empty_submodules_warning(top: str) -> str | None:

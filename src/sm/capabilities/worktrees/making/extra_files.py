@@ -18,7 +18,7 @@ from sm.core.lines import plural
 from sm.core.text import folded
 from sm.errors import ExternalError
 from sm.linux.files import read_file
-from sm.linux.processes import die_with_parent
+from sm.linux.parent_death import die_with_parent
 from sm.paths import is_within
 
 INCLUDES = ".worktreeinclude"

@@ -4,9 +4,10 @@ import os
 import shlex
 import subprocess
 import threading
+from collections.abc import Mapping
 from contextlib import suppress
 
-from sm.capabilities.worktrees.git.calls import git, git_paths, repository_around
+from sm.capabilities.worktrees.git.calls import git, git_answer, repository_around
 from sm.capabilities.worktrees.git.exclusions import add_exclusion
 from sm.capabilities.worktrees.git.git_config import parse_git_config, write_git_config
 from sm.capabilities.worktrees.git.linked import add_linked, write_head, write_links
@@ -25,8 +26,8 @@ from sm.linux.files import read_file
 from sm.linux.repositories import UnreadableRepository, repository_at
 from sm.paths import is_within
 
-_FILES_PER_S = 1_000
 _ROOM_BYTES = 64 << 10
+_WORKERS_MAX = 4
 _SPARSE_MAX = 4 << 20
 _SPARSE_KEYS = ("core.sparsecheckout", "core.sparsecheckoutcone", "index.sparse")
 
@@ -206,7 +207,7 @@ def _check_out(
     if not start:
         return
     try:
-        _write_files(plan, start, within_s, report, cancelled)
+        _write_files(plan, within_s, report, cancelled)
     except ExternalError as error:
         if not _is_partial(plan):
             raise
@@ -224,18 +225,31 @@ def _is_partial(plan: PlannedTree) -> bool:
     return False
 
 
-def _write_files(
-    plan: PlannedTree, start: str, within_s: float, report: Report, cancelled: threading.Event
-) -> None:
-    listed = len(git_paths(plan.path, "ls-tree", "-r", "--name-only", "-z", start))
+def _write_files(plan: PlannedTree, within_s: float, report: Report, cancelled: threading.Event) -> None:
     report("checking out", 0)
     git_with_progress(
         plan.path,
         *("checkout", "--progress", "--force", "--no-recurse-submodules", "--no-guess", plan.branch, "--"),
         report=report,
         cancelled=cancelled,
-        within_s=within_s + listed / _FILES_PER_S,
+        within_s=within_s,
+        variables=parallel_checkout(plan.source),
     )
+
+
+def parallel_checkout(source: str) -> Mapping[str, str]:
+    """The variables with which git writes files on several processors, unless the user has configured their number.
+
+    git does so for 100 files and more, and never for files with filters (checkout.workers in git-config(1)).
+    """
+    if git_answer(source, "config", "--get", "checkout.workers")[1]:
+        return {}
+    workers = min(_WORKERS_MAX, len(os.sched_getaffinity(0)))
+    return {
+        "GIT_CONFIG_COUNT": "1",
+        "GIT_CONFIG_KEY_0": "checkout.workers",
+        "GIT_CONFIG_VALUE_0": str(workers),
+    }
 
 
 def _follow(plan: PlannedTree) -> None:

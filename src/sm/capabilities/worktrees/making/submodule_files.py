@@ -11,16 +11,17 @@ from collections.abc import Iterator
 from contextlib import suppress
 from urllib.parse import urljoin
 
-from sm.capabilities.worktrees.git.calls import git, git_paths
+from sm.capabilities.worktrees.git.calls import git
 from sm.capabilities.worktrees.git.git_config import GitSetting, parse_git_config, write_git_config
 from sm.capabilities.worktrees.git.linked import write_links
 from sm.capabilities.worktrees.git.progress import Report, git_with_progress
 from sm.capabilities.worktrees.git.remotes import FETCHED, as_remote, shown_url
+from sm.capabilities.worktrees.git.submodules import links_in_index
 from sm.core.dataclass import dataclass
 from sm.core.text import folded
 from sm.errors import ExternalError, SmError
 from sm.linux.files import read_file
-from sm.linux.processes import die_with_parent
+from sm.linux.parent_death import die_with_parent
 from sm.linux.repositories import Repository, UnreadableRepository, repository_at
 
 _DEPTH_MAX = 5
@@ -66,8 +67,7 @@ def fill_submodules(
 
 
 def _submodules(top: str, repository: Repository, notes: list[str]) -> Iterator[_Submodule]:
-    listed = git_paths(top, "ls-files", "--stage", "-z")
-    links = dict(_link(entry) for entry in listed if entry.startswith("160000 "))
+    links = links_in_index(top)
     if not links:
         return
     try:
@@ -88,11 +88,6 @@ def _submodules(top: str, repository: Repository, notes: list[str]) -> Iterator[
             notes.append(f"the submodule {folded(path, 200)} is empty: its name or its URL is not used by sm")
         else:
             yield _Submodule(path, links[path], name, url)
-
-
-def _link(entry: str) -> tuple[str, str]:
-    facts, _, path = entry.partition("\t")
-    return path, facts.split(" ")[1]
 
 
 def _is_safe(name: str) -> bool:
