@@ -250,9 +250,8 @@ def test_session_starts_when_the_claim_of_its_worktree_cannot_be_removed(
     lock.unlink()
     lock.mkdir()  # so that the daemon cannot unlink it
     slow_git.held.unlink()
-    instance.until(
-        lambda: "cannot end the claim of a worktree" in instance.sm("daemon", "logs"), "a warning in the log"
-    )
+    log = instance.state / "log" / "daemon.log"
+    instance.until(lambda: "cannot end the claim of a worktree" in log.read_text(), "a warning in the log")
     session = instance.in_status(session_id, "running")
     assert Path(session["worktree"]["path"], "api", "a.txt").exists()
     assert branches(repo) == ["main", "sm/login"]
