@@ -250,10 +250,21 @@ def test_session_starts_when_the_claim_of_its_worktree_cannot_be_removed(
     lock.unlink()
     lock.mkdir()  # so that the daemon cannot unlink it
     slow_git.held.unlink()
-    instance.until(
-        lambda: "cannot end the claim of a worktree" in instance.sm("daemon", "logs"), "a warning in the log"
-    )
+    log = instance.state / "log" / "daemon.log"
+    instance.until(lambda: "cannot end the claim of a worktree" in log.read_text(), "a warning in the log")
     session = instance.in_status(session_id, "running")
     assert Path(session["worktree"]["path"], "api", "a.txt").exists()
     assert branches(repo) == ["main", "sm/login"]
     assert [tree["state"] for tree in instance.json("worktree", "ls", "--all")] == ["made"]
+
+
+def test_many_worktrees_are_listed_in_their_order_with_the_work_in_each(
+    instance: Instance, repo: Path
+) -> None:
+    names = [f"t{number}" for number in range(5)]
+    for name in names:
+        session = instance.spawn("Sleeper", "x", "--worktree", "--name", name, cwd=repo)
+        (Path(session["worktree"]["path"]) / name).touch()
+    listed = instance.json("worktree", "ls", "--all")
+    assert [tree["branch"] for tree in listed] == [f"sm/{name}" for name in names]
+    assert [tree["work"] for tree in listed] == [f"1 uncommitted or untracked file ({n})" for n in names]

@@ -1,10 +1,13 @@
 """Worktrees that stay: of a stopped removal, of an earlier version of sm, of an agent that moved its branch."""
 
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from sm.client.http import Client
 from tests.fixtures import context_fixture
 from tests.git_repositories import branches, commit, git, make_app
 from tests.sim.stage import Instance
@@ -95,3 +98,83 @@ def test_commits_of_a_deleted_branch_are_work(instance: Instance, repo: Path, is
     done = instance.run("rm", session["session_id"])
     assert (done.returncode, done.stderr, path.exists()) == (0, "", False)
     assert branches(repo) == ["kept", "main"]
+
+
+def of_an_earlier_version(instance: Instance) -> None:
+    """Let the daemon know the worktrees only by their sessions."""
+    instance.sm("daemon", "stop")
+    with closing(sqlite3.connect(instance.state / "sm.db")) as database, database:
+        database.execute("DELETE FROM worktrees")
+    instance.sm("daemon", "start")
+
+
+def test_worktrees_of_an_earlier_version_are_listed_opened_and_pruned(instance: Instance, repo: Path) -> None:
+    login, path = ended(instance, repo)
+    _, other = ended(instance, repo, "other")
+    of_an_earlier_version(instance)
+    found = {tree["path"]: tree for tree in instance.json("worktree", "ls")}
+    assert {path: (tree["label"], tree["work"], tree["start"]) for path, tree in found.items()} == {
+        str(path): ("sleeper-login", None, None),
+        str(other): ("sleeper-other", None, None),
+    }
+    assert instance.json("worktree", "open", "other") == {"path": str(other)}
+    (path / "new").touch()
+    remove_only_session(instance, login)
+    assert "(new)" in instance.run("worktree", "prune", "--yes").stderr
+    (path / "new").unlink()
+    assert instance.sm("worktree", "prune", "--yes") == f"Removed {path}\n"
+    assert branches(repo) == ["main", "sm/other"]
+
+
+def test_prune_keeps_a_worktree_that_another_session_has_too(instance: Instance, repo: Path) -> None:
+    login, path = ended(instance, repo)
+    body = {"agent_type": "Sleeper", "prompt": "x", "working_dir": str(path)}
+    worktree = {"worktree": str(path), "branch": "sm/login"}
+    second = Client(str(instance.socket)).post("/v1/sessions", {**body, **worktree})["session_id"]
+    instance.sm("kill", second)
+    remove_only_session(instance, login)
+    assert instance.sm("worktree", "prune", "--yes") == "No worktrees to delete\n"
+    assert [tree["session_id"] for tree in instance.json("worktree", "ls")] == [second]
+    assert path.exists()
+
+
+@pytest.mark.parametrize("kind", ["file", "link", "repository", "directory"])
+def test_place_with_something_else_is_not_listed_when_its_session_is_removed(
+    instance: Instance, repo: Path, kind: str
+) -> None:
+    session, path = ended(instance, repo)
+    away = path.rename(path.parent / "away")
+    match kind:
+        case "file":
+            path.touch()
+        case "link":
+            path.symlink_to(away)
+        case "repository":
+            make_app(path.parent).rename(path)
+        case _:
+            path.mkdir()
+            (path / "x").touch()
+    remove_only_session(instance, session)
+    assert instance.json("worktree", "ls", "--all") == []
+    assert instance.run("worktree", "prune", "--yes").stderr == ""
+    assert path.exists() and (away / "api" / "a.txt").exists()
+
+
+@pytest.mark.parametrize("kind", ["unreadable", "empty"])
+def test_place_that_may_be_the_worktree_stays_in_the_list(instance: Instance, repo: Path, kind: str) -> None:
+    session, path = ended(instance, repo)
+    if kind == "unreadable":
+        (path / ".git").write_text("gitdir: /nowhere\n")
+    else:  # as the place of a file system that is not mounted now
+        path.rename(path.parent / "away")
+        path.mkdir()
+    remove_only_session(instance, session)
+    for _ in range(2):
+        assert [tree["path"] for tree in instance.json("worktree", "ls")] == [str(path)]
+
+
+def test_open_says_that_the_directory_is_gone(instance: Instance, repo: Path) -> None:
+    _, path = ended(instance, repo)
+    path.rename(path.parent / "away")
+    error = instance.refused("worktree", "open", "sleeper-login", exit_code=4)
+    assert error == f"sm: the directory of the worktree is gone: {path}\n"

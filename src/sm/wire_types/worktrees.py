@@ -16,16 +16,16 @@ class TreeProgress(Tolerant):
 
 @dataclass(frozen=True, slots=True)
 class MadeTreeView:
-    """A git worktree that the daemon has made for a session, or makes now."""
+    """A git worktree that sm has made for a session, or makes now."""
 
     path: str
     branch: str
     repository: str
     """The main directory of the repository. For a bare one, the directory around it."""
-    git_directory: str
-    """The git directory of the repository."""
-    start: str
-    """The commit that it began with; empty if it had none, or was not fetched yet."""
+    git_directory: str | None
+    """The git directory of the repository, or null if an earlier version of sm has made the worktree."""
+    start: str | None
+    """The commit that it began with; empty if it had none, or was not fetched yet. Null if it is not known."""
     is_new_branch: bool
     """False for a branch that was there before."""
     session_id: str

@@ -10,7 +10,7 @@ from typing import ClassVar
 from sm.capabilities.worktrees.maker import TreeMaker, changed_by_sandbox, git_environment
 from sm.capabilities.worktrees.model import PlannedTree, TreeWish
 from sm.capabilities.worktrees.rules import ANOTHER_NAME, PLACE, map_to_repository, project_of, repository_of
-from sm.capabilities.worktrees.tables import PART, TreeRow, TreeState
+from sm.capabilities.worktrees.tables import PART, TreeRow, TreeState, earlier_row
 from sm.config import AgentConfig
 from sm.core.dataclass import dataclass
 from sm.core.effects import EffectKind
@@ -144,11 +144,20 @@ class WorktreeUses(SessionKeeper):
         repository = repository_of(removed.worktree, removed.branch) if row is None else row.plan.repository
         used, places = await asyncio.to_thread(_use, removed, repository, living)
         sandboxed = removed.effective_mode != TrustLevel.DIRECT or await self._writable.among(places)
-        keeps_branch = row is not None and not row.plan.is_new_branch
         if row is None:
+            await self._remember(removed)
             return PlaceUse(used, bool(sandboxed))
-        start = row.plan.start if row.made is None else row.made.start
-        return PlaceUse(used, bool(sandboxed), repository, row.plan.common, start, keeps_branch)
+        keeps_branch = not row.plan.is_new_branch
+        return PlaceUse(used, bool(sandboxed), repository, row.git_directory, row.start, keeps_branch)
+
+    async def _remember(self, removed: RemovedSession) -> None:
+        """Store the worktree that an earlier version of sm has made: it may stay, and only its session knew it."""
+        if not await asyncio.to_thread(os.path.lexists, removed.worktree):
+            return
+        async with self._store.transaction() as tx:
+            row = earlier_row(removed.session_id, removed.worktree, removed.branch, tx.now)
+            if row is not None and tx.part(PART).find(row.path) is None:
+                tx.part(PART).put(row)
 
 
 def _wish(request: SpawnRequest) -> TreeWish | None:

@@ -3,13 +3,15 @@
 import asyncio
 import os
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from sm.capabilities.worktrees.listeners import is_used
 from sm.capabilities.worktrees.operations import TreesOf
-from sm.capabilities.worktrees.tables import PART, TreeRow, TreeState
+from sm.capabilities.worktrees.tables import PART, TreeRow, TreeState, earlier_row
 from sm.core.labels import label
 from sm.core.models import Caller, Session
 from sm.kernel import OperationCall
+from sm.linux.repositories import UnreadableRepository, repository_at
 from sm.operations.access_rules import SEE
 from sm.policy.relations import is_unrestricted
 from sm.sessions.authorizer import Authorizer
@@ -28,7 +30,7 @@ class TreeList:
     async def show(self, call: OperationCall) -> list[MadeTreeView]:
         """The worktrees of the sessions that the caller may read, the oldest first, or of one that it may see.
 
-        Forgets those whose session and directory are gone.
+        Forgets those whose session is gone, if their directory is gone too, or if something else is there.
         """
         asked: TreesOf = call.arguments
         of = None
@@ -42,7 +44,10 @@ class TreeList:
         living = {s.working_dir for s in self._store.sessions.values() if s.exit is None}
         used = await asyncio.to_thread(lambda: {p for p in there if is_used(p, living)})
         sessions = {row.path: self._store.sessions.get(row.session_id) for row in rows}
-        await self._forget(row for row in rows if row.path not in there and sessions[row.path] is None)
+        left = [row for row in rows if sessions[row.path] is None]
+        foreign = await asyncio.to_thread(lambda: {row.path for row in left if _is_foreign(row)})
+        await self._forget(row for row in left if row.path not in there or row.path in foreign)
+        there -= foreign
         return [
             self._view(row, sessions[row.path], exists=row.path in there, used=row.path in used)
             for row in sorted(rows, key=lambda row: row.created_at)
@@ -51,9 +56,17 @@ class TreeList:
         ]
 
     def _rows(self, session_id: str | None) -> list[TreeRow]:
-        """The rows of a session, or of all if None."""
-        rows = self._store.part(PART).rows.values()
-        return [row for row in rows if session_id in (None, row.session_id)]
+        """The rows of a session, or of all if None, with those of sessions whose worktree an earlier version of sm has made."""
+        rows, sessions = dict(self._store.part(PART).rows), self._store.sessions
+        for session in sessions.values():
+            path = session.worktree or ""
+            found = rows.get(path)
+            if found is None:
+                row = earlier_row(session.id, path, session.branch or "", session.created_at)
+                rows |= {} if row is None else {path: row}
+            elif found.session_id not in sessions:  # a worktree with a session is not a left one
+                rows[found.path] = replace(found, session_id=session.id)
+        return [row for row in rows.values() if session_id in (None, row.session_id)]
 
     def _is_shown(self, caller: Caller, session: Session | None, *, exists: bool) -> bool:
         if session is None:
@@ -66,8 +79,8 @@ class TreeList:
             row.path,
             plan.branch,
             plan.repository,
-            plan.common,
-            plan.start if made is None else made.start,
+            row.git_directory,
+            row.start,
             plan.is_new_branch,
             row.session_id,
             None if session is None else label(session),
@@ -89,3 +102,21 @@ class TreeList:
             async with self._store.transaction() as tx:
                 for row in gone:
                     tx.part(PART).erase(row)
+
+
+def _is_foreign(row: TreeRow) -> bool:
+    """True if something else is at the place of the worktree, which sm does not remove. Blocks.
+
+    False if that is not certain, as for an empty directory, where another file system may be mounted.
+    """
+    if not os.path.lexists(row.path):
+        return False
+    if os.path.islink(row.path) or not os.path.isdir(row.path):
+        return True
+    try:
+        if not os.path.lexists(f"{row.path}/.git"):
+            return bool(os.listdir(row.path))
+        found = repository_at(row.path)
+    except (UnreadableRepository, OSError):
+        return False
+    return found is not None and (not found.is_linked or found.common != (row.plan.common or found.common))

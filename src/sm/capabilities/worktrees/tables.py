@@ -6,6 +6,7 @@ from enum import StrEnum
 from typing import Any
 
 from sm.capabilities.worktrees.model import MadeTree, PlannedTree, planned_from
+from sm.capabilities.worktrees.rules import repository_of
 from sm.core.dataclass import dataclass
 from sm.core.models import Session
 from sm.store import Open, Schema, Store, Transaction
@@ -51,6 +52,27 @@ class TreeRow:
     environment: Mapping[str, str]
     made: MadeTree | None
     created_at: str
+
+    @property
+    def git_directory(self) -> str | None:
+        """The git directory of the repository, or None if an earlier version of sm has made the worktree."""
+        return self.plan.common or None
+
+    @property
+    def start(self) -> str | None:
+        """The commit that it began with, empty for none. None if it is not known."""
+        if self.git_directory is None:
+            return None
+        return self.plan.start if self.made is None else self.made.start
+
+
+def earlier_row(session_id: str, path: str, branch: str, created_at: str) -> TreeRow | None:
+    """The row for a worktree that an earlier version of sm, or another client, has made. None if that is not one."""
+    repository = repository_of(path, branch)
+    if repository is None:
+        return None
+    plan = PlannedTree(path, branch, path, repository, common="", source=repository)
+    return TreeRow(path, session_id, TreeState.MADE, plan, {}, None, created_at)
 
 
 def _made(text: str) -> MadeTree | None:

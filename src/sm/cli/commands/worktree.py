@@ -1,7 +1,9 @@
 """Manages the git worktrees that sm has made, for `sm worktree`."""
 
 import os
+import sys
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import click
@@ -13,6 +15,7 @@ from sm.cli.display.text_table import Table
 from sm.cli.group import CommandGroup
 from sm.cli.options import session_names
 from sm.cli.selection import ask, yes_option
+from sm.client.http import Client
 from sm.core.lines import JsonObject, age, line, plural
 from sm.core.statuses import ENDED
 from sm.errors import IllegalState, NotFound, NotPermitted
@@ -28,6 +31,11 @@ _SUGGESTIONS = {
     "shell": ("worktree open",),
     "cd": ("worktree open",),
 }
+_AT_ONCE = 8
+"""Worktrees that are looked at at the same time, at most one for each processor."""
+_FEW = 4
+"""Worktrees for which threads are not worth it."""
+_PROGRESS_WIDTH = 40
 
 
 @click.group(cls=CommandGroup, suggestions=_SUGGESTIONS)
@@ -59,7 +67,7 @@ def ls(every: bool, call: Call) -> None:
       sm worktree ls
       sm worktree ls --all --json
     """
-    trees = [_looked_at(call, tree) for tree in _trees(call) if every or _is_left(tree)]
+    trees = _looked_at(call, [tree for tree in _trees(call) if every or _is_left(tree)])
     if call.as_json:
         print_json(encode(trees))
     elif not trees:
@@ -84,8 +92,8 @@ def prune(yes: bool, call: Call) -> None:
     """
     from sm.capabilities.worktrees.trees import remove_tree
 
-    left = [_looked_at(call, tree) for tree in _trees(call) if tree["label"] is None and tree["exists"]]
-    left = [tree for tree in left if not tree["used"]]
+    left = [tree for tree in _trees(call) if tree["label"] is None and tree["exists"] and not tree["used"]]
+    left = _looked_at(call, left)
     gone = [tree for tree in left if tree["work"] is None]
     if gone:
         ask(f"Delete {plural(len(gone), 'worktree')}: {_named(gone)}?", yes=yes)
@@ -123,7 +131,10 @@ def open_(name: str, call: Call) -> None:
     """
     from sm.capabilities.worktrees.git.calls import is_sandboxed
 
-    path = _found(_trees(call), name)["path"]
+    tree = _found(_trees(call), name)
+    path = tree["path"]
+    if not tree["exists"]:
+        raise IllegalState(f"the directory of the worktree is gone: {line(path, 4096)}")
     if is_sandboxed(call.client, {path}):
         raise NotPermitted(
             f"a sandboxed session may have changed the programs that a shell runs in {line(path, 4096)}",
@@ -149,12 +160,35 @@ def _is_left(tree: JsonObject) -> bool:
     return tree["label"] is None or tree["status"] in ENDED
 
 
-def _looked_at(call: Call, tree: JsonObject) -> JsonObject:
-    """The worktree with its size in bytes, and the work in it that exists nowhere else, or null."""
+def _looked_at(call: Call, trees: Sequence[JsonObject]) -> list[JsonObject]:
+    """The worktrees with their sizes in bytes, and the work in each that exists nowhere else, or null.
+
+    Looks at several of them at the same time, and shows on a terminal how many are done.
+    """
+    if len(trees) <= _FEW:
+        return [_look_at(call.client, tree) for tree in trees]
+    from concurrent.futures import ThreadPoolExecutor
+
+    is_shown, looked = sys.stderr.isatty(), list[JsonObject]()
+    with ThreadPoolExecutor(min(os.cpu_count() or 1, _AT_ONCE)) as pool:
+        try:
+            # A client that does not start the daemon: several threads would do that together.
+            for tree in pool.map(partial(_look_at, Client(call.client.socket_path)), trees):
+                looked.append(tree)
+                if is_shown:
+                    click.echo(f"\rlooked at {len(looked)} of {len(trees)}", nl=False, err=True)
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)  # of those that have not begun
+            if is_shown and looked:
+                click.echo(f"\r{' ' * _PROGRESS_WIDTH}\r", nl=False, err=True)
+    return looked
+
+
+def _look_at(client: Client, tree: JsonObject) -> JsonObject:
     from sm.capabilities.worktrees.unsaved_work import tree_work
 
     size = _size_of(tree["path"]) if tree["exists"] else 0
-    work = tree_work(call.client, _own(tree)) if tree["exists"] and tree["state"] == "made" else None
+    work = tree_work(client, _own(tree)) if tree["exists"] and tree["state"] == "made" else None
     return {**tree, "bytes": size, "work": work}
 
 
