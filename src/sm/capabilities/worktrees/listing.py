@@ -56,7 +56,7 @@ class TreeList:
         ]
 
     def _rows(self, session_id: str | None) -> list[TreeRow]:
-        """The rows of a session, or of all if None, with those of sessions whose worktree an earlier version of sm has made."""
+        """The rows of a session, or of all if None, also of those whose worktree an earlier version of sm has made."""
         rows, sessions = dict(self._store.part(PART).rows), self._store.sessions
         for session in sessions.values():
             path = session.worktree or ""
