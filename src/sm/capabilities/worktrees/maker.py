@@ -3,10 +3,13 @@
 import asyncio
 import hashlib
 import json
+import logging
 import os
+import selectors
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -23,12 +26,22 @@ from sm.operations.hints import Argument, Hint, Use
 from sm.operations.session_operations import SPAWN
 from sm.sessions.writable_paths import StartingSession, WritablePaths
 
+log = logging.getLogger(__name__)
+
 _PLANS = 8
 _PLAN_WAITS_S = 10.0
 _AT_ONCE = 4
 """Worktrees that are made at the same time. More of them would only wait for the disk."""
 _THREADS = 16
 _ENDS_WITHIN_S = 60.0
+_DIES_WITHIN_S = 5.0
+_LOOK_S = 1
+_PLAN_SILENT_S = 90
+"""Longer than the limit of all commands of git of a plan. The process hangs elsewhere, such as on a dead mount."""
+_MAKE_SILENT_S = 900
+"""Longer than the limit for a batch of copied files, which is reported before it begins."""
+_REMOVE_SILENT_S = 3600
+"""A removal says nothing until its end."""
 _CALLER = (
     "HOME", "PATH", "USER", "LOGNAME", "LANG", "XDG_CONFIG_HOME", "XDG_RUNTIME_DIR", "SSH_AUTH_SOCK", "GH_TOKEN",
     "GITHUB_TOKEN", "GH_CONFIG_DIR", "http_proxy", "https_proxy", "no_proxy", "HTTPS_PROXY", "NO_PROXY",
@@ -54,6 +67,13 @@ def changed_by_sandbox(directory: str) -> NotPermitted:
     )
 
 
+def is_readable(descriptor: int, within_s: float) -> bool:
+    """Wait until a pipe has output or is at its end. Returns False if it is silent for so long."""
+    with selectors.PollSelector() as selector:
+        selector.register(descriptor, selectors.EVENT_READ)
+        return bool(selector.select(within_s))
+
+
 class TreeMaker:
     """Runs the process, and answers its question for what sandboxed sessions could write."""
 
@@ -63,8 +83,13 @@ class TreeMaker:
         writable: WritablePaths,
         claims: str,
         now: Callable[[], str],
+        is_readable: Callable[[int, float], bool] = is_readable,
     ) -> None:
-        """`claims`: the directory of the files that say what was made (making/claims.py)."""
+        """`claims`: the directory of the files that say what was made (making/claims.py).
+
+        `is_readable`: waits for the output of a process.
+        """
+        self._is_readable = is_readable
         self._settings = settings
         self._claims = claims
         self._now = now
@@ -86,7 +111,7 @@ class TreeMaker:
         except TimeoutError:
             raise LimitReached(f"{_PLANS} other worktrees are being planned", "try again later") from None
         try:
-            planned = planned_from(await self._run(task, environment, lambda *_: None))
+            planned = planned_from(await self._run(task, environment, lambda *_: None, _PLAN_SILENT_S))
         finally:
             self._plans.release()
         return replace(planned, umask=umask, planned_at=at)
@@ -110,14 +135,16 @@ class TreeMaker:
         files = TreeFiles(settings.copy, settings.link, settings.submodules)
         task = {**self._task("make", plan), "files": asdict(files), "again": again}
         task["within_s"] = settings.timeout_s
+        silent_s = _MAKE_SILENT_S + settings.timeout_s
         async with self._turns:
-            return MadeTree(**await self._run(task, environment, report, starting))
+            return MadeTree(**await self._run(task, environment, report, silent_s, starting))
 
     async def remove(
         self, plan: PlannedTree, environment: Mapping[str, str], starting: StartingSession | None = None
     ) -> None:
         """Remove what was made of a worktree in which nobody has worked. Raises as `remove_remains`."""
-        await self._run(self._task("remove", plan), environment, lambda *_: None, starting)
+        task = self._task("remove", plan)
+        await self._run(task, environment, lambda *_: None, _REMOVE_SILENT_S, starting)
 
     async def hand_over(self, plan: PlannedTree) -> None:
         """Let a worktree that was made be that of its session: nothing of it is removed as a remainder any more."""
@@ -134,9 +161,11 @@ class TreeMaker:
         task: Mapping[str, Any],
         environment: Mapping[str, str],
         report: Report,
+        silent_s: float,
         starting: StartingSession | None = None,
     ) -> dict[str, Any]:
-        talk = await self._in_thread(_Talk, task, environment)
+        """`silent_s`: the process is killed if it says nothing for so long."""
+        talk = await self._in_thread(_Talk, task, environment, self._is_readable, silent_s)
         loop = asyncio.get_running_loop()
 
         def tell(step: str, percent: int | None) -> None:
@@ -163,9 +192,25 @@ class TreeMaker:
 
 
 class _Talk:
-    """The conversation with one process. Its methods block."""
+    """The conversation with one process. Its methods block.
 
-    def __init__(self, task: Mapping[str, Any], environment: Mapping[str, str]) -> None:
+    A process that waits for a file system which does not answer cannot even be killed. So no method waits for its end
+    or its output without a limit.
+    """
+
+    def __init__(
+        self,
+        task: Mapping[str, Any],
+        environment: Mapping[str, str],
+        is_readable: Callable[[int, float], bool],
+        silent_s: float,
+    ) -> None:
+        self._is_readable = is_readable
+        self._silent_s = silent_s
+        self._said = b""
+        self._hung = False
+        self._reading = threading.Lock()
+        self._over = threading.Event()
         self._process = subprocess.Popen(
             [sys.executable, "-I", "-m", "sm.capabilities.worktrees.making"],
             stdin=subprocess.PIPE,
@@ -185,14 +230,36 @@ class _Talk:
 
     def next(self, report: Report) -> dict[str, Any]:
         """The next question or answer. Reports the steps before it."""
-        assert self._process.stdout is not None
-        for text in self._process.stdout:
-            line: dict[str, Any] = json.loads(text)
-            if "step" not in line:
-                return line
-            report(line["step"], line["percent"])
+        with self._reading:  # `end` closes the pipe
+            while (text := self._line()) is not None:
+                line: dict[str, Any] = json.loads(text)
+                if "step" not in line:
+                    return line
+                report(line["step"], line["percent"])
         why = "the process that makes worktrees has ended"
+        if self._hung:
+            why = f"the process that makes worktrees hung for {self._silent_s:g} s: a file system may not answer"
         return {"error": {"code": ExternalError.code, "message": why, "hint": None}}
+
+    def _line(self) -> bytes | None:
+        """The next line, or None if there will be none."""
+        assert self._process.stdout is not None
+        descriptor = self._process.stdout.fileno()
+        silent_s = 0
+        while b"\n" not in self._said:
+            if self._over.is_set():
+                return None
+            if self._is_readable(descriptor, _LOOK_S):
+                silent_s = 0
+                if not (piece := os.read(descriptor, 65_536)):
+                    return None
+                self._said += piece
+            elif (silent_s := silent_s + _LOOK_S) >= self._silent_s:
+                self._hung = True
+                self._kill()
+                return None
+        line, _, self._said = self._said.partition(b"\n")
+        return line
 
     def hang_up(self) -> None:
         """Tell the process that nobody wants its result, unless it has it. Does not block."""
@@ -204,9 +271,18 @@ class _Talk:
         """Wait for the end of the process, which undoes what it has begun."""
         assert self._process.stdout is not None
         try:
-            self._process.wait(_ENDS_WITHIN_S)
+            self._process.wait(0 if self._hung else _ENDS_WITHIN_S)
         except subprocess.TimeoutExpired:
-            with suppress(ProcessLookupError):
-                os.killpg(self._process.pid, signal.SIGKILL)
-            self._process.wait()
-        self._process.stdout.close()
+            self._kill()
+        self._over.set()
+        with self._reading:
+            self._process.stdout.close()
+
+    def _kill(self) -> None:
+        """Kill the process group. A process that hangs in the kernel dies later."""
+        with suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        try:
+            self._process.wait(_DIES_WITHIN_S)
+        except subprocess.TimeoutExpired:
+            log.warning("a process that makes worktrees does not die: a file system may not answer")
