@@ -5,7 +5,7 @@ import hashlib
 import json
 import logging
 import os
-import select
+import selectors
 import signal
 import subprocess
 import sys
@@ -69,9 +69,9 @@ def changed_by_sandbox(directory: str) -> NotPermitted:
 
 def is_readable(descriptor: int, within_s: float) -> bool:
     """Wait until a pipe has output or is at its end. Returns False if it is silent for so long."""
-    poll = select.poll()
-    poll.register(descriptor, select.POLLIN)
-    return bool(poll.poll(within_s * 1000))
+    with selectors.PollSelector() as selector:
+        selector.register(descriptor, selectors.EVENT_READ)
+        return bool(selector.select(within_s))
 
 
 class TreeMaker:
