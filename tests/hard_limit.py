@@ -14,7 +14,7 @@ LIMIT_S = 60.0
 SHARED_S = 300.0
 """For the tests of a group (Docker, browser, claude) and for those with the mark `simulation`."""
 FULL_S = 3600.0
-"""For the tests that only `./check --full` runs."""
+"""For the tests that only `./check --full` runs, and for all of them with SM_LONG=1, which makes some of them long."""
 _GRACE_S = 30.0
 _TRIES = 3
 """A test that does not end when its time is over is interrupted again, and then ends with its process."""
@@ -24,7 +24,7 @@ def hard_limit(item: pytest.Item, group: str | None) -> pytest.MarkDecorator | N
     """The mark with the limit of a test, unless the test has its own."""
     if item.get_closest_marker("timeout"):
         return None
-    if item.get_closest_marker("full"):
+    if item.get_closest_marker("full") or os.environ.get("SM_LONG") == "1":
         return pytest.mark.timeout(FULL_S)
     if group or item.get_closest_marker("simulation"):
         return pytest.mark.timeout(SHARED_S)

@@ -80,14 +80,23 @@ def test_process_ends_when_a_test_does_not_end(tmp_path: Path) -> None:
     ],
 )
 def test_limit_follows_the_marks_of_a_test(
-    request: pytest.FixtureRequest, marks: list[pytest.MarkDecorator], group: str | None, limit_s: float
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
+    marks: list[pytest.MarkDecorator],
+    group: str | None,
+    limit_s: float,
 ) -> None:
+    monkeypatch.delenv("SM_LONG", raising=False)
     item = pytest.Function.from_parent(request.node.parent, name="test_other", callobj=lambda: None)
     for mark in marks:
         item.add_marker(mark)
     found = hard_limit(item, group)
     assert found is not None
     assert found.args == (limit_s,)
+    monkeypatch.setenv("SM_LONG", "1")
+    of_long_run = hard_limit(item, group)
+    assert of_long_run is not None
+    assert of_long_run.args == (FULL_S,)
 
 
 def test_limit_of_a_test_that_has_its_own_stays(request: pytest.FixtureRequest) -> None:

@@ -92,8 +92,15 @@ def test_placeholder_has_the_form_and_the_length_of_its_value() -> None:
         "durationMs": 1,
         "tool_use_id": "toolu_00000001",
     }
-    assert places.rows(["✶ Synthesizing… (40s · ↓ 16 tokens)", "✻ Brewed for 12s · done 12:05 PM"]) == [
+    assert places.rows(
+        [
+            "✶ Synthesizing… (40s · ↓ 16 tokens)",
+            "✻ Brewed for 12s · done 12:05 PM",
+            "✻ Brewed for 12s · done 9:41 AM",
+        ]
+    ) == [
         "✻ Working… (0s · ↓ 1 tokens)",
+        "✻ Worked for 0s · done 9:00 PM",
         "✻ Worked for 0s · done 9:00 PM",
     ]
 

@@ -131,9 +131,9 @@ def test_lead_that_is_restored_alone_and_its_operator_are_told_who_stays_ended(i
     lead, child = next((p, s) for s, p in parents.items() if p is not None and parents[p] is None)
     below = next(s for s, parent in parents.items() if parent == child)
     shown = instance.sm("restore", lead).splitlines()
-    names = [
-        f"sleeper-{s}" for s, parent in parents.items() if parent == lead or parents.get(parent or "") == lead
-    ]
+    children = [s for s, parent in parents.items() if parent == lead]
+    grandchildren = [s for s, parent in parents.items() if parent in children]
+    names = [f"sleeper-{s}" for s in (*children, *grandchildren)]  # the nearest first
     count = f"{len(names)} descendants that ended with sleeper-{lead}"
     assert shown[1:] == [f"Not restored: {count} ({', '.join(names)}): sm restore {lead} --tree"]
     left = f"child sleeper-{child} ({child}) ended with you and is not restored: sm restore {child}"

@@ -65,7 +65,7 @@ _NUMBERS_OF_TIME = re.compile(
 _HASHES = re.compile(r"(?:[hH]ash|signature|etag)$")
 _NUMBERS_OF_SIZE = re.compile(r"(?:[bB]ytes|[sS]ize|[cC]hars|[lL]ength)$")
 
-_CLOCK = re.compile(r"\b\d{1,2}:\d\d( ?[AP]M)\b", re.IGNORECASE)
+_CLOCK = re.compile(r"\b\d{1,2}:\d\d( ?)[AP]M\b", re.IGNORECASE)
 _SPENT = re.compile(r"\b(?:\d+m )?\d+(?:\.\d)?s\b")
 _SPINNER = re.compile(r"^( *)[·✢✳✶✻✽✺*] [A-Z][\w' -]*?(?:…|\.\.\.)")
 _DONE = re.compile(r"^( *)[·✢✳✶✻✽✺] [A-Z][\w-]+ for \d+")
@@ -200,7 +200,7 @@ def _steady(row: str) -> str:
     row = _DONE.sub(r"\1✻ Worked for 0", row)
     row = _RUNNING.sub("● ", row)
     row = _TIP.sub(r"\1of the day", row)
-    row = _CLOCK.sub(r"9:00\1", row)
+    row = _CLOCK.sub(r"9:00\1PM", row)
     row = _TOKENS.sub("↓ 1 tokens", row)
     row = _SPENT.sub("0s", row).rstrip()
     return _RIGHT.sub("  ", _EFFORT.sub("", row)).rstrip()

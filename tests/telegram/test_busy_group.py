@@ -128,6 +128,7 @@ def test_three_requests_a_minute_and_their_outcomes_never_wait_for_reports(
     assert max(waits) <= CARD_WITHIN_S + _CALL_S
 
 
+@pytest.mark.full  # each pause is a tenth of a real second
 @pytest.mark.skipif(os.environ.get("SM_LONG") != "1", reason="600 times of a fast clock: SM_LONG=1 runs it")
 def test_twenty_agents_in_one_group_stay_below_the_limits_of_the_server(path: str) -> None:
     loop = FastTime()

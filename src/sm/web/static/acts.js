@@ -33,6 +33,12 @@ export function losePending() {
 
 const mayDo = (action) => SCOPES.indexOf(state.hello?.scope) >= SCOPES.indexOf(action?.scope ?? "look");
 export const actionOf = (name) => state.hello?.actions.find((action) => action.name === name);
+export const keyOf = (name) => actionOf(name)?.key ?? "";
+
+export const DECISIONS = ["approve", "deny", "answer"];
+
+/** The decision on a request that has this key. */
+export const decisionOf = (key) => DECISIONS.find((name) => key !== "" && keyOf(name) === key);
 
 /** What the server says of an action on a session, or in the chosen workspace if it needs no session. */
 export function offerOf(name, session) {

@@ -1,20 +1,20 @@
 // Dialogs: the palette of actions, the help, the question before a kill, the fields of an action.
 
 import { html, nothing, ref } from "./vendor/lit/lit.js";
-import { actionOf, begin, carryOut, commandOf, refusal, wordsOf } from "./acts.js";
+import { actionOf, begin, carryOut, commandOf, DECISIONS, keyOf, refusal, wordsOf } from "./acts.js";
 import { toggleArchived } from "./keys.js";
 import { liveBelow } from "./session.js";
 import { rowOf, state } from "./state.js";
 import { choose } from "./tree.js";
 import { go, ui } from "./ui.js";
 
-const VIEW_KEYS = [
+const viewKeys = () => [
   ["j k ↓ ↑", "Move the selection; g G: to the first or last line; PageUp PageDown"],
   ["Tab N", "Go to the next region; N: to the first request"],
   ["Enter", "Open the selected session"],
   ["← → Space", "Fold and unfold the sessions below the selected one"],
   ["0-9", "Choose a workspace; on a question with options: answer it"],
-  ["a d t", "On a request: approve, deny with words, answer with a text"],
+  [DECISIONS.map(keyOf).join(" "), "On a request: approve, deny with words, answer with a text"],
   ["[ ]", "Choose the workspace before or after; on a session: another tab"],
   ["/", "Filter"],
   ["S", "Next order"],
@@ -127,7 +127,7 @@ function form(dialog) {
 function help() {
   const keys = (list) => list.map(([key, text]) => html`<tr><th scope="row"><kbd>${key}</kbd></th><td>${text}</td></tr>`);
   const session = state.selected;
-  return frame("Keys", html`<table><tbody>${keys(VIEW_KEYS)}</tbody></table>
+  return frame("Keys", html`<table><tbody>${keys(viewKeys())}</tbody></table>
     <h3>Actions on the selected session</h3>
     <table><tbody>${(state.hello?.actions ?? []).map((action) => {
       const why = refusal(action.name, { session });

@@ -1,6 +1,6 @@
 // The keys of the page: those of sm top. A key acts on the focused request, else on the selected session.
 
-import { begin, commandOf, copy, refusal, undo } from "./acts.js";
+import { begin, commandOf, copy, decisionOf, refusal, undo } from "./acts.js";
 import { close, openDialog } from "./dialogs.js";
 import { focusedNeed, focusNeed, moveNeed, needKey } from "./needs.js";
 import { lines, rowOf, state } from "./state.js";
@@ -8,7 +8,6 @@ import { choose, fold, move, select, sendView, touch } from "./tree.js";
 import { go, sessionPath, TABS, tell, ui } from "./ui.js";
 
 const PAGE = 10;
-const DECISIONS = { a: "approve", d: "deny", t: "answer" };
 
 const isTyping = (target) => target instanceof HTMLElement && (target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName));
 
@@ -76,7 +75,7 @@ function press(key, element) {
   }
   const action = state.hello.actions.find((entry) => entry.key === key);
   if (action === undefined) return false;
-  if (key in DECISIONS) selectRequest();
+  if (decisionOf(key)) selectRequest();
   else if (target().session === null && action.needs_session) tell("select a session");
   else begin(action.name, target());
   return true;

@@ -1,7 +1,7 @@
 // Starts the page: the login by the link's code, the connection, and the drawing, at most ten times a second.
 
 import { html, live, nothing, render } from "./vendor/lit/lit.js";
-import { begin, losePending, refusal, takeDone, undo } from "./acts.js";
+import { begin, keyOf, losePending, refusal, takeDone, undo } from "./acts.js";
 import { forget, login, token } from "./api.js";
 import { spendPage, timelinePage } from "./charts.js";
 import { Connection } from "./connection.js";
@@ -122,7 +122,7 @@ function toolbar() {
         <span class="count">${chip.count}</span>${chip.needs && slug !== state.workspace ? html`<span class="alarm">${chip.needs}!<span class="unseen"> need you</span></span>` : nothing}</button>`;
     })}${newButton("workspace", "chip", html`+<span class="unseen"> Create a workspace</span>`)}</div>
     <div class="tools">
-      ${newButton("spawn", "act", html`Start an agent<kbd aria-hidden="true">n</kbd>`)}
+      ${newButton("spawn", "act", html`Start an agent<kbd aria-hidden="true">${keyOf("spawn")}</kbd>`)}
       <input id="filter" type="search" maxlength="500" placeholder="Filter /" aria-label="Filter the sessions" title=${filterHelp(state.hello?.filter_help ?? "")} autocomplete="off" spellcheck="false"
         .value=${live(state.view.filter)} @input=${(event) => setFilter(event.target.value)}>
       <label>Order <select @change=${(event) => {

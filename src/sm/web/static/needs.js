@@ -1,7 +1,7 @@
 // The region of what needs a person: requests with their buttons, then failed messages, stale sessions and troubles.
 
 import { html, live, nothing, repeat } from "./vendor/lit/lit.js";
-import { actionOf, begin, carryOut, decide, openInput, refusal } from "./acts.js";
+import { actionOf, begin, carryOut, decide, decisionOf, keyOf, openInput, refusal } from "./acts.js";
 import { ButtonGuard } from "./guard.js";
 import { nowS, state } from "./state.js";
 import { go, sessionPath, tell, ui } from "./ui.js";
@@ -72,11 +72,11 @@ export function needKey(need, key) {
     else tell(`${need.key} has ${need.options.length} options`);
     return true;
   }
-  if (key === "M" && "read" in (need.actions ?? {})) {
+  if (key === keyOf("read") && "read" in (need.actions ?? {})) {
     press(need, "read");
     return true;
   }
-  const name = { a: "approve", d: "deny", t: "answer" }[key];
+  const name = decisionOf(key);
   if (name === undefined || need.kind !== "request") return false;
   if (name === "approve") press(need, name);
   else begin(name, { need });
@@ -181,7 +181,8 @@ function bodyLine(line) {
   return html`<span class=${kind}>${line}\n</span>`;
 }
 
-function button(need, action, label, key, press_, kind = "") {
+function button(need, action, label, press_, kind = "") {
+  const key = kind === "option" ? "" : keyOf(action);
   const why = refusal(action, { need });
   const dead = isDead(need);
   const down = () => guard.press(need.key, need.digest);
@@ -199,7 +200,7 @@ function button(need, action, label, key, press_, kind = "") {
 
 /** A message is marked by its entry, everything else is done to the session. */
 function entryButton(need, name) {
-  if (name === "read") return button(need, name, "Mark as read", "M", () => press(need, name));
+  if (name === "read") return button(need, name, "Mark as read", () => press(need, name));
   return html`<button class="act" data-act=${name} @click=${() => carryOut(name, need.session_id)}>
     ${actionOf(name)?.title ?? name}
   </button>`;
@@ -220,10 +221,10 @@ function buttons(need) {
   return html`<div class="buttons ${isQuestion ? "options" : ""}">
     ${isQuestion
       ? html`${options.map((option, place) =>
-            button(need, "answer", html`<b>${place + 1}</b> ${optionText(option)}`, "", () => press(need, "answer", { answers: [String(place + 1)] }), "option"))}
-          ${button(need, "answer", questions.length > 1 ? `Answer ${questions.length} questions` : "Other answer", "t", () => openInput(need, "answer"))}`
-      : button(need, "approve", "Approve", "a", () => press(need, "approve"), "go")}
-    ${button(need, "deny", "Deny…", "d", () => begin("deny", { need }), "stop")}
+            button(need, "answer", html`<b>${place + 1}</b> ${optionText(option)}`, () => press(need, "answer", { answers: [String(place + 1)] }), "option"))}
+          ${button(need, "answer", questions.length > 1 ? `Answer ${questions.length} questions` : "Other answer", () => openInput(need, "answer"))}`
+      : button(need, "approve", "Approve", () => press(need, "approve"), "go")}
+    ${button(need, "deny", "Deny…", () => begin("deny", { need }), "stop")}
     ${why !== null && !isQuestion ? html`<span class="why-not">${why}</span>` : nothing}
   </div>`;
 }
