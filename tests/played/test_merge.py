@@ -204,3 +204,36 @@ def test_several_are_merged_up_to_the_first_conflict(instance: Instance, repo: P
     (asked,) = instance.json("log", "sleeper-second")
     assert "Please rebase your branch onto main (git rebase main)" in asked["text"]
     assert instance.json("log", "sleeper-third") == []
+
+
+@pytest.mark.parametrize("way", [[], ["--squash"], ["--rebase"]])
+def test_merge_is_refused_when_a_file_takes_the_place_of_a_directory_with_an_ignored_file(
+    instance: Instance, repo: Path, worktree: Path, way: list[str]
+) -> None:
+    (repo / ".git" / "info" / "exclude").write_text("/.sm/worktrees\n*.env\n")
+    mine = repo / "api" / "my.env"
+    mine.write_text("mine\n")
+    git(worktree, "rm", "-q", "-r", "api")
+    (worktree / "api").write_text("a file\n")
+    git(worktree, "add", ".")
+    git(worktree, "commit", "-q", "-m", "a file")
+    error = instance.refused("merge", "sleeper-login", *way, exit_code=4, cwd=repo)
+    assert "the merge would overwrite files that git does not track" in error
+    assert "api/my.env" in error
+    assert mine.read_text() == "mine\n"
+
+
+@pytest.mark.parametrize("flag", ["--assume-unchanged", "--skip-worktree"])
+def test_merge_is_refused_when_it_changes_a_file_that_git_was_told_not_to_look_at(
+    instance: Instance, repo: Path, worktree: Path, flag: str
+) -> None:
+    commit(worktree, "b\n")
+    git(repo, "commit", "-q", "--allow-empty", "-m", "no fast-forward")
+    git(repo, "update-index", flag, "api/a.txt")
+    (repo / "api" / "a.txt").write_text("precious\n")
+    error, hint = refused(instance, repo)
+    assert error == (
+        f"{repo} has changes that git was told not to look at, which the merge would overwrite: api/a.txt"
+    )
+    assert hint == f"git -C {repo} update-index --no-assume-unchanged --no-skip-worktree FILE"
+    assert (repo / "api" / "a.txt").read_text() == "precious\n"

@@ -25,10 +25,10 @@ from sm.capabilities.worktrees.git.submodules import (
     links_between,
     refuse_unpublished,
 )
+from sm.capabilities.worktrees.overwritten_files import refuse_overwriting
 from sm.capabilities.worktrees.rules import is_branch
 from sm.capabilities.worktrees.unsaved_work import has_branch
 from sm.capabilities.worktrees.work import (
-    DIFF,
     Work,
     named_paths,
     quoted,
@@ -133,11 +133,8 @@ def merge(work: Work, options: MergeOptions) -> Merge | None:
     commits = int(git(target.around, "rev-list", "--count", f"{target.ref}..refs/heads/{work.branch}", "--"))
     if not commits:
         return None
-    if target.top is not None and (lost := _overwritten(target.top, work)):
-        raise IllegalState(
-            f"the merge would overwrite files that git does not track in {target.where}: {named_paths(lost)}",
-            "move them away first",
-        )
+    if target.top is not None:
+        refuse_overwriting(target.top, str(work.branch))
     refuse_unpublished(name, work.top, target.around, f"refs/heads/{work.branch}")
     _refuse_conflicts(work, target, options)
     moved = tuple(changed_links(target.around, f"refs/heads/{work.branch}"))
@@ -287,27 +284,6 @@ def _hint(work: Work, request: str, command: str) -> str:
     return f"sm send {name_to_type(work.session)} '{request}'"
 
 
-def _overwritten(target: str, work: Work) -> list[str]:
-    """Untracked files of the target at the place of a file of the branch. git overwrites those that it ignores."""
-    change = f"HEAD...refs/heads/{work.branch}"
-    listed = git(target, *DIFF, "--name-only", "--no-renames", "--diff-filter=A", "-z", change, "--")
-    lost: dict[str, None] = {}
-    for path in filter(None, listed.split("\0")):
-        parts = path.split("/")
-        above = ("/".join(parts[:count]) for count in range(1, len(parts)))
-        in_the_way = [way for way in above if _is_no_directory(os.path.join(target, way))]
-        if os.path.lexists(os.path.join(target, path)):
-            in_the_way.append(path)
-        for way in in_the_way[:1]:
-            if not git(target, "--literal-pathspecs", "ls-files", "--", way):
-                lost[way] = None
-    return list(lost)
-
-
-def _is_no_directory(path: str) -> bool:
-    return os.path.lexists(path) and (os.path.islink(path) or not os.path.isdir(path))
-
-
 def _merge_in(top: str, target: _Target, work: Work, way: Way) -> None:
     """Merge in a directory. Raises MergeConflict and IllegalState after undoing a merge that failed."""
     before = git(top, "rev-parse", "HEAD")
@@ -316,14 +292,8 @@ def _merge_in(top: str, target: _Target, work: Work, way: Way) -> None:
             git(top, "merge", "--squash", f"refs/heads/{work.branch}")
             git(top, "commit", "--quiet", "--no-edit")
         else:
-            git(
-                top,
-                "merge",
-                "--no-edit",
-                "-m",
-                f"Merge branch '{work.branch}'{_into(target)}",
-                f"refs/heads/{work.branch}",
-            )
+            message = f"Merge branch '{work.branch}'{_into(target)}"
+            git(top, "merge", "--no-edit", "-m", message, f"refs/heads/{work.branch}")
         _check_submodules(top, work, before)
     except ExternalError as error:
         conflicts = git_paths(top, "diff", "--name-only", "--diff-filter=U", "-z")
@@ -360,11 +330,7 @@ def _merge_beside(work: Work, target: _Target, options: MergeOptions) -> str:
         result = git(top, "rev-parse", "HEAD")
         if target.top is not None:
             _check_directory(work, target.top)  # the check may have taken minutes
-            if lost := _overwritten(target.top, work):
-                raise IllegalState(
-                    f"the merge would overwrite files that git does not track in {target.where}: {named_paths(lost)}",
-                    "move them away first",
-                )
+            refuse_overwriting(target.top, str(work.branch))
             git(target.top, "merge", "--quiet", "--ff-only", result)
         else:
             words = ("-m", f"sm merge {work.branch}", target.ref, result, before)

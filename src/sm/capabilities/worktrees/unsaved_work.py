@@ -6,13 +6,14 @@ from collections.abc import Collection
 from sm.capabilities.worktrees.git.calls import (
     common_of,
     git,
-    git_paths,
     is_in_operation,
     is_sandboxed,
     repository_around,
 )
+from sm.capabilities.worktrees.git.hidden_changes import hidden_changes
 from sm.capabilities.worktrees.git.remotes import PULL_REQUESTS
 from sm.capabilities.worktrees.git.submodules import only_copies, submodules, uncommitted_submodules
+from sm.capabilities.worktrees.missing_trees import missing_work, own_refs
 from sm.capabilities.worktrees.nested_repositories import nested_work
 from sm.capabilities.worktrees.own_trees import OwnTree, tree_of_session
 from sm.client.http import Client
@@ -33,7 +34,7 @@ _FIELDS = {"1": 8, "2": 9, "u": 10, "?": 1}
 class UnsavedWork:
     """The work of `session` that exists only in its worktree at `path`, and how a person keeps it.
 
-    `parts`: noun phrases. `unknown`: why sm cannot look into the worktree.
+    `parts`: noun phrases. `unknown`: why sm cannot look into the worktree. `is_missing`: its directory is.
     """
 
     session: JsonObject
@@ -41,6 +42,7 @@ class UnsavedWork:
     parts: tuple[str, ...] = ()
     has_files: bool = False
     unknown: str | None = None
+    is_missing: bool = False
 
     def refusal(self) -> IllegalState:
         """The error of `sm rm`."""
@@ -49,6 +51,12 @@ class UnsavedWork:
             return IllegalState(
                 f"{label(self.session)} may have work in {self.path} that exists nowhere else: {self.unknown}",
                 f"look there yourself; to delete only the session: sm rm {reference} --discard",
+            )
+        if self.is_missing:
+            return IllegalState(
+                f"{label(self.session)} has {self}",
+                "to keep it: move the directory back, or: git branch NAME COMMIT; "
+                f"to delete it: sm rm {reference} --discard",
             )
         commit = f"commit it in {self.path}, then: " if self.has_files else ""
         return IllegalState(
@@ -82,7 +90,10 @@ def unsaved_work_of(client: Client, session: JsonObject, leaving: Collection[str
         files, parts = _looked_at(client, tree, leaving)
     except (ExternalError, IllegalState) as error:
         return UnsavedWork(session, shown, unknown=error.message)
-    return UnsavedWork(session, shown, (*files, *parts), bool(files)) if files or parts else None
+    if not files and not parts:
+        return None
+    missing = not os.path.lexists(tree.path)
+    return UnsavedWork(session, shown, (*files, *parts), bool(files), is_missing=missing)
 
 
 def tree_work(client: Client, tree: OwnTree) -> str | None:
@@ -102,6 +113,10 @@ def _looked_at(
     `must_say`: raise it too for something else in the place of the worktree, which `sm rm` does not touch.
     """
     path = tree.path
+    if tree.repository is not None and not os.path.lexists(path):
+        if is_sandboxed(client, {tree.repository}):
+            raise IllegalState(_SANDBOXED)
+        return [], missing_work(tree)
     if tree.repository is None or not os.path.isdir(path) or os.path.realpath(path) != path:
         if must_say:
             raise IllegalState("sm did not make what is there")
@@ -135,36 +150,14 @@ def unsaved_files(path: str) -> list[str]:
     return found
 
 
-def hidden_changes(path: str) -> list[str]:
-    """Changed files that git was told to take for unchanged (`update-index --assume-unchanged`, `--skip-worktree`)."""
-    flagged = [
-        name
-        for tag, name in (entry.split(" ", 1) for entry in git_paths(path, "ls-files", "-v", "-z"))
-        if (tag.islower() or tag == "S") and os.path.lexists(f"{path}/{name}")
-    ]
-    if not flagged:
-        return []
-    stored = {}
-    for entry in git_paths(path, "ls-files", "--stage", "-z"):
-        facts, _, name = entry.partition("\t")
-        stored[name] = facts.split(" ")[1]
-    return [name for name in flagged if _blob(path, name) != stored.get(name)]
-
-
-def _blob(path: str, name: str) -> str:
-    """The object that git would store for a file."""
-    if os.path.islink(f"{path}/{name}"):
-        return git(path, "hash-object", "--stdin", text=os.fsencode(os.readlink(f"{path}/{name}")))
-    return git(path, "hash-object", f"--path={name}", "--", f"{path}/{name}")
-
-
 def unsaved_commits(tree: OwnTree, leaving: Collection[str] = ()) -> list[str]:
     """Describe the commits of a worktree and its submodules that exist nowhere else. Raises ExternalError.
 
-    Commits whose changes are in the branch of the repository, as after `sm merge --squash`, exist there.
+    Commits of the branch whose changes are in the branch of the repository, as after `sm merge --squash`, exist there:
+    the branch stays then, with a warning. Not commits that only HEAD has, as two that undo each other.
     """
     found, path = [], tree.path
-    commits = [] if is_squashed(tree) else _only_here(tree, leaving)
+    commits = _only_here(tree, leaving, keeps_branch=is_squashed(tree))
     if commits:
         newest = git(path, "log", "--max-count=1", "--format=%h %s", commits[0], "--")
         more = f" and {len(commits) - 1} more" if len(commits) > 1 else ""
@@ -206,18 +199,21 @@ def _uncommitted(path: str) -> list[str]:
     return found
 
 
-def _only_here(tree: OwnTree, leaving: Collection[str]) -> list[str]:
-    """The commits that only HEAD and the new branch of the worktree have, the newest first."""
+def _only_here(tree: OwnTree, leaving: Collection[str], *, keeps_branch: bool) -> list[str]:
+    """The commits that only HEAD, its own refs and the new branch of the worktree have, the newest first.
+
+    `keeps_branch`: the branch stays.
+    """
     path, tips = tree.path, _tips(tree.path, tree.branch)
     own = [f"--exclude={branch}" for branch in leaving if branch != tree.branch]
-    own += [f"--exclude={tree.branch}"] if tree.is_new_branch else []
+    own += [f"--exclude={tree.branch}"] if tree.is_new_branch and not keeps_branch else []
     others = (*own, "--branches", "--tags", "--remotes", f"--glob={PULL_REQUESTS}/*")
     return git(path, "rev-list", *tips, "--not", *others, "--").split() if tips else []
 
 
 def _tips(path: str, branch: str) -> list[str]:
     own = f"refs/heads/{branch}"
-    tips = ["HEAD"] if has_commit(repository_around(path)) else []
+    tips = [*(["HEAD"] if has_commit(repository_around(path)) else []), *own_refs(path)]
     return [*tips, own] if has_branch(path, branch) else tips
 
 

@@ -20,16 +20,26 @@ def add_linked(source: str, common: str, path: str, *words: str) -> str:
     return own
 
 
-def forget_linked(common: str, path: str) -> None:
-    """Let the repository forget the worktree at this path, whose directory is gone, and no other one."""
+def missing_linked(common: str, path: str) -> list[str]:
+    """The git directories that the repository has for a worktree at this path, whose directory is missing."""
+    if os.path.lexists(f"{path}/.git"):
+        return []
+    found = []
     with suppress(OSError), os.scandir(f"{common}/worktrees") as entries:
         for entry in entries:
             with (
                 suppress(OSError),
                 open(f"{entry.path}/gitdir", encoding="utf-8", errors="surrogateescape") as file,
             ):
-                if file.read().rstrip("\n") == f"{path}/.git" and not os.path.lexists(f"{path}/.git"):
-                    shutil.rmtree(entry.path, ignore_errors=True)
+                if file.read().rstrip("\n") == f"{path}/.git":
+                    found.append(entry.path)
+    return found
+
+
+def forget_linked(common: str, path: str) -> None:
+    """Let the repository forget the worktree at this path, whose directory is missing, and no other one."""
+    for own in missing_linked(common, path):
+        shutil.rmtree(own, ignore_errors=True)
 
 
 def write_links(path: str, own: str) -> None:

@@ -9,6 +9,7 @@ import shlex
 from collections.abc import Iterator
 
 from sm.capabilities.worktrees.git.calls import common_of, git
+from sm.capabilities.worktrees.git.hidden_changes import hidden_changes
 from sm.core.dataclass import dataclass
 from sm.core.lines import plural
 from sm.core.text import folded
@@ -190,7 +191,8 @@ def uncommitted_submodules(top: str, depth: int = 1) -> Iterator[str]:
             if os.path.isdir(directory) and os.listdir(directory):
                 yield path
             continue
-        if depth > _DEPTH_MAX or git(directory, "status", "--porcelain", variables=_OFFLINE):
+        status = ("status", "--porcelain")
+        if depth > _DEPTH_MAX or git(directory, *status, variables=_OFFLINE) or hidden_changes(directory):
             yield path
             continue
         yield from (os.path.join(path, inner) for inner in uncommitted_submodules(directory, depth + 1))
