@@ -111,7 +111,7 @@ def _begin() -> None:
 
 
 def run_until_death(changes: int | None, command: Callable[[], T]) -> T | None:
-    """Run a command that dies before the change of that number, from 0. None: it does not die.
+    """Run a command that dies before the change of that number, from 0, if there is one.
 
     Returns None if it has died.
     """
