@@ -12,7 +12,7 @@ from tests.work_loss.sequences import Script, script
 
 pytestmark = pytest.mark.processes  # git
 
-_TOGETHER = 10
+_TOGETHER = 5
 _CORE = range(1, 61, _TOGETHER)
 _ALL = range(1, 2001, 100)
 _HIDDEN = Script(

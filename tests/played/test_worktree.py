@@ -735,6 +735,21 @@ def test_rm_is_refused_for_a_change_that_git_does_not_look_at(
     )
 
 
+def test_rm_is_refused_for_a_change_in_a_nested_clone_that_git_does_not_look_at(
+    instance: Instance, repo: Path
+) -> None:
+    (repo / ".git" / "info" / "exclude").write_text("vendor/\n")
+    session, path = spawn_login(instance, repo)
+    inner = path / "vendor" / "app"
+    git(path, "clone", "-q", str(repo), str(inner))
+    git(inner, "update-index", "--skip-worktree", "api/a.txt")
+    (inner / "api" / "a.txt").write_text("precious\n")
+    instance.sm("kill", session["session_id"])
+    error = instance.refused("rm", session["session_id"], exit_code=4)
+    assert "the repository vendor/app with 1 changed file" in error
+    assert (inner / "api" / "a.txt").read_text() == "precious\n"
+
+
 def test_copies_and_links_follow_no_link_of_the_base(instance: Instance, repo: Path) -> None:
     with instance.config.open("a") as file:
         file.write("worktrees: {copy: [config/local.yml], link: [a/cache]}\n")
