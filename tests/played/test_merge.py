@@ -308,3 +308,20 @@ def test_merge_names_a_changed_file_that_git_was_told_not_to_look_at(
     )
     assert git(repo, "for-each-ref") == before
     assert (repo / "api" / "a.txt").read_text() == "mine\n"
+
+
+@pytest.mark.parametrize("way", [[], ["--squash"], ["--rebase"]])
+def test_merge_is_refused_when_a_file_takes_the_place_of_a_directory_with_an_ignored_file(
+    instance: Instance, repo: Path, worktree: Path, way: list[str]
+) -> None:
+    (repo / ".git" / "info" / "exclude").write_text("/.sm/worktrees\n*.env\n")
+    mine = repo / "api" / "my.env"
+    mine.write_text("mine\n")
+    git(worktree, "rm", "-q", "-r", "api")
+    (worktree / "api").write_text("a file\n")
+    git(worktree, "add", ".")
+    git(worktree, "commit", "-q", "-m", "a file")
+    error = instance.refused("merge", "sleeper-login", *way, exit_code=4, cwd=repo)
+    assert "the merge would overwrite files that git does not track" in error
+    assert "api/my.env" in error
+    assert mine.read_text() == "mine\n"

@@ -317,7 +317,7 @@ def test_rm_deletes_a_worktree_whose_submodules_have_nothing_of_their_own(bench:
     assert not bench.worktree.exists()
 
 
-@pytest.mark.parametrize("change", ["changed", "new", "files without a repository"])
+@pytest.mark.parametrize("change", ["changed", "new", "not to look at", "files without a repository"])
 def test_rm_is_refused_when_a_submodule_has_changes(bench: Bench, change: str) -> None:
     if change == "files without a repository":
         (bench.inside / "mine.txt").write_text("mine\n")
@@ -325,12 +325,37 @@ def test_rm_is_refused_when_a_submodule_has_changes(bench: Bench, change: str) -
         bench.fill()
         # The files of the project must not be able to hide it.
         git(bench.worktree, "config", "submodule.libs/x.ignore", "all")
-        name = "x.txt" if change == "changed" else "mine.txt"
+        name = "mine.txt" if change == "new" else "x.txt"
+        if change == "not to look at":
+            git(bench.inside, "update-index", "--assume-unchanged", name)
         (bench.inside / name).write_text("mine\n")
     end(bench)
     problem = bench.shared.refused("rm", bench.session_id, exit_code=4)
     assert "uncommitted or untracked files in the submodule libs/x" in problem
     assert list(bench.inside.glob("*.txt"))
+
+
+def test_rm_is_refused_when_an_ignored_directory_of_a_submodule_has_a_repository_with_commits(
+    bench: Bench,
+) -> None:
+    bench.fill()
+    exclude = git(bench.inside, "rev-parse", "--git-path", "info/exclude")
+    Path(bench.inside, exclude).write_text("vendor/\n")
+    make_repository(bench.inside / "vendor" / "lib", y="y\n")
+    end(bench)
+    problem = bench.shared.refused("rm", bench.session_id, exit_code=4)
+    assert "the repository libs/x/vendor/lib with 1 commit in no remote branch" in problem
+    assert (bench.inside / "vendor" / "lib" / "y.txt").exists()
+
+
+def test_rm_is_refused_when_git_keeps_commits_of_a_submodule_of_a_missing_directory(bench: Bench) -> None:
+    bench.fill()
+    bench.commit_inside()
+    shutil.rmtree(bench.worktree)
+    end(bench)
+    problem = bench.shared.refused("rm", bench.session_id, exit_code=4)
+    assert "commits of submodules (submodule libs/x: " in problem
+    assert (bench.repo / ".git" / "worktrees" / bench.worktree.name / "modules").exists()
 
 
 def test_submodule_with_a_git_directory_elsewhere_is_not_deleted(bench: Bench, tmp_path: Path) -> None:

@@ -604,6 +604,88 @@ def test_rm_removes_the_branch_when_the_worktree_was_deleted_by_hand(instance: I
     instance.spawn("Sleeper", "x", "--worktree", "--name", "login", cwd=repo)
 
 
+@pytest.mark.parametrize("kind", ["detached", "staged", "own ref", "moved"])
+def test_rm_is_refused_when_git_keeps_work_of_a_worktree_whose_directory_is_missing(
+    instance: Instance, repo: Path, kind: str
+) -> None:
+    session, path = spawn_login(instance, repo)
+    if kind == "staged":
+        (path / "api" / "a.txt").write_text("staged\n")
+        git(path, "add", ".")
+        work = "staged changes"
+    else:
+        git(path, "checkout", "-q", "--detach")
+        made = commit(path, "b")
+        work = f"1 commit in no other branch or tag ({git(path, 'rev-parse', '--short', made)} b)"
+    if kind == "own ref":
+        git(path, "update-ref", "refs/worktree/mine", made)
+        git(path, "reset", "-q", "--hard", "HEAD~1")
+    if kind == "moved":
+        path.rename(path.parent / "away")
+    else:
+        shutil.rmtree(path)
+    own = repo / ".git" / "worktrees" / "login"
+    instance.sm("kill", session["session_id"])
+    assert instance.refused("rm", session["session_id"], exit_code=4) == (
+        f"sm: sleeper-login has work in {path} that exists nowhere else: {work}\n"
+        "hint: to keep it: move the directory back, or: git branch NAME COMMIT; "
+        "to delete it: sm rm sleeper-login --discard\n"
+    )
+    assert own.exists()
+    done = instance.run("rm", session["session_id"], "--discard", "--yes")
+    assert (done.returncode, done.stderr, own.exists()) == (0, "", False)
+    assert branches(repo) == ["main"]
+
+
+@pytest.mark.parametrize("kind", ["missing", "squashed"])
+def test_discard_keeps_commits_that_it_has_not_named(instance: Instance, repo: Path, kind: str) -> None:
+    session, path = spawn_login(instance, repo)
+    made = commit(path, "b")
+    if kind == "missing":
+        shutil.rmtree(path)
+    else:
+        git(path, "revert", "--no-edit", "HEAD")
+        (path / "new.txt").write_text("b\n")
+    instance.sm("kill", session["session_id"])
+    done = instance.run("rm", session["session_id"], "--discard", "--yes")
+    assert (done.returncode, path.exists()) == (0, False)
+    assert "kept the branch sm/login: it has commits that no other branch or tag contains" in done.stderr
+    assert made in git(repo, "rev-list", "sm/login")
+
+
+def test_rm_is_refused_when_commits_of_no_branch_undo_each_other(instance: Instance, repo: Path) -> None:
+    session, path = spawn_login(instance, repo)
+    git(path, "checkout", "-q", "--detach")
+    commit(path, "b")
+    git(path, "revert", "--no-edit", "HEAD")
+    instance.sm("kill", session["session_id"])
+    error = instance.refused("rm", session["session_id"], exit_code=4)
+    assert "2 commits in no other branch or tag" in error
+    assert path.exists()
+
+
+def test_rm_keeps_the_branch_when_only_a_stash_has_its_commits(instance: Instance, repo: Path) -> None:
+    session, path = spawn_login(instance, repo)
+    commit(path, "b")
+    (path / "api" / "a.txt").write_text("c\n")
+    git(path, "stash", "-q")
+    git(repo, "merge", "-q", "--squash", "sm/login")
+    git(repo, "commit", "-q", "-m", "squashed")
+    assert "kept the branch sm/login" in remove(instance, session)
+    assert branches(repo) == ["main", "sm/login"]
+
+
+def test_rm_is_refused_when_only_a_ref_of_the_worktree_has_a_commit(instance: Instance, repo: Path) -> None:
+    session, path = spawn_login(instance, repo)
+    made = commit(path, "b")
+    git(path, "update-ref", "refs/worktree/mine", made)
+    git(path, "reset", "-q", "--hard", "HEAD~1")
+    instance.sm("kill", session["session_id"])
+    error = instance.refused("rm", session["session_id"], exit_code=4)
+    assert f"1 commit in no other branch or tag ({git(path, 'rev-parse', '--short', made)} b)" in error
+    assert path.exists()
+
+
 def test_left_worktrees_are_listed_with_their_work_and_pruned(instance: Instance, repo: Path) -> None:
     instance.spawn("Sleeper", "x", "--worktree", "--name", "live", cwd=repo)
     ended, kept, gone = (
@@ -663,6 +745,21 @@ def test_rm_is_refused_for_a_change_that_git_does_not_look_at(
     assert "changes that git was told not to look at (api/a.txt)" in instance.refused(
         "rm", session["session_id"], exit_code=4
     )
+
+
+def test_rm_is_refused_for_a_change_in_a_nested_clone_that_git_does_not_look_at(
+    instance: Instance, repo: Path
+) -> None:
+    (repo / ".git" / "info" / "exclude").write_text("vendor/\n")
+    session, path = spawn_login(instance, repo)
+    inner = path / "vendor" / "app"
+    git(path, "clone", "-q", str(repo), str(inner))
+    git(inner, "update-index", "--skip-worktree", "api/a.txt")
+    (inner / "api" / "a.txt").write_text("precious\n")
+    instance.sm("kill", session["session_id"])
+    error = instance.refused("rm", session["session_id"], exit_code=4)
+    assert "the repository vendor/app with 1 changed file" in error
+    assert (inner / "api" / "a.txt").read_text() == "precious\n"
 
 
 def test_copies_and_links_follow_no_link_of_the_base(instance: Instance, repo: Path) -> None:

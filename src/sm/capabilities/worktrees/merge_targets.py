@@ -4,13 +4,11 @@ import os
 import shlex
 from contextlib import suppress
 
-from sm.capabilities.worktrees.git.calls import git, git_paths, is_in_operation, repository_around
+from sm.capabilities.worktrees.git.calls import git, is_in_operation, repository_around
 from sm.capabilities.worktrees.git.own_directory import settings_of
-from sm.capabilities.worktrees.hidden_changes import hidden_changes
 from sm.capabilities.worktrees.rules import is_branch
 from sm.capabilities.worktrees.unsaved_work import has_branch
 from sm.capabilities.worktrees.work import (
-    DIFF,
     Work,
     named_paths,
     quoted,
@@ -96,45 +94,3 @@ def refuse_changed_directory(work: Work, top: str) -> None:
         raise IllegalState(
             f"{where} has uncommitted changes: {named_paths(changed)}", "commit or stash them first"
         )
-
-
-def refuse_overwriting(target: MergeTarget, branch: str) -> None:
-    """Raise IllegalState if the merge would overwrite something of a person in the directory of the target."""
-    if target.top is None:
-        return
-    if lost := _overwritten(target.top, target.tip, branch):
-        raise IllegalState(
-            f"the merge would overwrite files that git does not track in {target.where}: {named_paths(lost)}",
-            "move them away first",
-        )
-    change = f"{target.tip}...refs/heads/{branch}"
-    if hidden := set(hidden_changes(target.top)):
-        merged = git_paths(target.top, *DIFF, "--name-only", "--no-renames", "-z", change, "--")
-        if lost := [path for path in merged if path in hidden]:
-            raise IllegalState(
-                f"the merge would overwrite changes that git was told not to look at in {target.where}: "
-                f"{named_paths(lost)}",
-                f"to show them: git -C {quoted(target.top)} update-index --no-assume-unchanged "
-                "--no-skip-worktree FILE",
-            )
-
-
-def _overwritten(target: str, tip: str, branch: str) -> list[str]:
-    """Untracked files of the target at the place of a file of the branch. git overwrites those that it ignores."""
-    change = f"{tip}...refs/heads/{branch}"
-    listed = git(target, *DIFF, "--name-only", "--no-renames", "--diff-filter=A", "-z", change, "--")
-    lost: dict[str, None] = {}
-    for path in filter(None, listed.split("\0")):
-        parts = path.split("/")
-        above = ("/".join(parts[:count]) for count in range(1, len(parts)))
-        in_the_way = [way for way in above if _is_no_directory(os.path.join(target, way))]
-        if os.path.lexists(os.path.join(target, path)):
-            in_the_way.append(path)
-        for way in in_the_way[:1]:
-            if not git(target, "--literal-pathspecs", "ls-files", "--", way):
-                lost[way] = None
-    return list(lost)
-
-
-def _is_no_directory(path: str) -> bool:
-    return os.path.lexists(path) and (os.path.islink(path) or not os.path.isdir(path))

@@ -21,9 +21,9 @@ from sm.capabilities.worktrees.merge_sources import branch_to_merge, own_branch
 from sm.capabilities.worktrees.merge_targets import (
     MergeTarget,
     refuse_changed_directory,
-    refuse_overwriting,
     target_of,
 )
+from sm.capabilities.worktrees.overwritten_files import refuse_overwriting
 from sm.capabilities.worktrees.work import Work, named_paths, quoted, refuse_sandboxed, work_of
 from sm.client.http import Client
 from sm.core.dataclass import dataclass

@@ -4,6 +4,8 @@ import os
 from collections.abc import Collection, Iterator
 
 from sm.capabilities.worktrees.git.calls import git, git_paths
+from sm.capabilities.worktrees.git.hidden_changes import hidden_changes
+from sm.capabilities.worktrees.git.submodules import submodules
 from sm.core.lines import plural
 from sm.core.text import folded
 from sm.errors import ExternalError, IllegalState
@@ -13,16 +15,16 @@ _FOUND_MAX = 200
 _DIRECTORIES_MAX = 200_000
 
 
-def nested_work(top: str, submodules: Collection[str]) -> Iterator[str]:
+def nested_work(top: str, own_submodules: Collection[str]) -> Iterator[str]:
     """Describe the nested repositories whose work exists nowhere else, as far as they say.
 
     One that cannot be asked counts as such work. Raises ExternalError if there are too many directories to look at.
     """
-    for directory in _nested(top, submodules):
+    for directory in _nested(top, own_submodules):
         shown = folded(os.path.relpath(directory, top), 200)
         try:
             is_bare = not os.path.lexists(f"{directory}/.git")
-            files = [] if is_bare else git_paths(directory, "status", "--porcelain", "-z")
+            files = [] if is_bare else _changed_files(directory)
             commits = git(directory, "rev-list", "--all", "--not", "--remotes").split()
         except (ExternalError, IllegalState) as error:
             yield f"the repository {shown}, of which git cannot say what is in it: {error.message}"
@@ -33,15 +35,21 @@ def nested_work(top: str, submodules: Collection[str]) -> Iterator[str]:
             yield f"the repository {shown} with {' and '.join(parts)}"
 
 
-def _nested(top: str, submodules: Collection[str]) -> Iterator[str]:
-    known = {os.path.join(top, path) for path in submodules}
+def _changed_files(directory: str) -> list[str]:
+    return git_paths(directory, "status", "--porcelain", "-z") or hidden_changes(directory)
+
+
+def _nested(top: str, own_submodules: Collection[str]) -> Iterator[str]:
+    known = {os.path.join(top, path) for path in own_submodules}
     found = 0
     for seen, (directory, names, files) in enumerate(os.walk(top)):
         if seen > _DIRECTORIES_MAX or found > _FOUND_MAX:
             raise ExternalError(f"{folded(top, 4096)} has too many directories to look into")
         if directory != top and (".git" in names or ".git" in files):
-            names[:] = [] if directory in known else [name for name in names if name != ".git"]
-            if directory not in known and not _is_linked(directory, top):
+            names[:] = [name for name in names if name != ".git"]
+            if directory in known:
+                known.update(os.path.join(directory, path) for path in _submodules(directory))
+            elif not _is_linked(directory, top):
                 found += 1
                 yield directory
         elif directory != top and {"objects", "refs"} <= set(names) and "HEAD" in files:  # a bare one
@@ -50,6 +58,14 @@ def _nested(top: str, submodules: Collection[str]) -> Iterator[str]:
             yield directory
         elif ".git" in names:
             names.remove(".git")
+
+
+def _submodules(directory: str) -> list[str]:
+    """The submodules of a submodule. None for one in which git does not run, and which is reported for that."""
+    try:
+        return submodules(directory)
+    except (ExternalError, IllegalState):
+        return []
 
 
 def _is_linked(directory: str, top: str) -> bool:

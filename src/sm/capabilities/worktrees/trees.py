@@ -7,12 +7,15 @@ from typing import Any
 
 from sm.capabilities.worktrees.git.calls import common_of, git
 from sm.capabilities.worktrees.git.linked import forget_linked, remove_linked
+from sm.capabilities.worktrees.git.remotes import PULL_REQUESTS
 from sm.capabilities.worktrees.git.scratch_worktrees import remove_left_directories
+from sm.capabilities.worktrees.missing_trees import missing_work
 from sm.capabilities.worktrees.own_trees import OwnTree, tree_of_removal
 from sm.capabilities.worktrees.unsaved_work import (
     has_branch,
     is_main,
     is_own_worktree,
+    is_squashed,
     unsaved_commits,
     unsaved_files,
 )
@@ -22,13 +25,16 @@ from sm.errors import (
     IllegalState,
 )
 
+_LASTING = ("refs/heads", "refs/tags", "refs/remotes", PULL_REQUESTS)
+"""The refs that keep a commit. Not the stash, which goes with the next `git stash pop`."""
+
 
 def clean(session: Mapping[str, Any], *, discard: bool = False) -> str | None:
     """Remove the worktree and branch of a removed session. Return a warning about the part that stays, or None.
 
     `session` is the daemon's answer to the removal. The worktree stays when another session works there, or when its
     removal would destroy data other than ignored files. The branch stays while it has commits that no other ref has.
-    `discard`: the user does not want these files and commits.
+    `discard`: the user was told of these files and commits, and does not want them.
     """
     tree = tree_of_removal(session)
     if session["sandboxed"]:
@@ -55,12 +61,14 @@ def remove_tree(tree: OwnTree, *, discard: bool = False) -> str | None:
                 reason = f"{work}; to delete it: git -C {main} worktree remove --force {shlex.quote(path)}"
         if reason is None:
             common = common_of(path)
+            # A branch whose changes exist elsewhere was not named.
+            gives_up_branch = discard and not is_squashed(tree)
             remove_linked(path)
     except (ExternalError, IllegalState) as error:
         reason = error.message
     if reason is not None:
         return _kept(tree, reason)
-    return _remove_branch(common, tree, discard=discard)
+    return _remove_branch(common, tree, discard=gives_up_branch)
 
 
 def _kept(tree: OwnTree, reason: str) -> str:
@@ -76,6 +84,8 @@ def _prune(tree: OwnTree, *, discard: bool) -> str | None:
     is_known = tree.git_directory is not None or is_main(main, common)
     if not is_known or not git(main, "for-each-ref", f"refs/heads/{tree.branch}"):
         return None
+    if not discard and (work := missing_work(tree)):
+        return _kept(tree, f"its directory is missing, and git has {'; '.join(work)}")
     forget_linked(common, tree.path)
     return _remove_branch(common, tree, discard=discard)
 
@@ -87,7 +97,7 @@ def _remove_branch(common: str, tree: OwnTree, *, discard: bool) -> str | None:
     try:
         if not has_branch(common, tree.branch):
             return None
-        containing = git(common, "for-each-ref", "--format=%(refname)", f"--contains={ref}")
+        containing = git(common, "for-each-ref", "--format=%(refname)", f"--contains={ref}", *_LASTING)
         if discard or set(containing.split("\n")) - {ref}:
             git(common, "branch", "-D", tree.branch)
             return None

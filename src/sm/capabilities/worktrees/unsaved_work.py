@@ -11,10 +11,11 @@ from sm.capabilities.worktrees.git.calls import (
     is_sandboxed,
     repository_around,
 )
+from sm.capabilities.worktrees.git.hidden_changes import hidden_changes
 from sm.capabilities.worktrees.git.linked import is_half_removed
 from sm.capabilities.worktrees.git.remotes import PULL_REQUESTS
 from sm.capabilities.worktrees.git.submodules import only_copies, submodules, uncommitted_submodules
-from sm.capabilities.worktrees.hidden_changes import hidden_changes
+from sm.capabilities.worktrees.missing_trees import missing_work, own_refs
 from sm.capabilities.worktrees.nested_repositories import nested_work
 from sm.capabilities.worktrees.own_trees import OwnTree, tree_of_session
 from sm.client.http import Client
@@ -36,7 +37,7 @@ _RENAMED = re.compile("Branch: renamed refs/heads/([^ ]+) to refs/heads/([^ ]+)"
 class UnsavedWork:
     """The work of `session` that exists only in its worktree at `path`, and how a person keeps it.
 
-    `parts`: noun phrases. `unknown`: why sm cannot look into the worktree.
+    `parts`: noun phrases. `unknown`: why sm cannot look into the worktree. `is_missing`: its directory is.
     """
 
     session: JsonObject
@@ -44,6 +45,7 @@ class UnsavedWork:
     parts: tuple[str, ...] = ()
     has_files: bool = False
     unknown: str | None = None
+    is_missing: bool = False
 
     def refusal(self) -> IllegalState:
         """The error of `sm rm`."""
@@ -52,6 +54,12 @@ class UnsavedWork:
             return IllegalState(
                 f"{label(self.session)} may have work in {self.path} that exists nowhere else: {self.unknown}",
                 f"look there yourself; to delete only the session: sm rm {reference} --discard",
+            )
+        if self.is_missing:
+            return IllegalState(
+                f"{label(self.session)} has {self}",
+                "to keep it: move the directory back, or: git branch NAME COMMIT; "
+                f"to delete it: sm rm {reference} --discard",
             )
         commit = f"commit it in {self.path}, then: " if self.has_files else ""
         return IllegalState(
@@ -85,7 +93,10 @@ def unsaved_work_of(client: Client, session: JsonObject, leaving: Collection[str
         files, parts = _looked_at(client, tree, leaving)
     except (ExternalError, IllegalState) as error:
         return UnsavedWork(session, shown, unknown=error.message)
-    return UnsavedWork(session, shown, (*files, *parts), bool(files)) if files or parts else None
+    if not files and not parts:
+        return None
+    missing = not os.path.lexists(tree.path)
+    return UnsavedWork(session, shown, (*files, *parts), bool(files), is_missing=missing)
 
 
 def tree_work(client: Client, tree: OwnTree) -> str | None:
@@ -105,6 +116,10 @@ def _looked_at(
     `must_say`: raise it too for something else in the place of the worktree, which `sm rm` does not touch.
     """
     path = tree.path
+    if tree.repository is not None and not os.path.lexists(path):
+        if is_sandboxed(client, {tree.repository}):
+            raise IllegalState(_SANDBOXED)
+        return [], missing_work(tree)
     if tree.repository is None or not os.path.isdir(path) or os.path.realpath(path) != path:
         if must_say:
             raise IllegalState("sm did not make what is there")
@@ -141,10 +156,11 @@ def unsaved_files(path: str) -> list[str]:
 def unsaved_commits(tree: OwnTree, leaving: Collection[str] = ()) -> list[str]:
     """Describe the commits of a worktree and its submodules that exist nowhere else. Raises ExternalError.
 
-    Commits whose changes are in the branch of the repository, as after `sm merge --squash`, exist there.
+    Commits of the branch whose changes are in the branch of the repository, as after `sm merge --squash`, exist there:
+    the branch stays then, with a warning. Not commits that only HEAD has, as two that undo each other.
     """
     found, path = [], tree.path
-    commits = [] if is_squashed(tree) else _only_here(tree, leaving)
+    commits = _only_here(tree, leaving, keeps_branch=is_squashed(tree))
     if commits:
         newest = git(path, "log", "--max-count=1", "--format=%h %s", commits[0], "--")
         more = f" and {len(commits) - 1} more" if len(commits) > 1 else ""
@@ -152,7 +168,7 @@ def unsaved_commits(tree: OwnTree, leaving: Collection[str] = ()) -> list[str]:
             f"{plural(len(commits), 'commit')} in no other branch or tag ({folded(newest, 100)}{more})"
         )
     found += _of_deleted_branch(tree, leaving)
-    found += (f"the object of {folded(ref, 200)}" for kind, ref in _own_refs(path) if kind != "commit")
+    found += (f"the object of {folded(ref, 200)}" for kind, ref in own_refs(path) if kind != "commit")
     if copies := only_copies(path, tree.repository):
         found.append(f"commits of submodules ({'; '.join(map(str, copies))})")
     return found
@@ -190,16 +206,19 @@ def _uncommitted(path: str) -> list[str]:
     return found
 
 
-def _only_here(tree: OwnTree, leaving: Collection[str]) -> list[str]:
-    """The commits that only HEAD, the new branch and the own refs of the worktree have, the newest first."""
-    tips = _tips(tree.path, tree.branch)
-    return git(tree.path, "rev-list", *tips, "--not", *_others(tree, leaving), "--").split() if tips else []
+def _only_here(tree: OwnTree, leaving: Collection[str], *, keeps_branch: bool) -> list[str]:
+    """The commits that only HEAD, its own refs and the new branch of the worktree have, the newest first.
+
+    `keeps_branch`: the branch stays.
+    """
+    others, tips = _others(tree, leaving, keeps_branch=keeps_branch), _tips(tree.path, tree.branch)
+    return git(tree.path, "rev-list", *tips, "--not", *others, "--").split() if tips else []
 
 
-def _others(tree: OwnTree, leaving: Collection[str]) -> list[str]:
-    """The options of git for the refs that stay when the worktree and its new branch are removed."""
+def _others(tree: OwnTree, leaving: Collection[str], *, keeps_branch: bool = False) -> list[str]:
+    """The options of git for the refs that stay when the worktree is removed, with its new branch or without it."""
     own = [f"--exclude={branch}" for branch in leaving if branch != tree.branch]
-    own += [f"--exclude={tree.branch}"] if tree.is_new_branch else []
+    own += [f"--exclude={tree.branch}"] if tree.is_new_branch and not keeps_branch else []
     return [*own, "--branches", "--tags", "--remotes", f"--glob={PULL_REQUESTS}/*"]
 
 
@@ -229,15 +248,8 @@ def _present_name(path: str, branch: str) -> str:
 def _tips(path: str, branch: str) -> list[str]:
     own = f"refs/heads/{branch}"
     tips = ["HEAD"] if has_commit(repository_around(path)) else []
-    tips += [ref for kind, ref in _own_refs(path) if kind == "commit"]
+    tips += [ref for kind, ref in own_refs(path) if kind == "commit"]
     return [*tips, own] if has_branch(path, branch) else tips
-
-
-def _own_refs(path: str) -> list[tuple[str, str]]:
-    """The kinds of object and the names of the refs that only this worktree has (git-worktree(1), "REFS")."""
-    words = "%(if)%(*objecttype)%(then)%(*objecttype)%(else)%(objecttype)%(end) %(refname)"
-    lines = git(path, "for-each-ref", f"--format={words}", "refs/worktree", "refs/rewritten").split("\n")
-    return [(kind, ref) for kind, _, ref in (line.partition(" ") for line in lines if line)]
 
 
 def has_branch(path: str, branch: str) -> bool:

@@ -23,7 +23,7 @@ Examples:
   sm rm --ended --workspace shop
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -70,15 +70,16 @@ def command(
     kept: dict[str, SmError] = {}
     found = {reference: _session(call, reference) for reference in sessions}
     leaving = _branches(filter(None, found.values()))
+    given_up = set[str]()
     for reference, session in found.items():
         try:
-            if session is not None:
-                _check_work(call, session, leaving, discard=discard, yes=yes)
+            if session is not None and _check_work(call, session, leaving, discard=discard, yes=yes):
+                given_up.add(session["session_id"])
         except (IllegalState, NotPermitted) as error:
             if len(sessions) == 1:
                 raise
             kept[reference] = error
-    code = _remove(call, [session for session in sessions if session not in kept], discard=discard)
+    code = _remove(call, [session for session in sessions if session not in kept], given_up)
     print_warnings([f"kept: {error.message}; {error.hint}" for error in kept.values()])
     return code or next((error.exit_code for error in kept.values()), 0)
 
@@ -120,15 +121,19 @@ def _branches(sessions: Iterable[JsonObject]) -> list[str]:
     return [str(s["worktree"]["branch"]) for s in sessions if s["worktree"] is not None]
 
 
-def _check_work(call: Call, session: JsonObject, leaving: Sequence[str], *, discard: bool, yes: bool) -> None:
-    """Raise IllegalState or NotPermitted if the session has work that nobody has given up."""
+def _check_work(call: Call, session: JsonObject, leaving: Sequence[str], *, discard: bool, yes: bool) -> bool:
+    """Return True if the session has work that was named and that a person gives up.
+
+    Raises IllegalState or NotPermitted for work that nobody has given up.
+    """
     if (work := _unsaved_work(call, session, leaving)) is None:
-        return
+        return False
     if not discard:
         raise work.refusal()
     from sm.cli.worktrees import check_discard
 
     check_discard(work, by_session=call.instance.session_id is not None, yes=yes)
+    return work.unknown is None
 
 
 def _unsaved_work(call: Call, session: JsonObject, leaving: Sequence[str]) -> "UnsavedWork | None":
@@ -139,7 +144,10 @@ def _unsaved_work(call: Call, session: JsonObject, leaving: Sequence[str]) -> "U
     return unsaved_work_of(call.client, session, leaving)
 
 
-def _remove(call: Call, sessions: Sequence[str], *, chosen: bool = False, discard: bool = False) -> int:
+def _remove(
+    call: Call, sessions: Sequence[str], given_up: Collection[str] = (), *, chosen: bool = False
+) -> int:
+    """`given_up`: the ids of the sessions whose work a person gives up."""
     removed: list[JsonObject] = []
 
     def done(session: JsonObject) -> str:
@@ -151,7 +159,7 @@ def _remove(call: Call, sessions: Sequence[str], *, chosen: bool = False, discar
         if session.get("worktree") is not None:
             from sm.cli.worktrees import clean
 
-            warning = clean(session, discard=discard)
+            warning = clean(session, discard=session["removed"] in given_up)
             print_warnings([warning] if warning else [])
     return code
 

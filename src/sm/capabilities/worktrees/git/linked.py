@@ -82,12 +82,17 @@ def is_half_removed(own: str) -> bool:
 
 def forget_linked(common: str, path: str) -> None:
     """Let the repository forget the worktree at this path, whose directory is gone, and no other one."""
+    for own in missing_linked(common, path):
+        shutil.rmtree(own, ignore_errors=True)
+
+
+def missing_linked(common: str, path: str) -> list[str]:
+    """The git directories that the repository has for a worktree at this path, whose directory is missing."""
     if os.path.lexists(f"{path}/.git"):
-        return
+        return []
     with suppress(OSError), os.scandir(f"{common}/worktrees") as entries:
-        for entry in entries:
-            if _names(entry.path, path):
-                shutil.rmtree(entry.path, ignore_errors=True)
+        return [entry.path for entry in entries if _names(entry.path, path)]
+    return []
 
 
 def _names(own: str, path: str) -> bool:

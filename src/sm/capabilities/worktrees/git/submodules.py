@@ -11,6 +11,7 @@ from contextlib import suppress
 
 from sm.capabilities.worktrees.git.calls import common_of, git, git_paths
 from sm.capabilities.worktrees.git.git_config import parse_git_config
+from sm.capabilities.worktrees.git.hidden_changes import hidden_changes
 from sm.core.dataclass import dataclass
 from sm.core.lines import plural
 from sm.core.text import folded
@@ -141,7 +142,8 @@ def uncommitted_submodules(top: str, depth: int = 1) -> Iterator[str]:
             if os.path.isdir(directory) and os.listdir(directory):
                 yield path
             continue
-        if depth > DEPTH_MAX or git(directory, "status", "--porcelain", variables=OFFLINE):
+        status = ("status", "--porcelain")
+        if depth > DEPTH_MAX or git(directory, *status, variables=OFFLINE) or hidden_changes(directory):
             yield path
             continue
         yield from (os.path.join(path, inner) for inner in uncommitted_submodules(directory, depth + 1))

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 from sm.capabilities.worktrees.git.calls import git, git_paths, is_in_operation, repository_around
+from sm.capabilities.worktrees.git.hidden_changes import hidden_changes
 from sm.capabilities.worktrees.git.linked import forget_linked
 from sm.capabilities.worktrees.git.submodules import submodules, uncommitted_submodules
-from sm.capabilities.worktrees.hidden_changes import hidden_changes
 from sm.capabilities.worktrees.making.claims import Claim
 from sm.capabilities.worktrees.model import PlannedTree
 from sm.capabilities.worktrees.nested_repositories import nested_work

@@ -1,4 +1,4 @@
-"""Finds changes of files that git was told not to look at."""
+"""Finds changed files that `git status` does not show, because somebody has told git not to look at them."""
 
 import os
 
