@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from sm.capabilities.reviews.alignment import aligned
 from sm.capabilities.reviews.editor_file import EditorFile, Written, editor_file
-from sm.capabilities.reviews.model import Comment, Place, Side
+from sm.capabilities.reviews.model import Comment, CommentPlace, Side
 from sm.capabilities.reviews.rules import trimmed
 from sm.capabilities.reviews.shown_changes import ShownLine, paths_of, shown_changes
 
@@ -68,11 +68,11 @@ def test_lines_of_changes_have_the_numbers_of_their_files(changes: Changes) -> N
     assert all("\x1b" not in line.text and "\u202e" not in line.text for line in shown)
 
 
-def comment(place: Place, quote: str, text: str, id: int = 1) -> Comment:
+def comment(place: CommentPlace, quote: str, text: str, id: int = 1) -> Comment:
     return Comment(id, "1a2b3c4d", "operator", 0, 0, place, quote, text)
 
 
-def place_in(draw: st.DrawFn, file: EditorFile, index: int) -> Place:
+def place_in(draw: st.DrawFn, file: EditorFile, index: int) -> CommentPlace:
     """The place of a line, or of a range that ends with it."""
     line = file.lines[index]
     place = line.place
@@ -196,25 +196,25 @@ def test_file_explains_itself_and_leaves_no_line_of_an_agent_where_an_editor_loo
 @pytest.mark.parametrize(
     ("below", "words", "place", "text"),
     [
-        ("> +TWO", "why?", Place("api/a.py", Side.NEW, 2, 2), "why?"),
-        ("> -two", "why?", Place("api/a.py", Side.OLD, 2, 2), "why?"),
-        ("> +TWO", "\n\nwhy?\n\nsay\n", Place("api/a.py", Side.NEW, 2, 2), "why?\n\nsay"),
-        ("> +TWO", "@3 why?", Place("api/a.py", Side.NEW, 1, 2), "why?"),
-        ("> -two", "@2\nwhy?", Place("api/a.py", Side.OLD, 1, 2), "why?"),
-        ("> -two", "@99 why?", Place("api/a.py", Side.OLD, 1, 2), "why?"),
-        ("> +TWO", "@3", Place("api/a.py", Side.NEW, 2, 2), "@3"),
-        ("> +TWO", "@0 why?", Place("api/a.py", Side.NEW, 2, 2), "@0 why?"),
-        ("> +TWO", "@ada why?", Place("api/a.py", Side.NEW, 2, 2), "@ada why?"),
-        ("> +TWO", "\\@3 why?\n\\> so\n\\x", Place("api/a.py", Side.NEW, 2, 2), "@3 why?\n> so\n\\x"),
-        ("> +++ b/api/a.py", "@3 why?", Place("api/a.py"), "@3 why?"),
-        ("> @@ -1,4 +1,4 @@ import x", "why?", Place("api/a.py"), "why?"),
-        ("> rename to new name.py", "why?", Place("new name.py"), "why?"),
-        ("> index 1..2 100644", "why?", Place("logo.png"), "why?"),
-        (">", "# why?", Place(), "# why?"),
-        ("> The changes end here.", "why?", Place(), "why?"),
+        ("> +TWO", "why?", CommentPlace("api/a.py", Side.NEW, 2, 2), "why?"),
+        ("> -two", "why?", CommentPlace("api/a.py", Side.OLD, 2, 2), "why?"),
+        ("> +TWO", "\n\nwhy?\n\nsay\n", CommentPlace("api/a.py", Side.NEW, 2, 2), "why?\n\nsay"),
+        ("> +TWO", "@3 why?", CommentPlace("api/a.py", Side.NEW, 1, 2), "why?"),
+        ("> -two", "@2\nwhy?", CommentPlace("api/a.py", Side.OLD, 1, 2), "why?"),
+        ("> -two", "@99 why?", CommentPlace("api/a.py", Side.OLD, 1, 2), "why?"),
+        ("> +TWO", "@3", CommentPlace("api/a.py", Side.NEW, 2, 2), "@3"),
+        ("> +TWO", "@0 why?", CommentPlace("api/a.py", Side.NEW, 2, 2), "@0 why?"),
+        ("> +TWO", "@ada why?", CommentPlace("api/a.py", Side.NEW, 2, 2), "@ada why?"),
+        ("> +TWO", "\\@3 why?\n\\> so\n\\x", CommentPlace("api/a.py", Side.NEW, 2, 2), "@3 why?\n> so\n\\x"),
+        ("> +++ b/api/a.py", "@3 why?", CommentPlace("api/a.py"), "@3 why?"),
+        ("> @@ -1,4 +1,4 @@ import x", "why?", CommentPlace("api/a.py"), "why?"),
+        ("> rename to new name.py", "why?", CommentPlace("new name.py"), "why?"),
+        ("> index 1..2 100644", "why?", CommentPlace("logo.png"), "why?"),
+        (">", "# why?", CommentPlace(), "# why?"),
+        ("> The changes end here.", "why?", CommentPlace(), "why?"),
     ],
 )  # fmt: skip
-def test_comment_is_about_the_line_above_it(below: str, words: str, place: Place, text: str) -> None:
+def test_comment_is_about_the_line_above_it(below: str, words: str, place: CommentPlace, text: str) -> None:
     (found,) = FILE.read(typed((below, words))).comments
     assert (found.place, found.text) == (place, text)
 
@@ -229,7 +229,7 @@ def test_comments_about_one_file_are_one() -> None:
 def test_changed_line_is_reported_and_keeps_the_place_of_its_comment() -> None:
     read = FILE.read(typed(("> +TWO", "why?")).replace("> +TWO", "> +TWO!"))
     assert read.changed == ["> +TWO!"]
-    assert [c.place for c in read.comments] == [Place("api/a.py", Side.NEW, 2, 2)]
+    assert [c.place for c in read.comments] == [CommentPlace("api/a.py", Side.NEW, 2, 2)]
 
 
 def test_file_of_an_editor_that_trims_lines_and_ends_them_as_windows_does_is_read() -> None:
@@ -241,24 +241,26 @@ def test_file_of_an_editor_that_trims_lines_and_ends_them_as_windows_does_is_rea
 
 def test_empty_file_has_no_comments() -> None:
     assert FILE.read("").comments == []
-    assert [(c.place, c.text) for c in FILE.read("all is well\n").comments] == [(Place(), "all is well")]
+    assert [(c.place, c.text) for c in FILE.read("all is well\n").comments] == [
+        (CommentPlace(), "all is well")
+    ]
 
 
 def test_draft_follows_its_line() -> None:
     moved = editor_file("x", "y", DIFF.replace("@@ -1,4 +1,4 @@ import x", "@@ -11,4 +11,4 @@"))
-    draft = comment(Place("api/a.py", Side.NEW, 1, 2), "+TWO", "why?")
+    draft = comment(CommentPlace("api/a.py", Side.NEW, 1, 2), "+TWO", "why?")
     placed, left = moved.placed([draft])
     assert left == []
     assert moved.read(moved.write(placed)).comments == [
-        Written(Place("api/a.py", Side.NEW, 11, 12), "+TWO", "why?")
+        Written(CommentPlace("api/a.py", Side.NEW, 11, 12), "+TWO", "why?")
     ]
 
 
 def test_draft_whose_place_is_gone_or_taken_is_left() -> None:
-    gone = comment(Place("api/a.py", Side.NEW, 2, 2), "+other", "x", 1)
-    of_file = comment(Place("gone.py"), "", "x", 2)
-    one = comment(Place("api/a.py", Side.NEW, 1, 1), " one", "x", 3)
-    same = comment(Place("api/a.py", Side.OLD, 1, 1), " one", "x", 4)
+    gone = comment(CommentPlace("api/a.py", Side.NEW, 2, 2), "+other", "x", 1)
+    of_file = comment(CommentPlace("gone.py"), "", "x", 2)
+    one = comment(CommentPlace("api/a.py", Side.NEW, 1, 1), " one", "x", 3)
+    same = comment(CommentPlace("api/a.py", Side.OLD, 1, 1), " one", "x", 4)
     placed, left = FILE.placed([gone, of_file, one, same])
     assert ([c.id for c in placed.values()], [c.id for c in left]) == ([3], [1, 2, 4])
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from sm.capabilities.reviews.alignment import aligned
-from sm.capabilities.reviews.model import Comment, Place
+from sm.capabilities.reviews.model import Comment, CommentPlace
 from sm.capabilities.reviews.rules import trimmed
 from sm.capabilities.reviews.shown_changes import ShownLine, paths_of, shown_changes
 from sm.core.dataclass import dataclass
@@ -43,7 +43,7 @@ A comment below this line is about the whole change.
 class Written:
     """A comment in the file."""
 
-    place: Place
+    place: CommentPlace
     quote: str
     text: str
 
@@ -173,13 +173,13 @@ class EditorFile:
             return Written(self._range(index, int(found[1])), line.quote, "\n".join(rest))
         return Written(line.place, line.quote, "\n".join(map(_unescaped, lines)))
 
-    def _range(self, index: int, count: int) -> Place:
+    def _range(self, index: int, count: int) -> CommentPlace:
         """The place of so many lines of a hunk, of which the last one is at the index."""
         last = self.lines[index]
         place = last.place
         lines = self.lines[max(0, index - count + 1) : index + 1]
         numbers = [line.number(place.side) for line in lines if line.hunk == last.hunk]
-        return Place(place.path, place.side, next(n for n in numbers if n is not None), place.last)
+        return CommentPlace(place.path, place.side, next(n for n in numbers if n is not None), place.last)
 
 
 def _fits(line: ShownLine, draft: Comment) -> bool:

@@ -23,7 +23,7 @@ class Side(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class CommentPlace:
     """The part of a change that a comment is about."""
 
     path: str | None = None
@@ -52,7 +52,7 @@ class Comment:
     """The number of the round that it was sent with, or 0 for a draft."""
     number: int
     """Its number in the round, from 1; 0 for a draft."""
-    place: Place
+    place: CommentPlace
     quote: str
     """The last line that the comment is about, with its sign, as a person has seen it. Empty for a file or a change."""
     text: str

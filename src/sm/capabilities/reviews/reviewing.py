@@ -10,7 +10,7 @@ from sm.capabilities.reviews.model import (
     PATH_MAX,
     QUOTE_MAX,
     Comment,
-    Place,
+    CommentPlace,
     Round,
     Side,
 )
@@ -64,15 +64,14 @@ class Reviewing:
         text, quote = _text(given.text), validate_text(given.quote or "", "quote", QUOTE_MAX, one_line=True)
         async with self._store.transaction() as tx:
             tx.session(session.id)
-            part = tx.part(PART)
-            drafts = await part.reads.comments(session.id, person)
+            drafts = await tx.part(PART).comments(session.id, person)
             known = next((draft.id for draft in drafts if draft.place.anchor == place.anchor), 0)
             if not known and len(drafts) >= DRAFTS_MAX:
                 raise LimitReached(
                     f"you have {len(drafts)} drafts about the changes of {short_label(session)}, the most there can be",
                     Hint("send or delete some first: ", Use(SHOW, name_to_type(session), "--list")),
                 )
-            draft = part.put(Comment(known, session.id, person, 0, 0, place, quote, text))
+            draft = tx.part(PART).put(Comment(known, session.id, person, 0, 0, place, quote, text))
         return comment_view(draft)
 
     async def discard(self, call: OperationCall) -> ReviewView:
@@ -80,9 +79,8 @@ class Reviewing:
         session = self._authorizer.find(call.caller, call.target, DISCARD.audience)
         given: DraftsToDelete = call.arguments
         async with self._store.transaction() as tx:
-            part = tx.part(PART)
-            drafts = await part.reads.comments(session.id, call.caller.name)
-            part.remove([d for d in drafts if given.ids is None or d.id in given.ids])
+            drafts = await tx.part(PART).comments(session.id, call.caller.name)
+            tx.part(PART).remove([d for d in drafts if given.ids is None or d.id in given.ids])
         return await self._view(call.caller, session, 0)
 
     async def send(self, call: OperationCall) -> SentRoundView:
@@ -98,14 +96,13 @@ class Reviewing:
         person = caller.name
         unarchived = False
         async with self._store.transaction(caller, call.key) as tx:
-            part = tx.part(PART)
             if tx.replayed is None:
-                drafts = _chosen(session, await part.reads.comments(session.id, person), given)
+                drafts = _chosen(session, await tx.part(PART).comments(session.id, person), given)
                 sent = await self._messages.enqueue(
                     tx, caller, session.id, _message(session, drafts), mode, given.ttl_s
                 )
                 unarchived = sent.unarchived
-                rounds = await part.reads.rounds(session.id, person)
+                rounds = await tx.part(PART).rounds(session.id, person)
                 round = Round(
                     session.id,
                     1 + (rounds[0].number if rounds else 0),
@@ -117,13 +114,13 @@ class Reviewing:
                     given.base or "",
                     len(drafts),
                 )
-                comments: Sequence[Comment] = part.keep_round(round, drafts)
+                comments: Sequence[Comment] = tx.part(PART).keep_round(round, drafts)
                 tx.remember(f"{round.number}{_UNARCHIVED if unarchived else ''}")
             else:
                 unarchived = tx.replayed.endswith(_UNARCHIVED)
                 number = int(tx.replayed.removesuffix(_UNARCHIVED))
-                round = _found(session, await part.reads.rounds(session.id, person), number)
-                comments = await part.reads.comments(session.id, person, number)
+                round = _found(session, await tx.part(PART).rounds(session.id, person), number)
+                comments = await tx.part(PART).comments(session.id, person, number)
         if unarchived:
             self._messages.record_unarchived(caller, session)
         return SentRoundView(
@@ -222,23 +219,23 @@ def _text(given: str) -> str:
     return "\n".join(lines)
 
 
-def _place(given: Draft) -> Place:
+def _place(given: Draft) -> CommentPlace:
     """The place of a draft. Raises InvalidText and UsageError."""
     if given.path is None:
         if given.side is not None or given.first is not None or given.last is not None:
             raise UsageError("a comment about lines needs the path of their file")
-        return Place()
+        return CommentPlace()
     path = validate_text(given.path, "path", PATH_MAX, one_line=True)
     if not path.strip() or is_folded(path):
         raise InvalidText("path: it is empty, or has characters that are not shown")
     if given.last is None:
         if given.side is not None or given.first is not None:
             raise UsageError("a comment about lines needs the number of the last one")
-        return Place(path)
+        return CommentPlace(path)
     first = given.last if given.first is None else given.first
     if given.side is None or not 1 <= first <= given.last <= LINE_MAX:
         raise UsageError("a comment about lines needs their side, and a first line before the last one")
-    return Place(path, Side(given.side), first, given.last)
+    return CommentPlace(path, Side(given.side), first, given.last)
 
 
 def _checked(given: RoundToSend) -> RoundToSend:

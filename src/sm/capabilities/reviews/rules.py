@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from sm.capabilities.reviews.model import Comment, Place, Side
+from sm.capabilities.reviews.model import Comment, CommentPlace, Side
 from sm.core.lines import plural
 from sm.core.quotation import BAR, visible
 
@@ -17,7 +17,7 @@ def in_order(comments: Iterable[Comment]) -> list[Comment]:
     return sorted(comments, key=lambda comment: _rank(comment.place))
 
 
-def _rank(place: Place) -> tuple[bool, str, int, bool]:
+def _rank(place: CommentPlace) -> tuple[bool, str, int, bool]:
     return (place.path is not None, place.path or "", place.last or 0, place.side is Side.NEW)
 
 
@@ -26,7 +26,7 @@ def shown_line(text: str) -> str:
     return "\t".join(visible(part) for part in text.split("\t"))
 
 
-def place_text(place: Place) -> str:
+def place_text(place: CommentPlace) -> str:
     """A place for people and agents: `src/login.py:12-14`."""
     if place.path is None:
         return "the whole change"

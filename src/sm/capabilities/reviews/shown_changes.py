@@ -4,7 +4,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator
 
-from sm.capabilities.reviews.model import PATH_MAX, QUOTE_MAX, Place, Side
+from sm.capabilities.reviews.model import PATH_MAX, QUOTE_MAX, CommentPlace, Side
 from sm.capabilities.reviews.rules import shown_line
 from sm.core.dataclass import dataclass
 from sm.core.quotation import visible
@@ -35,12 +35,12 @@ class ShownLine:
         return bool(self.hunk) and self.old is None and self.new is None
 
     @property
-    def place(self) -> Place:
+    def place(self) -> CommentPlace:
         if self.new is not None:
-            return Place(self.path, Side.NEW, self.new, self.new)
+            return CommentPlace(self.path, Side.NEW, self.new, self.new)
         if self.old is not None:
-            return Place(self.path, Side.OLD, self.old, self.old)
-        return Place(self.path)
+            return CommentPlace(self.path, Side.OLD, self.old, self.old)
+        return CommentPlace(self.path)
 
     @property
     def quote(self) -> str:

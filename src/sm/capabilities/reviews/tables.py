@@ -3,7 +3,7 @@
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-from sm.capabilities.reviews.model import ROUNDS_MAX, Comment, Place, Round, Side
+from sm.capabilities.reviews.model import ROUNDS_MAX, Comment, CommentPlace, Round, Side
 from sm.capabilities.reviews.rules import in_order
 from sm.store import Schema, Store, Transaction
 from sm.store.connection import Read
@@ -47,7 +47,7 @@ _COMMENTS = RowTable(
     split={"place": ("path", "side", "first", "last")},
     encode={"place": lambda place: (place.path, place.side, place.first, place.last)},
     decode={
-        "place": lambda path, side, first, last: Place(
+        "place": lambda path, side, first, last: CommentPlace(
             path, None if side is None else Side(side) if side in set(Side) else Side.NEW, first, last
         )
     },
@@ -75,15 +75,14 @@ class ReviewReads:
         return list(map(_ROUNDS.load, rows))
 
 
-class ReviewWrites(PartWrites):
+class ReviewWrites(ReviewReads, PartWrites):
     """Changes comments and rounds in a transaction."""
 
     _tx: Transaction
 
-    @property
-    def reads(self) -> ReviewReads:
-        """Reads as of the transaction."""
-        return ReviewReads(self._tx.read)
+    def __init__(self, part: "ReviewTables", transaction: Transaction) -> None:
+        PartWrites.__init__(self, part, transaction)
+        ReviewReads.__init__(self, transaction.read)
 
     def put(self, draft: Comment) -> Comment:
         """Replace the draft with that id, or add a draft without one. Return it with its id."""

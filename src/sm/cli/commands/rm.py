@@ -78,7 +78,8 @@ def command(
             if len(sessions) == 1:
                 raise
             kept[reference] = error
-    code = _remove(call, [session for session in sessions if session not in kept], discard=discard)
+    named = [session for session in sessions if session not in kept]
+    code = _remove(call, named, filter(None, found.values()), discard=discard)
     print_warnings([f"kept: {error.message}; {error.hint}" for error in kept.values()])
     return code or next((error.exit_code for error in kept.values()), 0)
 
@@ -96,7 +97,7 @@ def remove_chosen(call: Call, sessions: Sequence[JsonObject], *, yes: bool) -> i
     if chosen:
         confirm("Delete", chosen, yes=yes)
     if chosen or call.as_json:
-        code = _remove(call, [session["session_id"] for session in chosen], chosen=True)
+        code = _remove(call, [session["session_id"] for session in chosen], chosen, chosen=True)
     else:
         click.echo("no sessions to delete", err=True)
     if kept:
@@ -139,7 +140,16 @@ def _unsaved_work(call: Call, session: JsonObject, leaving: Sequence[str]) -> "U
     return unsaved_work_of(call.client, session, leaving)
 
 
-def _remove(call: Call, sessions: Sequence[str], *, chosen: bool = False, discard: bool = False) -> int:
+def _remove(
+    call: Call,
+    sessions: Sequence[str],
+    found: Iterable[JsonObject],
+    *,
+    chosen: bool = False,
+    discard: bool = False,
+) -> int:
+    """Delete sessions and what git keeps of them. `found`: the sessions as far as they are known."""
+    directories = {session["session_id"]: session["working_dir"] for session in found}
     removed: list[JsonObject] = []
 
     def done(session: JsonObject) -> str:
@@ -148,9 +158,10 @@ def _remove(call: Call, sessions: Sequence[str], *, chosen: bool = False, discar
 
     code = act_on_each(call, sessions, "remove", done, chosen=chosen)
     for session in removed:
-        if session.get("worktree") is not None:
-            from sm.cli.worktrees import clean
+        from sm.cli.worktrees import clean, forget_reviews
 
+        forget_reviews(call.client, session, directories.get(session["removed"]))
+        if session.get("worktree") is not None:
             warning = clean(session, discard=discard)
             print_warnings([warning] if warning else [])
     return code

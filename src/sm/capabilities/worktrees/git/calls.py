@@ -94,9 +94,20 @@ def git(
     return _output(directory, arguments, variables or {}, text).decode("utf-8", "replace").strip()
 
 
-def git_paths(directory: str, *arguments: str, text: bytes = b"") -> list[str]:
+def git_text(directory: str, *arguments: str) -> str:
+    """Run git as `git` does, and return its output with the blanks around it."""
+    return _output(directory, arguments, {}, b"").decode("utf-8", "replace")
+
+
+def git_paths(
+    directory: str, *arguments: str, variables: Mapping[str, str] | None = None, text: bytes = b""
+) -> list[str]:
     """Run git with `text` on its stdin, and return the names of files in its output, which end with NUL each."""
-    return [os.fsdecode(path) for path in _output(directory, arguments, {}, text).split(b"\0") if path]
+    return [
+        os.fsdecode(path)
+        for path in _output(directory, arguments, variables or {}, text).split(b"\0")
+        if path
+    ]
 
 
 def git_answer(directory: str, *arguments: str) -> tuple[int, list[str]]:
