@@ -143,7 +143,7 @@ def test_person_is_asked_before_anything_is_sent(scene: Scene, answer: str, is_s
     assert len(scene.texts()) == is_sent
     kept = [("api/a.txt", "new", 2, 2, "why?"), ("api/a.txt", "new", 3, 3, "and this?")]
     assert scene.drafts() == ([] if is_sent else kept)
-    assert ("2 comments stay drafts: sm review sleeper-login" in done.stdout) is not is_sent
+    assert ("kept 2 comments as drafts: sm review sleeper-login" in done.stdout) is not is_sent
 
 
 def keep_drafts(scene: Scene, *comments: tuple[str, str]) -> None:
@@ -167,7 +167,10 @@ def test_draft_whose_line_is_gone_is_kept_and_said(scene: Scene) -> None:
     keep_drafts(scene, ("> +b", "gone soon"), ("> +d", "stays"))
     (scene.path / "api" / "a.txt").write_text("a\nc\nd\n")
     done = scene.instance.run("review", scene.session_id, "--yes", env=scene.editor())
-    assert "warning: 1 draft about lines that are not in these changes stay" in done.stderr
+    assert (
+        "warning: kept 1 draft about lines that are not in these changes: sm review sleeper-login"
+        in done.stderr
+    )
     assert "gone soon" not in scene.shown
     assert "stays" in scene.texts()[0]
     assert [text for *_, text in scene.drafts()] == ["gone soon"]
@@ -206,8 +209,21 @@ def test_message_is_a_comment_about_the_whole_change_without_an_editor(scene: Sc
         (None, "earlier\n\nplease split it"),
         ("api/a.txt", "why?"),
     ]
+    assert (sent["round"]["tree"], scene.refs()) == ("", [])
+    assert "not reviewed" in scene.instance.refused("review", scene.session_id, "--since-last", exit_code=4)
     scene.instance.sm("review", scene.session_id, "--message", "-", "--yes", stdin="from stdin\n", env=env)
     assert "\nfrom stdin\n" in scene.texts()[0] + scene.texts()[1]
+
+
+def test_comments_for_an_agent_that_has_ended_stay_drafts(scene: Scene) -> None:
+    scene.instance.sm("kill", scene.session_id)
+    error = scene.instance.refused(
+        "review", scene.session_id, "--yes", exit_code=4, env=scene.below(("> +b", "why?"))
+    )
+    assert "warning: sleeper-login has ended: your comments stay drafts until sm restore\n" in error
+    assert "warning: kept 1 comment as drafts: sm review sleeper-login\n" in error
+    assert "cannot receive messages\nhint: sm restore" in error
+    assert [text for *_, text in scene.drafts()] == ["why?"]
 
 
 def test_failed_editor_sends_nothing_and_keeps_the_text(scene: Scene) -> None:
@@ -255,7 +271,11 @@ def test_review_is_refused_where_diff_is_refused(scene: Scene) -> None:
 
 def test_options_that_exclude_each_other_are_refused_before_the_editor(scene: Scene) -> None:
     env = scene.editor()
-    for words in (["--list", "--discard"], ["--list", "--since-last"], ["--mode", "idle", "--urgent"]):
+    for words in (
+        ["--list", "--discard"],
+        ["--message", "x", "--since-last"],
+        ["--mode", "idle", "--urgent"],
+    ):
         scene.instance.refused("review", scene.session_id, *words, exit_code=2, env=env)
     assert not (scene.instance.work / "shown").exists()
 
@@ -274,6 +294,19 @@ def test_rm_removes_what_was_kept_of_the_review(scene: Scene) -> None:
     assert [ref.split("/")[3] for ref in scene.refs()] == [scene.session_id]
     scene.instance.sm("rm", scene.session_id, "--discard", "--yes")
     assert (scene.refs(), branches(scene.repo)) == ([], ["main"])
+
+
+def test_worktree_prune_removes_what_was_kept_of_a_review_whose_session_another_program_removed(
+    scene: Scene,
+) -> None:
+    scene.review("--yes", env=scene.below(("> +b", "why?")))
+    (scene.path / "new.txt").unlink()
+    git(scene.path, "checkout", "-q", ".")
+    scene.instance.sm("kill", scene.session_id)
+    ((code, *_),) = scene.instance.request_as(None, ("POST", f"/v1/sessions/{scene.session_id}/remove"))
+    assert (code, len(scene.refs())) == ("ok", 1)
+    assert scene.instance.sm("worktree", "prune") == f"Removed {scene.path}\n"
+    assert scene.refs() == []
 
 
 def test_reviewed_work_still_counts_as_work_that_would_be_lost(scene: Scene) -> None:

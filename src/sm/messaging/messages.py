@@ -172,6 +172,10 @@ class Messages:
         if mode is MessageMode.URGENT and input_method is not InputMethod.INBOX:
             self._authorizer.find(caller, target.id, INTERRUPT.audience)
 
+    def takes_one_line(self, session: Session) -> bool:
+        """True if a message to the session must be one line."""
+        return self._providers[session.provider].input_of(session.agent_type) is InputMethod.TTY
+
     async def enqueue(
         self,
         tx: Transaction,

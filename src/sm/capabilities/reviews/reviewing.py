@@ -98,9 +98,8 @@ class Reviewing:
         async with self._store.transaction(caller, call.key) as tx:
             if tx.replayed is None:
                 drafts = _chosen(session, await tx.part(PART).comments(session.id, person), given)
-                sent = await self._messages.enqueue(
-                    tx, caller, session.id, _message(session, drafts), mode, given.ttl_s
-                )
+                text = _message(session, drafts, one_line=self._messages.takes_one_line(session))
+                sent = await self._messages.enqueue(tx, caller, session.id, text, mode, given.ttl_s)
                 unarchived = sent.unarchived
                 rounds = await tx.part(PART).rounds(session.id, person)
                 round = Round(
@@ -197,9 +196,9 @@ def _chosen(session: Session, drafts: Sequence[Comment], given: RoundToSend) -> 
     return drafts
 
 
-def _message(session: Session, drafts: Sequence[Comment]) -> str:
+def _message(session: Session, drafts: Sequence[Comment], *, one_line: bool) -> str:
     """The text of the round. Raises InvalidText."""
-    text = round_text(drafts)
+    text = round_text(drafts, one_line=one_line)
     if len(text) > MESSAGE_MAX:
         raise InvalidText(
             f"the round has {len(text):,} characters, a message has at most {MESSAGE_MAX:,}",

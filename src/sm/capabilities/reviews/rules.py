@@ -37,9 +37,10 @@ def place_text(place: CommentPlace) -> str:
     return f"{path}:{lines}{' (before the change)' if place.side is Side.OLD else ''}"
 
 
-def round_text(comments: Sequence[Comment]) -> str:
-    """The message of a round, whose comments are in order."""
-    return "\n".join(_lines(comments))
+def round_text(comments: Sequence[Comment], *, one_line: bool = False) -> str:
+    """The message of a round, whose comments are in order. `one_line`: for an agent that reads single lines."""
+    text = "\n".join(_lines(comments))
+    return " ".join(line.strip() for line in text.split("\n") if line.strip()) if one_line else text
 
 
 def _lines(comments: Sequence[Comment]) -> Iterator[str]:

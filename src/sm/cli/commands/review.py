@@ -11,7 +11,7 @@ stays a draft too.
 
 With --since-last, the difference begins where your last review ended: the command keeps what you review as an object
 in the agent's git repository until sm rm. With --message, TEXT is a comment about the whole change, and no editor
-opens; - is stdin.
+opens; - is stdin. It goes out together with your drafts, and --since-last goes on to begin where it did.
 
 git runs as for sm diff, and not at all where a sandboxed agent could ever write. An agent may review those below it.
 
@@ -50,8 +50,8 @@ from sm.client.http import Client, session_path
 from sm.core.dataclass import dataclass
 from sm.core.lines import JsonObject, age, line, plural
 from sm.core.message_lines import outcome
-from sm.core.session_lines import label, name_to_type
-from sm.errors import IllegalState, UsageError
+from sm.core.session_lines import has_process, label, name_to_type
+from sm.errors import IllegalState, SmError, UsageError
 from sm.wire import encode
 
 
@@ -74,8 +74,8 @@ def command(
     call: Call,
     **options: Any,
 ) -> int:
-    if is_list + discard + (since_last or message is not None) > 1:
-        raise UsageError("--list and --discard cannot be used with other options")
+    if is_list + discard + since_last + (message is not None) > 1:
+        raise UsageError("give only one of --since-last, --message, --list and --discard")
     delivery = DeliveryOptions(**options)
     delivery.body("", None)  # refuses options that exclude each other before a person writes comments
     client = call.instance.client(rate_wait_s=delivery.rate_wait_s)
@@ -86,10 +86,11 @@ def command(
     if is_list:
         call.show_value(review, _listed)
         return 0
-    changes = _changes(call, client, session, review, since_last=since_last)
     if message is not None:
         ids = _commented(client, review, message_text(message))
-    elif changes.diff:
+        return _send(call, client, review, None, ids, delivery, yes=yes)
+    changes = _changes(call, client, session, review, since_last=since_last)
+    if changes.diff:
         ids = _edited(client, review, changes)
     else:
         click.echo(f"{label(review)} has changed nothing {changes.since}", err=True)
@@ -117,6 +118,8 @@ def _changes(call: Call, client: Client, session: str, review: JsonObject, *, si
     from sm.capabilities.worktrees.work import work_of
 
     work = work_of(client, session, call.seen)
+    if not has_process(work.session):
+        print_warnings([f"{label(review)} has ended: your comments stay drafts until sm restore"])
     if (warning := hidden_changes_warning(work.top)) is not None:
         print_warnings([warning])
     base, since = work.base, "since it began"
@@ -164,16 +167,15 @@ def _edited(client: Client, review: JsonObject, changes: _Changes) -> list[int]:
         gone = [draft.id for draft in placed.values() if draft.id not in ids]
         if gone:
             client.post(_path(review, "/discard"), {"ids": gone})
+    reference = name_to_type(review)
     if read.changed:
-        count = plural(len(read.changed), "line")
-        print_warnings([f"{count} with > were changed, which is no comment: {line(read.changed[0], 80)}"])
+        count = plural(len(read.changed), "changed line")
+        print_warnings([f"ignored {count} with >, which is no comment: {line(read.changed[0], 80)}"])
     left = [draft for draft in left if draft.id not in ids]
     if left:
+        kept = plural(len(left), "draft")
         print_warnings(
-            [
-                f"{plural(len(left), 'draft')} about lines that are not in these changes stay drafts: "
-                f"sm review {name_to_type(review)} --list"
-            ]
+            [f"kept {kept} about lines that are not in these changes: sm review {reference} --list"]
         )
     return ids
 
@@ -215,33 +217,28 @@ def _send(
     call: Call,
     client: Client,
     review: JsonObject,
-    changes: _Changes,
+    changes: _Changes | None,
     ids: Sequence[int],
     delivery: DeliveryOptions,
     *,
     yes: bool,
 ) -> int:
-    from sm.capabilities.worktrees.reviewed_trees import head_of, keep_tree
-
+    """Ask the person, send the drafts, and show what became of the message. `changes`: those that were shown."""
     name, comments = label(review), plural(len(ids), "comment")
     if not ids:
         _show_unsent(call, client, review, "No comments: nothing was sent")
         return 0
     if not yes and has_terminal() and not agrees(f"Send {comments} to {name}?"):
-        kept = f"Nothing was sent. Your {comments} stay drafts: sm review {name_to_type(review)}"
+        kept = f"Nothing was sent; kept {comments} as drafts: sm review {name_to_type(review)}"
         _show_unsent(call, client, review, kept)
         return 0
-    keep_tree(changes.work, changes.tree)
     sent_as = delivery.body("", None)
-    body = {
-        "ids": list(ids),
-        "mode": sent_as["mode"],
-        "ttl_s": sent_as["ttl_s"],
-        "tree": changes.tree,
-        "head": head_of(changes.work),
-        "base": changes.base,
-    }
-    sent: JsonObject = client.post(_path(review, "/send"), body)
+    body = {"ids": list(ids), "mode": sent_as["mode"], "ttl_s": sent_as["ttl_s"], **_reviewed(changes)}
+    try:
+        sent: JsonObject = client.post(_path(review, "/send"), body)
+    except SmError:
+        print_warnings([f"kept {comments} as drafts: sm review {name_to_type(review)}"])
+        raise
     followed = follow_message(client, sent["message_id"], delivery)
     message = {**followed, "unarchived": sent["unarchived"]}
     if call.as_json:
@@ -250,6 +247,16 @@ def _send(
     if not call.as_json:
         click.echo(f"Round {sent['number']} with {comments}: {shown}")
     return 0
+
+
+def _reviewed(changes: _Changes | None) -> dict[str, str]:
+    """The state that was reviewed, which is kept for --since-last."""
+    from sm.capabilities.worktrees.reviewed_trees import head_of, keep_tree
+
+    if changes is None:
+        return {}
+    keep_tree(changes.work, changes.tree)
+    return {"tree": changes.tree, "head": head_of(changes.work), "base": changes.base}
 
 
 def _show_unsent(call: Call, client: Client, review: JsonObject, words: str) -> None:
