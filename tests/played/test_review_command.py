@@ -1,6 +1,7 @@
 """`sm review`: the changes of an agent in an editor, comments as drafts, and rounds with what was reviewed."""
 
 import os
+import shutil
 import stat
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -359,6 +360,62 @@ def test_review_of_every_kind_of_change_shows_what_diff_shows(
     pairs = zip(shown[begin : begin + len(diff)], diff, strict=True)
     assert [pair for pair in pairs if pair[0] != pair[1] and not pair[0].startswith(nested)] == []
     assert git(repo, "fsck", "--no-dangling", "--connectivity-only") == ""
+
+
+def odd_state(path: Path, kind: str) -> None:
+    """Bring a worktree into a state of this kind, in which `+mine` is a line of its changes."""
+    match kind:
+        case "conflict":
+            commit(path, "mine\n")
+            git(path, "checkout", "-q", "-b", "other", "HEAD~")
+            commit(path, "theirs\n")
+            git(path, "merge", "-q", "sm/login", fails=True)
+        case "directory in place of a file":
+            (path / "api" / "a.txt").unlink()
+            (path / "api" / "a.txt").mkdir()
+            (path / "api" / "a.txt" / "f").write_text("mine\n")
+        case "file in place of a directory":
+            shutil.rmtree(path / "api")
+            (path / "api").write_text("mine\n")
+        case "link in place of a file":
+            (path / "api" / "a.txt").unlink()
+            (path / "api" / "a.txt").symlink_to("mine")
+        case "sparse checkout":
+            (path / "web").mkdir()
+            (path / "web" / "w.txt").write_text("mine\n")
+            git(path, "add", "web")
+            git(path, "commit", "-q", "-m", "web")
+            git(path, "sparse-checkout", "set", "--sparse-index", "api")
+        case "no commit":
+            git(path, "checkout", "-q", "--orphan", "new")
+            (path / "api" / "a.txt").write_text("mine\n")
+        case _:
+            (path / "api" / "a.txt").write_text("mine\n")
+            git(path, "add", "--intent-to-add", "new.txt")
+            git(path, "add", "api/a.txt")
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "conflict",
+        "directory in place of a file",
+        "file in place of a directory",
+        "link in place of a file",
+        "sparse checkout",
+        "no commit",
+        "staged",
+    ],
+)
+def test_review_takes_the_files_as_they_are(scene: Scene, kind: str) -> None:
+    git(scene.path, "checkout", "-q", ".")
+    odd_state(scene.path, kind)
+    before = git(scene.path, "status", "--porcelain")
+    sent = scene.review("--yes", env=scene.below(("> +mine", "why?")))
+    assert sent["round"]["count"] == 1
+    assert git(scene.path, "status", "--porcelain") == before
+    kept = git(scene.repo, "ls-tree", "-r", "--name-only", sent["round"]["tree"]).split()
+    assert "new.txt" in kept
 
 
 def test_parent_reviews_its_child_with_drafts_of_its_own(scene: Scene) -> None:
