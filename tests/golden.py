@@ -18,6 +18,8 @@ from sm.capabilities.budgets.tables import PART as BUDGET_PART
 from sm.capabilities.completion.model import CompletionTimer
 from sm.capabilities.pairing.model import Pairing, PairRequest, PairState
 from sm.capabilities.pairing.tables import PART as PAIRING_PART
+from sm.capabilities.reviews.model import Comment, CommentPlace, Round, Side
+from sm.capabilities.reviews.tables import PART as REVIEW_PART
 from sm.core.messages import Message
 from sm.core.models import Capabilities, Exit, Process, Session, Workspace
 from sm.core.next_process import Restarts
@@ -217,6 +219,10 @@ BUDGET = Budget(
     request=1,
     reports={"aaaa2222": 1},
 )
+COMMENT = Comment(
+    0, "aaaa1111", "operator", 0, 0, CommentPlace("ä.py", Side.OLD, 3, 4), "-x = 1", "Why, Böb?"
+)
+REVIEW_ROUND = Round("aaaa1111", 1, "operator", 1, AT, "4b" * 20, "7c" * 20, "7c" * 20, 1)
 PAIR_REQUEST = PairRequest(1, "telegram:4712", "Böb", PairState.DENIED, AT, AT)
 
 
@@ -258,6 +264,8 @@ async def write(path: str) -> None:
         tx.measures.facts(RUNNING.id, FACTS)
         tx.turn_ends.keep(REPORTED_END)
         tx.part(BUDGET_PART).put(BUDGET)
+        tx.part(REVIEW_PART).keep_round(REVIEW_ROUND, [tx.part(REVIEW_PART).put(COMMENT)])
+        tx.part(REVIEW_PART).put(COMMENT)
 
 
 def main() -> None:

@@ -13,6 +13,7 @@ from sm.core.program_states import ProgramStateOf
 from sm.core.timers import Timer
 from sm.linux.file_threads import FileThreads
 from sm.linux.session_cgroups import SessionCgroup
+from sm.messaging import Messages
 from sm.monitor import Monitor, Observer, UsageMeter, Watcher
 from sm.monitor.recorder import TurnRule
 from sm.monitor.terminal_use import UseOfTerminal
@@ -89,6 +90,7 @@ class Kernel:
     watcher: Watcher
     reports: Reports
     requests: Requests
+    messages: Messages
     users: ChatUsers
     audit: Record
     workspaces: Workspaces

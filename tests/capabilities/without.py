@@ -123,6 +123,7 @@ COMMANDS = {
     "budgets": ["budget", "lead"],
     "digest": ["digest"],
     "pairing": ["pair", "list"],
+    "reviews": ["review", "lead", "--list"],
     "search": ["search", "task"],
     "usage": ["usage"],
 }

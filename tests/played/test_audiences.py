@@ -53,6 +53,7 @@ BODIES: Mapping[str, Mapping[str, Any]] = {
     "ask": {"question": "And now?"},
     "create_workspace": {"slug": "one", "working_dir": "/"},
     "rename": {"name": "other"},
+    "draft_comment": {"text": "why?"},
     "adopt": {"pane": "%99"},
     "pause": {"wait_s": 0},
     "change": {"set": "usd=5"},

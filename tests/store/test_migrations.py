@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from sm.capabilities.budgets.tables import PART
+from sm.capabilities.reviews.tables import PART as REVIEW_PART
 from sm.core.effects import EffectState
 from sm.errors import DatabaseRefused
 from sm.store import Schema, Store, backups
@@ -195,6 +196,17 @@ async def test_database_with_its_budgets_and_usage_still_opens(
         assert PART.rows_of(store.mail.open) == {golden.BUDGET.id: golden.BUDGET}
         assert await store.usage.of([golden.RUNNING.id]) == {golden.RUNNING.id: golden.SUMS}
     assert backups(path) == [f"{path}.{version}.backup" for version in backed_up]
+
+
+async def test_database_with_reviews_still_opens(path: str) -> None:
+    shutil.copy(DATA / "v16.db", path)
+    async with await Store.open(path) as store:
+        reads = store.part(REVIEW_PART)
+        assert await reads.comments("aaaa1111", "operator") == [replace(golden.COMMENT, id=2)]
+        assert await reads.comments("aaaa1111", "operator", 1) == [
+            replace(golden.COMMENT, id=1, round=1, number=1)
+        ]
+        assert await reads.rounds("aaaa1111", "operator") == [golden.REVIEW_ROUND]
 
 
 async def test_calls_to_telegram_become_effects_in_their_order_with_numbers_that_are_new(path: str) -> None:

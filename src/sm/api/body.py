@@ -46,6 +46,8 @@ _TOO_LARGE = "contains a number out of range"
 _OF_FIELD = {
     "string_type": "must be a string",
     "bool_type": "must be true or false",
+    "int_type": "must be a whole number",
+    "int_from_float": "must be a whole number",
     "list_type": _LIST,
     "dict_type": "must be an object",
     "float_type": _SECONDS,

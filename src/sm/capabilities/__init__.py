@@ -9,6 +9,7 @@ CAPABILITIES: tuple[str, ...] = (
     "pairing",
     "pauses",
     "restarts",
+    "reviews",
     "search",
     "usage",
     "warnings",

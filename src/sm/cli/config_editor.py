@@ -1,9 +1,7 @@
 """Edits the configuration file in the user's editor. Only a text without mistakes replaces the file."""
 
 import os
-import shlex
 import shutil
-import subprocess
 import sys
 import tempfile
 from contextlib import suppress
@@ -11,10 +9,9 @@ from contextlib import suppress
 import click
 
 from sm.cli.display.errors import print_error, print_warnings
-from sm.core.lines import line
-from sm.errors import ConfigError, ExternalError, IllegalState, UsageError
+from sm.cli.editor import editor_command, run_editor
+from sm.errors import ConfigError, ExternalError, IllegalState
 
-_EDITORS = ("sensible-editor", "nano", "vi")
 _EMPTY = """\
 # The configuration of sm. To see every key with its meaning and default: sm config --example
 # For example, to start agents without a sandbox when nothing else says so:
@@ -29,7 +26,7 @@ def edit(path: str) -> bool:
     is kept then.
     """
     path = os.path.realpath(path)  # the link of a user who keeps such files in one place stays
-    editor = _editor()
+    editor = editor_command()
     try:
         os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
         before = _content(path)
@@ -66,7 +63,7 @@ def _edit_until_valid(editor: list[str], draft: str, path: str) -> None:
     from sm.config import load
 
     while True:
-        _run(editor, draft)
+        run_editor(editor, draft, "the configuration is unchanged")
         try:
             print_warnings(text.replace(draft, path) for text in load(draft).warnings)
             return
@@ -79,34 +76,6 @@ def _edit_until_valid(editor: list[str], draft: str, path: str) -> None:
         click.echo("Edit again? [Y/n] ", nl=False, err=True)
         if sys.stdin.readline().strip().lower() not in ("", "y", "yes"):
             raise ConfigError(message, f"correct it, then: mv {draft} {path}")
-
-
-def _run(editor: list[str], draft: str) -> None:
-    shown = line(shlex.join(editor), 200)
-    try:
-        code = subprocess.run([*editor, draft], check=False).returncode
-    except OSError as error:
-        raise ExternalError(
-            f"cannot run {shown}: {(error.strerror or str(error)).lower()}", "set EDITOR"
-        ) from None
-    if code:
-        raise ExternalError(
-            f"the editor {shown} failed with exit code {code}; the configuration is unchanged"
-        )
-
-
-def _editor() -> list[str]:
-    """VISUAL, else EDITOR (environ(7)), else an editor that is installed."""
-    for name in ("VISUAL", "EDITOR"):
-        if value := os.environ.get(name, "").strip():
-            try:
-                return shlex.split(value)
-            except ValueError:
-                raise UsageError(f"{name} is not a command: {line(value, 200)}") from None
-    for name in _EDITORS:
-        if shutil.which(name):
-            return [name]
-    raise ExternalError("no editor is installed", "set EDITOR to your editor")
 
 
 def _content(path: str) -> bytes | None:

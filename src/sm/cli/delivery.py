@@ -131,6 +131,13 @@ def deliver(
     return INTERRUPTED if interrupted else failures.code
 
 
+def follow_message(client: Client, message_id: int, options: DeliveryOptions) -> JsonObject:
+    """Return a message when its status is final, or when the time of the options is over."""
+    message: JsonObject = client.get(f"/v1/messages/{message_id}")
+    deadline = time.monotonic() + options.wait_s()
+    return _follow(client, message, deadline, settled=options.wait is not None)
+
+
 def _send(client: Client, body: dict[str, object]) -> JsonObject:
     """Send a text; if the body says so, ask before the text answers a question. Raises SmError."""
     try:

@@ -32,6 +32,7 @@ COMMANDS = (
     (AGENTS, "reparent", "Move a session under another parent."),
     (AGENTS, "rename", "Give a session another name."),
     (AGENTS, "diff", "Show what an agent changed since it began."),
+    (AGENTS, "review", "Comment on what an agent changed, in your editor."),
     (AGENTS, "merge", "Merge the branch of an agent's worktree into your branch."),
     (AGENTS, "worktree", "Manage the git worktrees of agents."),
     (AGENTS, "archive", "Hide ended sessions from lists."),

@@ -6,6 +6,7 @@ from contextlib import suppress
 
 import click
 
+from sm.capabilities.worktrees.reviewed_trees import forget_trees
 from sm.capabilities.worktrees.trees import clean
 from sm.capabilities.worktrees.unsaved_work import UnsavedWork, unsaved_work_of
 from sm.cli.selection import agrees
@@ -16,7 +17,7 @@ from sm.core.statuses import Status
 from sm.errors import AgentStartFailed, IllegalState, NotPermitted, SmError
 from sm.wire import encode
 
-__all__ = ["UnsavedWork", "check_discard", "clean", "follow_worktree", "unsaved_work_of"]
+__all__ = ["UnsavedWork", "check_discard", "clean", "follow_worktree", "forget_reviews", "unsaved_work_of"]
 
 _LOOK_S = 1
 
@@ -71,6 +72,15 @@ def _forget(client: Client, session_id: str) -> None:
 def _tree(client: Client, session_id: str) -> JsonObject | None:
     trees: list[JsonObject] = client.get("/v1/worktrees", {"session": session_id, "wait_s": _LOOK_S})
     return trees[0] if trees else None
+
+
+def forget_reviews(client: Client, session: JsonObject, working_dir: str | None) -> None:
+    """Delete what `sm review` has kept in the repository of a removed session. `session`: the answer to its removal.
+
+    `working_dir`: the one of the session, if it is known.
+    """
+    if session["effective_mode"] == "direct":
+        forget_trees(client, session["removed"], filter(None, (session["git_directory"], working_dir)))
 
 
 def check_discard(work: UnsavedWork, *, by_session: bool, yes: bool) -> None:

@@ -87,6 +87,7 @@ def _kernel(base: Foundation, sessions: SessionParts, watch: MonitorParts, messa
         watcher=watch.watcher,
         reports=sessions.reports,
         requests=messages.requests,
+        messages=messages.messages,
         workspaces=sessions.workspaces,
         monitor=watch.monitor,
         keepers=base.keepers,

@@ -107,9 +107,7 @@ class Messages:
             command = self._command(caller, reference, target, text, mode)
         if command is not None:
             text, mode, use = command, MessageMode.COMMAND, TextUse.MESSAGE
-        provider = self._providers[target.provider]
-        if mode is MessageMode.URGENT and provider.input_of(target.agent_type) is not InputMethod.INBOX:
-            self._authorizer.find(caller, reference, INTERRUPT.audience)
+        self.check_mode(caller, target, mode)
         words = _message_text(text)
         if command is None:
             for question in open_of(self._store.mail.open.requests, target.id, [RequestKind.QUESTION]):
@@ -117,12 +115,14 @@ class Messages:
         async with self._store.transaction(caller, key) as tx:
             if tx.replayed is None:
                 done = await self._answer(tx, caller, target.id, words, use, request)
-                sent = done or await self._queue_unarchived(tx, caller, target.id, words, mode, ttl_s)
+                sent = done or await self.enqueue(tx, caller, target.id, words, mode, ttl_s)
+                if done is None:
+                    tx.remember(f"{sent.done.id}{_UNARCHIVED if sent.unarchived else ''}")
             else:
                 earlier = await _earlier_result(tx, tx.replayed.removesuffix(_UNARCHIVED))
                 sent = SentText(earlier, tx.replayed.endswith(_UNARCHIVED))
         if sent.unarchived:
-            self._authorizer.find(caller, target.id, ARCHIVE.audience)  # for the audit log
+            self.record_unarchived(caller, target)
         if isinstance(sent.done, Request):
             return SentText(await self._dialogs.wait_until_taken(sent.done, caller))
         return sent
@@ -166,23 +166,40 @@ class Messages:
         tx.remember(asked.name)
         return SentText(done)
 
-    async def _queue_unarchived(
+    def check_mode(self, caller: Caller, target: Session, mode: MessageMode) -> None:
+        """Raise NotPermitted for an urgent message of a caller who may not interrupt the session."""
+        input_method = self._providers[target.provider].input_of(target.agent_type)
+        if mode is MessageMode.URGENT and input_method is not InputMethod.INBOX:
+            self._authorizer.find(caller, target.id, INTERRUPT.audience)
+
+    def takes_one_line(self, session: Session) -> bool:
+        """True if a message to the session must be one line."""
+        return self._providers[session.provider].input_of(session.agent_type) is InputMethod.TTY
+
+    async def enqueue(
         self,
         tx: Transaction,
         caller: Caller,
         session_id: str,
-        words: str,
+        text: str,
         mode: MessageMode,
         ttl_s: float | None,
     ) -> SentText:
-        """Queue the message. An archived session whose process lives is shown again."""
+        """Queue a message in the transaction of a caller who may send it (`check_mode`).
+
+        An archived session whose process lives is shown again. Call `record_unarchived` after the commit then.
+        Raises InvalidText, LimitReached, RateLimited; IllegalState when the message cannot arrive.
+        """
+        words = _message_text(text)
         session = tx.session(session_id)
         unarchived = session.archived
         if unarchived:
             session = await self._unarchive(tx, caller, session)
-        message = await self._queue(tx, caller, session, words, mode, ttl_s)
-        tx.remember(f"{message.id}{_UNARCHIVED if unarchived else ''}")
-        return SentText(message, unarchived)
+        return SentText(await self._queue(tx, caller, session, words, mode, ttl_s), unarchived)
+
+    def record_unarchived(self, caller: Caller, session: Session) -> None:
+        """Write to the audit log that a message has unarchived the session."""
+        self._authorizer.find(caller, session.id, ARCHIVE.audience)
 
     async def _send_to_operator(
         self,

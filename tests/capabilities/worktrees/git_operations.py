@@ -18,6 +18,13 @@ from sm.capabilities.worktrees.making.planning import plan_tree
 from sm.capabilities.worktrees.making.remains import remove_remains
 from sm.capabilities.worktrees.merging import MergeOptions, Way, merge
 from sm.capabilities.worktrees.model import TreeFiles, TreeWish
+from sm.capabilities.worktrees.reviewed_trees import (
+    difference,
+    forget_trees,
+    head_of,
+    keep_tree,
+    present_tree,
+)
 from sm.capabilities.worktrees.rules import PLACE
 from sm.capabilities.worktrees.trees import clean
 from sm.capabilities.worktrees.unsaved_work import unsaved_work_of
@@ -86,11 +93,23 @@ def main(directory: str, uid: int | None = None) -> None:
         make_tree(plan, files, claim, 60, lambda *_: None, never)
         remove_remains(plan, claim)
 
+    def review() -> None:
+        work = work_of(client, "x")
+        tree = present_tree(work)
+        assert difference(work, work.base, tree)
+        assert head_of(work)
+        keep_tree(work, tree)
+
+    def forget_review() -> None:
+        forget_trees(client, session["session_id"], [work_of(client, "x").top])
+
     operations: dict[str, Callable[[], object]] = {
         "diff": lambda: work_of(client, "x").show(),
         "diff --stat": lambda: work_of(client, "x").show("--stat"),
         "diff --json": lambda: work_of(client, "x").files(),
         "digest": lambda: work_of(client, "x").commits(),
+        "review": review,
+        "rm after a review": forget_review,
         "spawn --worktree": spawn,
         "clean the worktree": lambda: restore(given["restored"]),
         "merge": lambda: merge(work_of(client, "x"), MergeOptions()),

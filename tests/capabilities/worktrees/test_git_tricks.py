@@ -75,4 +75,4 @@ def test_arena_without_a_trick_is_compared_and_merged(root: Path, user: str) -> 
     """The operations of the tests above do their work."""
     results = operate(Arena(root), user)
     assert {name: error for name, error in results.items() if error is not None} == {}
-    assert len(results) == 11
+    assert len(results) == 13

@@ -1,4 +1,4 @@
-"""What is left of a worktree that was not finished is removed, unless there may be work of somebody in it."""
+"""Removal of the remains of a worktree that was not finished, unless work of somebody may be in it."""
 
 import shutil
 import threading

@@ -57,7 +57,7 @@ class Work:
         # git 2.47 prints nothing if it cannot run its pager.
         default = "less" if shutil.which("less") else "cat"
         pager = os.environ.get("GIT_PAGER") or os.environ.get("PAGER") or default
-        with self._index() as variables, prepared(self.top, (*DIFF, *options, self.base, "--")) as ready:
+        with self.index() as variables, prepared(self.top, (*DIFF, *options, self.base, "--")) as ready:
             argv, environment = ready
             return subprocess.run(
                 argv, env=environment | variables | {"GIT_PAGER": pager}, check=False
@@ -65,7 +65,7 @@ class Work:
 
     def files(self) -> list[JsonObject]:
         """Every changed file, with its numbers of added and deleted lines (null for a binary file)."""
-        with self._index() as variables:
+        with self.index() as variables:
             listed = git(
                 self.top, *DIFF, "--numstat", "-z", "--no-renames", self.base, "--", variables=variables
             )
@@ -82,7 +82,7 @@ class Work:
         return int(git(self.top, "rev-list", "--count", f"{self.base}..HEAD", "--") or 0)
 
     @contextmanager
-    def _index(self) -> Iterator[dict[str, str]]:
+    def index(self) -> Iterator[dict[str, str]]:
         """A copy of the index that also lists the new files, so that the difference contains them."""
         with scratch_directory(INDEX) as directory:
             copy, new = f"{directory}/index", f"{directory}/new"

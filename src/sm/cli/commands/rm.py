@@ -79,7 +79,8 @@ def command(
             if len(sessions) == 1:
                 raise
             kept[reference] = error
-    code = _remove(call, [session for session in sessions if session not in kept], given_up)
+    named = [session for session in sessions if session not in kept]
+    code = _remove(call, named, filter(None, found.values()), given_up)
     print_warnings([f"kept: {error.message}; {error.hint}" for error in kept.values()])
     return code or next((error.exit_code for error in kept.values()), 0)
 
@@ -97,7 +98,7 @@ def remove_chosen(call: Call, sessions: Sequence[JsonObject], *, yes: bool) -> i
     if chosen:
         confirm("Delete", chosen, yes=yes)
     if chosen or call.as_json:
-        code = _remove(call, [session["session_id"] for session in chosen], chosen=True)
+        code = _remove(call, [session["session_id"] for session in chosen], chosen, chosen=True)
     else:
         click.echo("no sessions to delete", err=True)
     if kept:
@@ -145,9 +146,18 @@ def _unsaved_work(call: Call, session: JsonObject, leaving: Sequence[str]) -> "U
 
 
 def _remove(
-    call: Call, sessions: Sequence[str], given_up: Collection[str] = (), *, chosen: bool = False
+    call: Call,
+    sessions: Sequence[str],
+    found: Iterable[JsonObject],
+    given_up: Collection[str] = (),
+    *,
+    chosen: bool = False,
 ) -> int:
-    """`given_up`: the ids of the sessions whose work a person gives up."""
+    """Delete sessions and what git keeps of them.
+
+    `found`: the sessions as far as they are known. `given_up`: the ids of those whose work a person gives up.
+    """
+    directories = {session["session_id"]: session["working_dir"] for session in found}
     removed: list[JsonObject] = []
 
     def done(session: JsonObject) -> str:
@@ -156,9 +166,10 @@ def _remove(
 
     code = act_on_each(call, sessions, "remove", done, chosen=chosen)
     for session in removed:
-        if session.get("worktree") is not None:
-            from sm.cli.worktrees import clean
+        from sm.cli.worktrees import clean, forget_reviews
 
+        forget_reviews(call.client, session, directories.get(session["removed"]))
+        if session.get("worktree") is not None:
             warning = clean(session, discard=session["removed"] in given_up)
             print_warnings([warning] if warning else [])
     return code

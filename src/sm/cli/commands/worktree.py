@@ -90,6 +90,7 @@ def prune(yes: bool, call: Call) -> None:
       sm worktree prune
       sm worktree prune --yes
     """
+    from sm.capabilities.worktrees.reviewed_trees import forget_trees
     from sm.capabilities.worktrees.trees import remove_tree
 
     left = [tree for tree in _trees(call) if tree["label"] is None and tree["exists"] and not tree["used"]]
@@ -106,6 +107,7 @@ def prune(yes: bool, call: Call) -> None:
         if any(now["path"] == tree["path"] and now["used"] for now in _trees(call)):
             warnings.append(f"kept {line(tree['path'], 4096)}: a session works there")
             continue
+        forget_trees(call.client, tree["session_id"], [tree["git_directory"]])
         warning = remove_tree(_own(tree))
         if warning is not None:
             warnings.append(warning)

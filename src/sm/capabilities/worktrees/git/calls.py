@@ -111,12 +111,23 @@ def git(
     return _done(directory, arguments, variables or {}, text, file).stdout.decode("utf-8", "replace").strip()
 
 
-def git_paths(directory: str, *arguments: str, text: bytes = b"", beginning: bytes = b"") -> list[str]:
+def git_text(directory: str, *arguments: str) -> str:
+    """Run git as `git` does, and return its output with the blanks around it."""
+    return _done(directory, arguments, {}, b"").stdout.decode("utf-8", "replace")
+
+
+def git_paths(
+    directory: str,
+    *arguments: str,
+    variables: Mapping[str, str] | None = None,
+    text: bytes = b"",
+    beginning: bytes = b"",
+) -> list[str]:
     """Run git with `text` on its stdin, and return the names of files in its output, which end with NUL each.
 
     `beginning`: returns only those that begin with it, which is faster than to choose among all.
     """
-    words = _done(directory, arguments, {}, text).stdout.split(b"\0")
+    words = _done(directory, arguments, variables or {}, text).stdout.split(b"\0")
     return [os.fsdecode(word) for word in words if word and word.startswith(beginning)]
 
 

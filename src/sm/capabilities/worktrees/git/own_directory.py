@@ -21,7 +21,7 @@ _COPIES = ("info/attributes", "info/exclude", "shallow")
 _COPY_MAX = 4 << 20
 _MERGES = frozenset({"merge", "merge-tree", "rebase"})
 """Commands of git that merge files, by drivers."""
-_CONVERTS = _MERGES | {"add", "checkout", "commit", "diff", "reset", "status", "worktree"}
+_CONVERTS = _MERGES | {"add", "checkout", "commit", "diff", "reset", "status", "update-index", "worktree"}
 """Commands of git that convert files by filters."""
 
 

@@ -1,0 +1,110 @@
+"""The operations of reviews. Standard library alone; `reviewing` carries them out."""
+
+from typing import Annotated
+
+from sm.core.dataclass import dataclass
+from sm.core.states import SENT_MODES
+from sm.operations import Most, Operation
+from sm.operations.access_rules import ABOVE, Audience
+from sm.operations.arguments import NEEDED, OneOf, Seconds, WholeNumber
+from sm.operations.session_operations import ARCHIVE, INTERRUPT
+from sm.wire_types.reviews import CommentView, ReviewView, SentRoundView
+
+TAG = "sessions"
+
+
+@dataclass(frozen=True, slots=True)
+class RoundOf:
+    """The comments to list."""
+
+    round: Annotated[int, Most(1_000_000)] | None = None
+    """The number of a round, or null for the drafts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A comment that is not sent yet, in place of the caller's draft about the same last line, file or change."""
+
+    text: Annotated[str, NEEDED] = ""
+    path: str | None = None
+    """The path of the file as git shows it, or null for the whole change."""
+    side: Annotated[str, OneOf("side", ("old", "new"))] | None = None
+    """`old` for lines before the change, `new` for lines after it, or null for the whole file."""
+    first: int | None = None
+    """The number of the first line, or null for `last`."""
+    last: int | None = None
+    """The number of the last line."""
+    quote: str | None = None
+    """The last line with its sign, on one line."""
+
+
+@dataclass(frozen=True, slots=True)
+class DraftsToDelete:
+    """The drafts to delete."""
+
+    ids: list[WholeNumber] | None = None
+    """Null for all drafts of the caller."""
+
+
+@dataclass(frozen=True, slots=True)
+class RoundToSend:
+    """The drafts to send, and the state of the changes that they are about."""
+
+    ids: list[WholeNumber] | None = None
+    """Null for all drafts of the caller."""
+    mode: Annotated[str, OneOf("mode", SENT_MODES)] | None = None
+    """`auto` if null."""
+    ttl_s: Seconds | None = None
+    """How long the message may wait, in seconds, or null for a day."""
+    tree: str | None = None
+    """The tree object of git that was reviewed."""
+    head: str | None = None
+    """The commit that was checked out there."""
+    base: str | None = None
+    """The commit or tree that it was compared with."""
+
+
+REVIEW = Audience("review", "review the changes of", ABOVE)
+"""The callers that may both send messages to the agent and read its contents."""
+SHOW = Operation(
+    "review",
+    "List the caller's comments about the changes of a session: its drafts, or those of one round.",
+    "GET /v1/sessions/{ref}/review",
+    ReviewView,
+    RoundOf,
+    audience=REVIEW,
+    command="review SESSION --list",
+)
+PUT = Operation(
+    "draft_comment",
+    "Keep a comment about the changes of a session as a draft.",
+    "POST /v1/sessions/{ref}/review/drafts",
+    CommentView,
+    Draft,
+    audience=REVIEW,
+    command="review SESSION",
+    takes_key=False,
+)
+DISCARD = Operation(
+    "discard_comments",
+    "Delete drafts of the caller.",
+    "POST /v1/sessions/{ref}/review/discard",
+    ReviewView,
+    DraftsToDelete,
+    audience=REVIEW,
+    command="review SESSION --discard",
+    takes_key=False,
+)
+SEND_ROUND = Operation(
+    "send_review",
+    """Send drafts of the caller to the agent in one message, numbered in the order of files and lines.
+
+    They become a round, which is kept.""",
+    "POST /v1/sessions/{ref}/review/send",
+    SentRoundView,
+    RoundToSend,
+    audience=REVIEW,
+    rules=(INTERRUPT.audience, ARCHIVE.audience),
+    command="review SESSION",
+)
+OPERATIONS = (SHOW, PUT, DISCARD, SEND_ROUND)

@@ -1,0 +1,245 @@
+"""Use cases of reviews: keeps drafts of comments, and sends them to the agent in rounds."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from sm.capabilities.reviews.model import (
+    COMMENT_MAX,
+    DRAFTS_MAX,
+    LINE_MAX,
+    PATH_MAX,
+    QUOTE_MAX,
+    Comment,
+    CommentPlace,
+    Round,
+    Side,
+)
+from sm.capabilities.reviews.operations import (
+    DISCARD,
+    PUT,
+    SEND_ROUND,
+    SHOW,
+    Draft,
+    DraftsToDelete,
+    RoundOf,
+    RoundToSend,
+)
+from sm.capabilities.reviews.rules import round_text, trimmed
+from sm.capabilities.reviews.tables import PART
+from sm.core.labels import label, name_to_type, short_label
+from sm.core.models import Caller, Session
+from sm.core.states import MessageMode
+from sm.core.text import MESSAGE_MAX, is_folded, validate_text
+from sm.errors import IllegalState, InvalidText, LimitReached, NotFound, UsageError
+from sm.kernel import OperationCall
+from sm.messaging import Messages
+from sm.operations.hints import Hint, Use
+from sm.sessions.authorizer import Authorizer
+from sm.store import Store
+from sm.wire_types.reviews import CommentView, ReviewView, RoundView, SentRoundView
+
+_OBJECT_MAX = 64
+"""Digits of the name of an object of git with SHA-256."""
+
+
+class Reviewing:
+    """Use cases of reviews. Each caller has drafts and rounds of its own."""
+
+    def __init__(self, store: Store, authorizer: Authorizer, messages: Messages) -> None:
+        self._store = store
+        self._authorizer = authorizer
+        self._messages = messages
+
+    async def show(self, call: OperationCall) -> ReviewView:
+        """List the drafts of the caller, or the comments of a round. Raises NotFound for an unknown round."""
+        session = self._authorizer.find(call.caller, call.target, SHOW.audience)
+        asked: RoundOf = call.arguments
+        return await self._view(call.caller, session, asked.round or 0)
+
+    async def put(self, call: OperationCall) -> CommentView:
+        """Keep a draft, in place of the one with the same anchor. Raises InvalidText, UsageError and LimitReached."""
+        session = self._authorizer.find(call.caller, call.target, PUT.audience)
+        given: Draft = call.arguments
+        person, place = call.caller.name, _place(given)
+        text, quote = _text(given.text), validate_text(given.quote or "", "quote", QUOTE_MAX, one_line=True)
+        async with self._store.transaction() as tx:
+            tx.session(session.id)
+            drafts = await tx.part(PART).comments(session.id, person)
+            known = next((draft.id for draft in drafts if draft.place.anchor == place.anchor), 0)
+            if not known and len(drafts) >= DRAFTS_MAX:
+                raise LimitReached(
+                    f"you have {len(drafts)} drafts about the changes of {short_label(session)}, the most there can be",
+                    Hint("send or delete some first: ", Use(SHOW, name_to_type(session), "--list")),
+                )
+            draft = tx.part(PART).put(Comment(known, session.id, person, 0, 0, place, quote, text))
+        return comment_view(draft)
+
+    async def discard(self, call: OperationCall) -> ReviewView:
+        """Delete drafts. One that does not exist is no error, so that a repetition does no more."""
+        session = self._authorizer.find(call.caller, call.target, DISCARD.audience)
+        given: DraftsToDelete = call.arguments
+        async with self._store.transaction() as tx:
+            drafts = await tx.part(PART).comments(session.id, call.caller.name)
+            tx.part(PART).remove([d for d in drafts if given.ids is None or d.id in given.ids])
+        return await self._view(call.caller, session, 0)
+
+    async def send(self, call: OperationCall) -> SentRoundView:
+        """Send drafts in one message, and keep them as a round.
+
+        Raises IllegalState without a draft, InvalidText for a message that would be too long, and the errors of
+        `Messages.enqueue`. The drafts stay then.
+        """
+        caller, given = call.caller, _checked(call.arguments)
+        session = self._authorizer.find(caller, call.target, SEND_ROUND.audience)
+        mode = MessageMode(given.mode or MessageMode.AUTO)
+        self._messages.check_mode(caller, session, mode)
+        person = caller.name
+        unarchived = False
+        async with self._store.transaction(caller, call.key) as tx:
+            if tx.replayed is None:
+                drafts = _chosen(session, await tx.part(PART).comments(session.id, person), given)
+                text = _message(session, drafts, one_line=self._messages.takes_one_line(session))
+                sent = await self._messages.enqueue(tx, caller, session.id, text, mode, given.ttl_s)
+                unarchived = sent.unarchived
+                rounds = await tx.part(PART).rounds(session.id, person)
+                round = Round(
+                    session.id,
+                    1 + (rounds[0].number if rounds else 0),
+                    person,
+                    sent.done.id,
+                    tx.now,
+                    given.tree or "",
+                    given.head or "",
+                    given.base or "",
+                    len(drafts),
+                )
+                comments: Sequence[Comment] = tx.part(PART).keep_round(round, drafts)
+                tx.remember(f"{round.number}{_UNARCHIVED if unarchived else ''}")
+            else:
+                unarchived = tx.replayed.endswith(_UNARCHIVED)
+                number = int(tx.replayed.removesuffix(_UNARCHIVED))
+                round = _found(session, await tx.part(PART).rounds(session.id, person), number)
+                comments = await tx.part(PART).comments(session.id, person, number)
+        if unarchived:
+            self._messages.record_unarchived(caller, session)
+        return SentRoundView(
+            **_fields(round),
+            session_id=session.id,
+            label=label(session),
+            unarchived=unarchived,
+            comments=[comment_view(comment) for comment in comments],
+        )
+
+    async def _view(self, caller: Caller, session: Session, number: int) -> ReviewView:
+        reads = self._store.part(PART)
+        rounds = await reads.rounds(session.id, caller.name)
+        if number:
+            _found(session, rounds, number)
+        comments = await reads.comments(session.id, caller.name, number)
+        return ReviewView(
+            session.id,
+            label(session),
+            [comment_view(comment) for comment in comments],
+            [RoundView(**_fields(round)) for round in rounds],
+        )
+
+
+_UNARCHIVED = " unarchived"
+"""The end of the stored result of a round that unarchived the session."""
+
+
+def comment_view(comment: Comment) -> CommentView:
+    place = comment.place
+    return CommentView(
+        comment.id,
+        comment.number,
+        place.path,
+        place.side,
+        place.first,
+        place.last,
+        comment.quote,
+        comment.text,
+    )
+
+
+def _fields(round: Round) -> dict[str, Any]:
+    names = ("number", "message_id", "sent_at", "tree", "head", "base", "count")
+    return {name: getattr(round, name) for name in names}
+
+
+def _found(session: Session, rounds: Sequence[Round], number: int) -> Round:
+    """The round with the number. Raises NotFound."""
+    for round in rounds:
+        if round.number == number:
+            return round
+    raise NotFound(
+        f"you have no round {number} about the changes of {short_label(session)}",
+        Hint(Use(SHOW, name_to_type(session), "--list")),
+    )
+
+
+def _chosen(session: Session, drafts: Sequence[Comment], given: RoundToSend) -> Sequence[Comment]:
+    """The drafts to send, in order. Raises IllegalState if there are none, or one of them is gone."""
+    if given.ids is not None:
+        wanted = set(given.ids)
+        if gone := wanted - {draft.id for draft in drafts}:
+            raise IllegalState(
+                f"the draft {min(gone)} about the changes of {short_label(session)} was sent or deleted",
+                Hint(Use(SHOW, name_to_type(session), "--list")),
+            )
+        drafts = [draft for draft in drafts if draft.id in wanted]
+    if not drafts:
+        raise IllegalState(
+            f"you have no comments about the changes of {short_label(session)} to send",
+            Hint(Use(PUT, name_to_type(session))),
+        )
+    return drafts
+
+
+def _message(session: Session, drafts: Sequence[Comment], *, one_line: bool) -> str:
+    """The text of the round. Raises InvalidText."""
+    text = round_text(drafts, one_line=one_line)
+    if len(text) > MESSAGE_MAX:
+        raise InvalidText(
+            f"the round has {len(text):,} characters, a message has at most {MESSAGE_MAX:,}",
+            Hint(
+                "shorten or delete comments, or send them in several rounds: ",
+                Use(PUT, name_to_type(session)),
+            ),
+        )
+    return text
+
+
+def _text(given: str) -> str:
+    """The text of a comment, without blank lines around it. Raises InvalidText and UsageError."""
+    lines = trimmed(validate_text(given, "comment", COMMENT_MAX).split("\n"))
+    if not lines:
+        raise UsageError("the comment is empty")
+    return "\n".join(lines)
+
+
+def _place(given: Draft) -> CommentPlace:
+    """The place of a draft. Raises InvalidText and UsageError."""
+    if given.path is None:
+        if given.side is not None or given.first is not None or given.last is not None:
+            raise UsageError("a comment about lines needs the path of their file")
+        return CommentPlace()
+    path = validate_text(given.path, "path", PATH_MAX, one_line=True)
+    if not path.strip() or is_folded(path):
+        raise InvalidText("path: it is empty, or has characters that are not shown")
+    if given.last is None:
+        if given.side is not None or given.first is not None:
+            raise UsageError("a comment about lines needs the number of the last one")
+        return CommentPlace(path)
+    first = given.last if given.first is None else given.first
+    if given.side is None or not 1 <= first <= given.last <= LINE_MAX:
+        raise UsageError("a comment about lines needs their side, and a first line before the last one")
+    return CommentPlace(path, Side(given.side), first, given.last)
+
+
+def _checked(given: RoundToSend) -> RoundToSend:
+    """The arguments, with names of objects that are none refused. Raises UsageError."""
+    for name in (given.tree, given.head, given.base):
+        if name and not (len(name) <= _OBJECT_MAX and set(name) <= set("0123456789abcdef")):
+            raise UsageError("tree, head and base are names of objects of git: hexadecimal digits")
+    return given

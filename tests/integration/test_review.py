@@ -1,0 +1,37 @@
+"""`sm review` with a real editor: a script that writes comments, and a person who agrees at a terminal."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.fixtures import context_fixture
+from tests.git_repositories import git, make_app
+from tests.instance import Instance
+from tests.typist import Typist, plain
+
+pytestmark = pytest.mark.processes
+
+shared = context_fixture("module", Instance)
+
+
+def test_review_with_an_editor_reaches_the_agent(shared: Instance) -> None:
+    repo = make_app(shared.work)
+    session = shared.spawn("Sleeper", "x", "--worktree", "--name", "login", cwd=repo)
+    path = Path(session["worktree"]["path"])
+    (path / "api" / "a.txt").write_text("a\nb\nc\n")
+    editor = shared.home / "my editor.sh"
+    editor.write_text("#!/bin/sh\nsed -i -e '/^> +c$/a @2 why?' -e '/^> +b$/d' \"$2\"\necho \"$1\"\n")
+    editor.chmod(0o755)
+    terminal = Typist({**shared.env, "VISUAL": f"'{editor}' --wait"}, shared.home)
+    try:
+        code, output = terminal.type(
+            f"sm review {session['session_id']}", {"Send 1 comment to sleeper-login? [y/N] ": "y"}
+        )
+    finally:
+        terminal.end()
+    assert (code, "Round 1 with 1 comment: queued" in plain(output)) == (0, True), output
+    (letter,) = shared.json("inbox", "--take", env=shared.as_session(session["session_id"]))
+    assert "1. api/a.txt:2-3\n| +c\nwhy?\n" in letter["text"]
+    assert git(repo, "for-each-ref", "--format=%(objecttype)", "refs/sm/reviews") == "tree"
+    nothing = shared.sm("review", session["session_id"], "--since-last", env={"EDITOR": "false"})
+    assert nothing == "No comments: nothing was sent\n"
