@@ -13,18 +13,21 @@ from sm.client.http import Client, decode_answer, session_path
 from sm.core.lines import JsonObject, line
 from sm.core.session_lines import name_to_type
 from sm.core.statuses import Status
-from sm.errors import AgentStartFailed, IllegalState, NotPermitted
+from sm.errors import AgentStartFailed, IllegalState, NotPermitted, SmError
 from sm.wire import encode
 
 __all__ = ["UnsavedWork", "check_discard", "clean", "follow_worktree", "unsaved_work_of"]
 
 _LOOK_S = 0.2
+_LINES_MAX = 1_000
+_LINE_MAX = 1_000
+_MATCHED = 3
 
 
 def follow_worktree(
     client: Client, body: Mapping[str, object], key: str, answer: str, timeout_s: float
 ) -> str:
-    """Wait until the worktree of a new session is made and its agent runs. On a terminal, show how far it is.
+    """Wait until the worktree of a new session is set up and its agent runs. On a terminal, show how far it is.
 
     `body`, `key`, `answer`: of the request that has started the session. Ctrl-C ends the session, and nothing of its
     worktree stays. Raises the errors of a spawn.
@@ -33,9 +36,15 @@ def follow_worktree(
     if started["status"] != Status.SPAWNED:
         return answer
     name, shown = name_to_type(started), 0
+    printed = list[str]()
     try:
         while (tree := _tree(client, started["session_id"])) is not None and tree["state"] != "made":
-            if sys.stderr.isatty():
+            if sys.stderr.isatty() and tree["state"] == "setting_up":
+                if shown:
+                    click.echo(f"\r{' ' * shown}\r", nl=False, err=True)
+                shown = 0
+                printed = _print_output(client, started["session_id"], printed)
+            elif sys.stderr.isatty():
                 text = f"{name}: {line(tree['step'])}"
                 click.echo(f"\r{text}{' ' * (shown - len(text))}", nl=False, err=True)
                 shown = len(text)
@@ -60,6 +69,27 @@ def follow_worktree(
 def _tree(client: Client, session_id: str) -> JsonObject | None:
     trees: list[JsonObject] = client.get("/v1/worktrees", {"session": session_id})
     return trees[0] if trees else None
+
+
+def _print_output(client: Client, session_id: str, printed: list[str]) -> list[str]:
+    """Print the lines of its terminal that are complete and new. Return all that are complete."""
+    try:
+        lines = client.get(session_path(session_id, "/output"), {"lines": _LINES_MAX})["lines"]
+    except SmError:  # the terminal is not open yet, or closed by now
+        return printed
+    complete: list[str] = lines[:-1]
+    for text in complete[_known(printed, complete) :]:
+        click.echo(line(text, _LINE_MAX), err=True)
+    return complete
+
+
+def _known(printed: list[str], lines: list[str]) -> int:
+    """The number of lines that were printed before. The terminal may have lost the first ones, or changed some."""
+    if len(printed) < _LINES_MAX - 1:
+        return len(printed)
+    last = printed[-_MATCHED:]
+    places = range(len(lines) - len(last), -1, -1)
+    return next((at + len(last) for at in places if lines[at : at + len(last)] == last), 0)
 
 
 def check_discard(work: UnsavedWork, *, by_session: bool, yes: bool) -> None:

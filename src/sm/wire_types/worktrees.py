@@ -11,6 +11,8 @@ class TreeProgress(Tolerant):
     PLANNED = "planned"
     BEGUN = "begun"
     """The daemon makes it now."""
+    SETTING_UP = "setting_up"
+    """Its set-up runs in the terminal of its session."""
     MADE = "made"
 
 
