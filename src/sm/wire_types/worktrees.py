@@ -49,3 +49,7 @@ class MadeTreeView:
     notes: Sequence[str]
     """Facts about it for a person, such as files that were not copied."""
     created_at: Time
+    teardown: Sequence[str]
+    """Commands to run in it before it is removed."""
+    teardown_within_s: float
+    """Seconds in which all of them must end."""

@@ -148,7 +148,16 @@ class WorktreeUses(SessionKeeper):
         if row is None:
             return PlaceUse(used, bool(sandboxed))
         start = row.plan.start if row.made is None else row.made.start
-        return PlaceUse(used, bool(sandboxed), repository, row.plan.common, start, keeps_branch)
+        return PlaceUse(
+            used,
+            bool(sandboxed),
+            repository,
+            row.plan.common,
+            start,
+            keeps_branch,
+            row.plan.commands.teardown,
+            row.plan.commands.teardown_within_s,
+        )
 
 
 def _wish(request: SpawnRequest) -> TreeWish | None:

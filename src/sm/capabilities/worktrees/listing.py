@@ -72,6 +72,8 @@ class TreeList:
             () if made is None else made.linked,
             () if made is None else made.notes,
             row.created_at,
+            plan.commands.teardown,
+            plan.commands.teardown_within_s,
         )
 
     async def _forget(self, rows: Iterable[TreeRow]) -> None:

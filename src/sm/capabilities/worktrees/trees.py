@@ -9,6 +9,7 @@ from sm.capabilities.worktrees.git.calls import common_of, git
 from sm.capabilities.worktrees.git.linked import forget_linked
 from sm.capabilities.worktrees.git.submodules import submodules
 from sm.capabilities.worktrees.own_trees import OwnTree, tree_of_removal
+from sm.capabilities.worktrees.teardown import tear_down
 from sm.capabilities.worktrees.unsaved_work import (
     has_branch,
     is_main,
@@ -42,6 +43,7 @@ def remove_tree(tree: OwnTree, *, discard: bool = False) -> str | None:
     """Remove a worktree in which nobody works, as `clean`. The caller knows that no sandboxed session could write."""
     path = tree.path
     reason: str | None
+    failed: str | None = None
     try:
         if not os.path.lexists(path):
             return _prune(tree, discard=discard)
@@ -49,8 +51,13 @@ def remove_tree(tree: OwnTree, *, discard: bool = False) -> str | None:
             reason = _reason_not_to_touch(tree)
             # Work that came after `unsaved_work_of` has looked: the session is deleted, so `--discard` is too late.
             if reason is None and not discard and (work := _reason_to_keep(tree)) is not None:
-                main = shlex.quote(tree.repository or ".")
-                reason = f"{work}; to delete it: git -C {main} worktree remove --force {shlex.quote(path)}"
+                reason = f"{work}; {_by_hand(tree)}"
+        if reason is None and tree.teardown:
+            failed = tear_down(tree)
+            if not discard:
+                # Its commands may have taken long, or left something.
+                reason = failed and f"{failed}; {_by_hand(tree)}"
+                reason = reason or _reason_not_to_touch(tree) or _reason_to_keep(tree)
         if reason is None:
             common = common_of(path)
             git(common, "worktree", "remove", *(["--force"] if discard else _force(path)), path)
@@ -58,7 +65,13 @@ def remove_tree(tree: OwnTree, *, discard: bool = False) -> str | None:
         reason = error.message
     if reason is not None:
         return _kept(tree, reason)
-    return _remove_branch(common, tree, discard=discard)
+    warnings = (failed, _remove_branch(common, tree, discard=discard))
+    return "; ".join(filter(None, warnings)) or None
+
+
+def _by_hand(tree: OwnTree) -> str:
+    main, path = shlex.quote(tree.repository or "."), shlex.quote(tree.path)
+    return f"to delete it: git -C {main} worktree remove --force {path}"
 
 
 def _kept(tree: OwnTree, reason: str) -> str:
