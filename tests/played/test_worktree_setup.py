@@ -8,6 +8,7 @@ import pytest
 from tests.archived import Archived
 from tests.fixtures import context_fixture
 from tests.git_repositories import branches, git, make_app
+from tests.sim.command import StartedCommand
 from tests.sim.stage import Instance
 
 pytestmark = pytest.mark.processes  # git
@@ -23,11 +24,15 @@ def repo(instance: Instance) -> Path:
 
 
 def configure(instance: Instance, settings: str) -> None:
-    """Write the section `worktrees`, and start the daemon again."""
+    """Write the section `worktrees`, before the daemon starts."""
     text = instance.config.read_text()
     instance.config.write_text(f"{text}\nworktrees: {{{settings}}}\n")
-    instance.sm("daemon", "stop")
-    instance.sm("daemon", "start")
+
+
+def begin(instance: Instance, repo: Path) -> StartedCommand:
+    """Begin to start a session with the worktree `login`."""
+    instance.start_daemon()
+    return instance.start_command("spawn", "Sleeper", "x", *WORDS, "--working-dir", str(repo))
 
 
 def setting_up(instance: Instance) -> dict[str, Any]:
@@ -91,7 +96,7 @@ def test_tree_of_a_failed_setup_stays_with_files_that_git_does_not_ignore(
 
 def test_setup_is_ended_when_its_time_is_over(instance: Instance, repo: Path) -> None:
     configure(instance, 'setup: ["sleep 1000"], setup_timeout_s: 15')
-    instance.start_command("spawn", "Sleeper", "x", *WORDS, "--working-dir", str(repo))
+    begin(instance, repo)
     session = instance.ended(setting_up(instance)["session_id"])
     assert "the set-up of the worktree did not end within 15 s: + sleep 1000" in session["status_reason"]
     assert (programs(instance), (repo / PLACE).exists(), branches(repo)) == ([], False, ["main"])
@@ -99,7 +104,7 @@ def test_setup_is_ended_when_its_time_is_over(instance: Instance, repo: Path) ->
 
 def test_terminal_of_the_session_shows_the_setup_while_it_runs(instance: Instance, repo: Path) -> None:
     configure(instance, 'setup: ["echo downloading", "sleep 1000"]')
-    instance.start_command("spawn", "Sleeper", "x", *WORDS, "--working-dir", str(repo))
+    begin(instance, repo)
     session = setting_up(instance)
     instance.until(lambda: "downloading" in instance.sm("output", "sleeper-login"), "the output is shown")
     (tree,) = instance.get("/v1/worktrees")
@@ -109,7 +114,7 @@ def test_terminal_of_the_session_shows_the_setup_while_it_runs(instance: Instanc
 
 def test_kill_ends_the_setup_and_removes_the_tree(instance: Instance, repo: Path) -> None:
     configure(instance, 'setup: ["sleep 1000"]')
-    spawning = instance.start_command("spawn", "Sleeper", "x", *WORDS, "--working-dir", str(repo))
+    spawning = begin(instance, repo)
     setting_up(instance)
     instance.sm("kill", "sleeper-login")
     instance.settle()
@@ -122,7 +127,7 @@ def test_setup_goes_on_while_no_daemon_runs_and_runs_once(
     instance: Instance, repo: Path, is_killed: bool
 ) -> None:
     configure(instance, 'setup: ["echo begun >> runs.txt", "sleep 30", "echo ended >> runs.txt"]')
-    instance.start_command("spawn", "Sleeper", "x", *WORDS, "--working-dir", str(repo))
+    begin(instance, repo)
     session = setting_up(instance)
     instance.until(lambda: (repo / PLACE / "runs.txt").exists(), "the set-up has begun")
     if is_killed:
@@ -219,3 +224,69 @@ def test_project_file_that_is_a_link_is_left_out(instance: Instance, repo: Path)
     spawned = instance.run("spawn", "Sleeper", "x", *WORDS, cwd=repo)
     assert f"cannot use {repo}/.sm/project.yaml: " in spawned.stderr
     assert not (repo / PLACE / "ran.txt").exists()
+
+
+def test_teardown_is_that_of_the_time_when_the_tree_was_made(instance: Instance, repo: Path) -> None:
+    project(repo, 'worktrees: {teardown: ["echo agreed"]}\n')
+    configure(instance, 'teardown: ["echo configured"], teardown_timeout_s: 2')
+    instance.sm("workspace", "create", "shop", "--working-dir", str(repo))
+    instance.sm("workspace", "agree", "shop", "--yes")
+    instance.spawn("Sleeper", "x", *WORDS, cwd=repo)
+    project(repo, 'worktrees: {teardown: ["echo changed"]}\n')
+    (tree,) = instance.get("/v1/worktrees")
+    assert (tree["teardown"], tree["teardown_within_s"]) == (["echo agreed", "echo configured"], 2.0)
+
+
+def test_teardown_does_not_run_where_work_would_be_lost(instance: Instance, repo: Path) -> None:
+    configure(instance, 'teardown: ["touch ../../ran.txt"]')
+    instance.spawn("Sleeper", "x", *WORDS, cwd=repo)
+    instance.sm("kill", "sleeper-login")
+    (repo / PLACE / "new.txt").touch()
+    instance.refused("rm", "sleeper-login", exit_code=4)  # a real process would fail the test
+
+
+# Crashes
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize(
+    "place",
+    [
+        "TreeSetup.run 1",
+        "PlaceCommands.run 1",
+        "HostSandbox.prepare 2",  # the first one is that of the spawn
+        "Tmux.open 1",
+        "HostSandbox.wait_started 1",
+        "Tmux.exit_status 1",
+        "TreeSetup.close 1",
+        "PlaceCommands.close 1",
+        "Tmux.close 1",
+        "TreeMaker.hand_over 1",
+    ],
+)
+def test_setup_runs_once_when_the_daemon_crashes_at_any_step(
+    instance: Instance, repo: Path, place: str, when: str
+) -> None:
+    configure(instance, 'setup: ["echo begun >> runs.txt", "sleep 5", "echo ended >> runs.txt"]')
+    step, _, number = place.partition(" ")
+    daemon = instance.start_crashing_daemon(f"{step} {when} {number}")
+    session = instance.spawn("Sleeper", "x", *WORDS, cwd=repo)
+    daemon.wait()
+    instance.in_status(session["session_id"], "running")
+    assert (repo / PLACE / "runs.txt").read_text() == "begun\nended\n"
+    assert programs(instance) == ["sleep"]
+    (tree,) = instance.get("/v1/worktrees")
+    assert tree["state"] == "made"
+
+
+@pytest.mark.parametrize("place", ["TreeMaker.remove before 1", "TreeMaker.remove after 1"])
+def test_failed_setup_leaves_nothing_when_the_daemon_crashes_at_any_step(
+    instance: Instance, repo: Path, place: str
+) -> None:
+    configure(instance, 'setup: ["exit 3"]')
+    daemon = instance.start_crashing_daemon(place)
+    refused = instance.refused("spawn", "Sleeper", "x", *WORDS, exit_code=9, cwd=repo)
+    daemon.wait()
+    assert "the set-up of the worktree ended with exit code 3" in refused
+    assert ((repo / PLACE).exists(), branches(repo)) == (False, ["main"])
+    assert instance.get("/v1/worktrees") == []
