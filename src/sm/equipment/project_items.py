@@ -36,7 +36,7 @@ class ProjectItems:
         self._providers = providers
         self._agreements = agreements
         self.readers = list[ItemReader]()
-        """Those of capabilities."""
+        """Readers of capabilities, for the items of their own files."""
         # A separate pool: a file system that does not answer blocks its threads.
         self._threads = ThreadPoolExecutor(_THREADS, "sm-project-items")
 

@@ -12,7 +12,7 @@ class TreeProgress(Tolerant):
     BEGUN = "begun"
     """The daemon makes it now."""
     SETTING_UP = "setting_up"
-    """Its set-up runs in the terminal of its session."""
+    """Its set-up runs in the terminal of its session. It is made already."""
     MADE = "made"
 
 

@@ -67,7 +67,7 @@ warnings.filterwarnings("ignore", 'Field name "copy" .*shadows', UserWarning)
 TreePlace = Annotated[str, AfterValidator(_directory)]
 BranchPattern = Annotated[str, AfterValidator(_branch)]
 RepositoryPaths = Annotated[tuple[Annotated[str, AfterValidator(_path)], ...], AfterValidator(_paths)]
-Commands = Annotated[tuple[Annotated[str, AfterValidator(_command)], ...], AfterValidator(_commands)]
+ShellCommands = Annotated[tuple[Annotated[str, AfterValidator(_command)], ...], AfterValidator(_commands)]
 
 
 class WorktreeSettings(Section):
@@ -86,10 +86,10 @@ class WorktreeSettings(Section):
     submodules: bool = False
     """Fill the submodules of a new worktree: from the repository where it has them, else from their remote
     repositories."""
-    setup: Commands = ()
+    setup: ShellCommands = ()
     """Shell commands that run in a new worktree before its agent starts, such as npm ci: in the agent's sandbox and
     with its environment. If one fails, the agent does not start."""
-    teardown: Commands = ()
+    teardown: ShellCommands = ()
     """Shell commands that run in a worktree before sm removes it. If one fails, the worktree is kept."""
     setup_timeout_s: float = Field(default=1800, ge=1, le=86_400, allow_inf_nan=False)
     """Seconds in which all commands of setup must end."""
@@ -109,8 +109,8 @@ class WorktreesSection(Section):
 class ProjectCommands(Section):
     """The keys of a project for its worktrees."""
 
-    setup: Commands = ()
-    teardown: Commands = ()
+    setup: ShellCommands = ()
+    teardown: ShellCommands = ()
 
 
 class ProjectSection(Section):

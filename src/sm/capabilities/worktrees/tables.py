@@ -38,7 +38,7 @@ class TreeState(StrEnum):
     BEGUN = "begun"
     """The daemon makes it. After a crash of the daemon, a part of it may be there."""
     SETTING_UP = "setting_up"
-    """It is made, and its set-up runs. After a crash of the daemon, the set-up may run or have ended."""
+    """Made, and its set-up runs. After a crash of the daemon, the set-up may run or have ended."""
     MADE = "made"
 
 

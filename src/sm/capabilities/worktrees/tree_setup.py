@@ -69,7 +69,7 @@ class TreeSetup:
         if end.exit != Exit(0):
             session = self._store.sessions[row.session_id]
             raise AgentStartFailed(
-                _failure(end, within_s),
+                f"the set-up of the worktree {_how_ended(end, within_s)}: {_last_lines(end)}",
                 Hint("read its last output: ", Use(READ_OUTPUT, name_to_type(session))),
             )
 
@@ -89,10 +89,13 @@ def _top(plan: PlannedTree, working_dir: str) -> str:
     return os.path.normpath(os.path.join(working_dir, os.path.relpath(plan.path, plan.directory)))
 
 
-def _failure(end: CommandsEnd, within_s: float) -> str:
-    ended = f"did not end within {within_s:g} s" if end.exit is None else f"ended with {end.exit}"
+def _how_ended(end: CommandsEnd, within_s: float) -> str:
+    return f"did not end within {within_s:g} s" if end.exit is None else f"ended with {end.exit}"
+
+
+def _last_lines(end: CommandsEnd) -> str:
     lines = [folded(line, _LINE_MAX) for line in end.lines if line.strip()][-_LINES_SHOWN:]
-    return f"the set-up of the worktree {ended}: {' | '.join(lines) or 'it printed nothing'}"
+    return " | ".join(lines) or "it printed nothing"
 
 
 def shown_commands(commands: TreeCommands) -> str:
