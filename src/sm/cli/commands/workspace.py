@@ -101,7 +101,7 @@ def create(slug: str, working_dir: str, call: Call, **settings: Any) -> None:
 @click.option("--yes", is_flag=True, help="Agree without a question.")
 @json_option
 def agree(slug: str, names: tuple[str, ...], yes: bool, call: Call) -> int:
-    """Agree to MCP servers, agent types and commands of a workspace.
+    """Agree to MCP servers, agent types and commands of a project.
 
     Shows those that are new or have changed, and asks. Servers are in the .mcp.json of the workspace's directory, agent
     types in .sm/agents and .claude/agents, and the commands for new worktrees in .sm/project.yaml. Agents do not get
