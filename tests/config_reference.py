@@ -13,7 +13,7 @@ from pydantic.fields import FieldInfo
 
 from sm.capabilities.budgets.settings import BudgetText
 from sm.capabilities.completion.settings import CompletionPatterns
-from sm.capabilities.worktrees.settings import BranchPattern, RepositoryPaths, TreePlace
+from sm.capabilities.worktrees.settings import BranchPattern, RepositoryPaths, ShellCommands, TreePlace
 from sm.config import fields, sandbox, telegram, web
 from sm.config.example import descriptions
 from sm.config.model import Config
@@ -51,6 +51,7 @@ _TYPES = (
     (TreePlace, "path with `{repo}` and `{name}`"),
     (BranchPattern, "branch with `{name}`"),
     (RepositoryPaths, "list of paths in a repository"),
+    (ShellCommands, "list of shell commands"),
     (fields.Program, "list: a program and its arguments"),
     (fields.ProgramOrName, "program, or a list with its arguments"),
     (fields.Trust, " or ".join(f"`{level}`" for level in TrustLevel)),
@@ -87,6 +88,8 @@ _UNITS = {
     "width": "columns",
     "height": "lines",
     "timeout_s": "seconds",
+    "setup_timeout_s": "seconds",
+    "teardown_timeout_s": "seconds",
     "spawn_interval_s": "seconds",
     "stagger_s": "seconds",
     "max": "retries",

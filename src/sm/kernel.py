@@ -11,6 +11,7 @@ from sm.core.effects import Effect
 from sm.core.models import Caller, RequestKey
 from sm.core.program_states import ProgramStateOf
 from sm.core.timers import Timer
+from sm.equipment.project_items import ProjectItems
 from sm.linux.file_threads import FileThreads
 from sm.linux.session_cgroups import SessionCgroup
 from sm.messaging import Messages
@@ -24,6 +25,7 @@ from sm.requests import Requests
 from sm.sessions.authorizer import Authorizer
 from sm.sessions.chat_users import ChatUsers
 from sm.sessions.keepers import Keepers
+from sm.sessions.place_commands import PlaceCommands
 from sm.sessions.reports import Reports
 from sm.sessions.session_fields import SessionFields, SessionSums, StatusFields
 from sm.sessions.spawn_parts import SpawnPart
@@ -100,6 +102,8 @@ class Kernel:
     """The directories that sandboxed sessions could ever write."""
     screen: Screen
     """The contents of terminals."""
+    place_commands: PlaceCommands
+    project_items: ProjectItems
     use_of_terminal: UseOfTerminal
     program_state: ProgramStateOf
     threads: FileThreads

@@ -16,6 +16,8 @@ from sm.api.agent_sockets import AgentSockets
 from sm.capabilities.archives.collector import ArchiveRecords
 from sm.capabilities.archives.keeper import Archives
 from sm.capabilities.pairing.pairings import Pairings
+from sm.capabilities.worktrees.maker import TreeMaker
+from sm.capabilities.worktrees.tree_setup import TreeSetup
 from sm.daemon.effect_record import EffectRecord
 from sm.messaging.messages import Messages
 from sm.monitor.retries import Retries
@@ -27,6 +29,7 @@ from sm.sandboxes.host import HostSandbox
 from sm.services import Telegram
 from sm.sessions.home_files import HomeFiles
 from sm.sessions.next_process import Restarter
+from sm.sessions.place_commands import PlaceCommands
 from sm.sessions.process_ends import ProcessEnds
 from sm.sessions.spawn import Spawner
 from sm.sessions.starts import AgentStarts
@@ -54,6 +57,7 @@ PARTS: dict[str, type] = {
         Notices,
         Pairings,
         PaneCreator,
+        PlaceCommands,
         Restarter,
         Retries,
         Spawner,
@@ -63,6 +67,8 @@ PARTS: dict[str, type] = {
         TelegramWrites,
         Tmux,
         Transaction,
+        TreeMaker,
+        TreeSetup,
     )
 }
 

@@ -1,9 +1,11 @@
 """`sm spawn --worktree` of sandboxed sessions: only before anything has run in a container of the workspace."""
 
+import json
 from pathlib import Path
 
 import pytest
 
+from sm.paths import INSIDE_SOCKET_DIR
 from tests.fixtures import context_fixture
 from tests.git_repositories import git, make_app
 from tests.sim.sandbox_stage import SandboxInstance, open_instance
@@ -23,3 +25,32 @@ def test_first_sandboxed_session_of_a_workspace_gets_a_worktree(instance: Sandbo
     refused = instance.refused(*words, "--name", "other", exit_code=5, cwd=repo)
     assert "a sandboxed session may have changed the programs that git runs" in refused
     assert not (path.parent / "other").exists()
+
+
+def set_up_words(instance: SandboxInstance, repo: Path, *commands: str) -> tuple[str, ...]:
+    """Configure the set-up, and return the words that start a sandboxed session with a worktree."""
+    text = instance.config.read_text()
+    instance.config.write_text(f"{text}\nworktrees: {{setup: {json.dumps(commands)}}}\n")
+    instance.sm("daemon", "stop")
+    instance.sm("daemon", "start")
+    words = ("spawn", "Sleeper", "x", "--trust", "sandboxed", "--worktree", "--name", "login")
+    return (*words, "--working-dir", str(repo / "api"))
+
+
+def test_setup_of_a_sandboxed_session_runs_in_its_container(instance: SandboxInstance) -> None:
+    repo = make_app(instance.work)
+    session = instance.json(*set_up_words(instance, repo, "echo $SM_SOCKET > where.txt"), cwd=repo)
+    path = Path(session["worktree"]["path"])
+    assert (path / "where.txt").read_text() == f"{INSIDE_SOCKET_DIR}/s\n"
+    assert session["status"] == "running"
+    inside = [p for p in instance.world.kernel.processes.values() if p.place in instance.containers]
+    assert "sleep" in [process.argv[0] for process in inside if process.exit is None]
+
+
+def test_tree_stays_when_the_setup_of_a_sandboxed_session_fails(instance: SandboxInstance) -> None:
+    repo = make_app(instance.work)
+    refused = instance.refused(*set_up_words(instance, repo, "echo broken", "exit 3"), exit_code=9, cwd=repo)
+    assert "the set-up of the worktree ended with exit code 3: + echo broken | broken | + exit 3" in refused
+    assert "; the worktree stays: a sandboxed session may have changed the programs that git runs" in refused
+    (tree,) = instance.get("/v1/worktrees")
+    assert (tree["state"], tree["label"], tree["exists"]) == ("made", "sleeper-login", True)

@@ -78,6 +78,7 @@ class PlayedContainer:
         shutil.rmtree(self._directory, ignore_errors=True)
         for name in ("usr/bin", "tmp", "run", INSIDE_SCRATCH[1:]):
             (self._directory / name).mkdir(parents=True)
+        (self._directory / "bin").symlink_to("usr/bin")
         for name in programs:
             (self._directory / "usr/bin" / name).touch(0o755)
         os.makedirs(f"{self._cgroups}{self.cgroup}")

@@ -14,6 +14,7 @@ import termios
 from collections.abc import Sequence
 from functools import partial
 
+from sm.sessions.place_commands import RUN_EACH
 from tests.sim.programs import Ended, Running
 from tests.sim.scripts import NOT_FOUND
 
@@ -27,7 +28,21 @@ _ESCAPES = {r"\n": "\n", r"\r": "\r", r"\t": "\t", r"\033": "\x1b", r"\0": "\0"}
 async def shell(program: Running) -> int:
     """Run `sh -c SCRIPT [NAME [ARGUMENT...]]`."""
     _, _, script, *arguments = program.argv
+    if script == RUN_EACH:
+        return await _run_each(program, arguments[1:])
     return await _Shell(program, arguments[1:]).run(_statements(script))
+
+
+async def _run_each(program: Running, commands: Sequence[str]) -> int:
+    for command in commands:
+        program.print(f"+ {command}")
+        try:
+            code = await _Shell(program, ()).run(_statements(command))
+        except Ended as ended:
+            code = ended.code
+        if code:
+            return code
+    return 0
 
 
 def _statements(script: str) -> list[list[str]]:

@@ -11,7 +11,7 @@ from sm.client.http import Client, workspace_path
 from sm.core.lines import JsonObject, line, plural
 from sm.errors import NotFound, UsageError
 
-_KINDS = {"mcp_server": "MCP server", "agent_type": "agent type"}
+_KINDS = {"mcp_server": "MCP server", "agent_type": "agent type", "commands": "commands of"}
 
 
 def is_interactive() -> bool:

@@ -1,6 +1,7 @@
 """Follows the worktree of `sm spawn --worktree`, and asks a person about the work that a removal would delete."""
 
 import sys
+import time
 from collections.abc import Mapping
 from contextlib import suppress
 
@@ -19,39 +20,47 @@ from sm.wire import encode
 
 __all__ = ["UnsavedWork", "check_discard", "clean", "follow_worktree", "forget_reviews", "unsaved_work_of"]
 
-_LOOK_S = 1
+_WAIT_S = 1
+_LOOK_S = 0.2
+_LINES_MAX = 1_000
+_LINE_MAX = 1_000
+_MATCHED = 3
 
 
 def follow_worktree(
     client: Client, body: Mapping[str, object], key: str, answer: str, timeout_s: float
 ) -> str:
-    """Wait until the worktree of a new session is made and its agent runs. On a terminal, show how far it is.
+    """Wait until the worktree of a new session is set up and its agent runs. On a terminal, show how far it is.
 
     `body`, `key`, `answer`: of the request that has started the session. Ctrl-C ends the session, and nothing of its
     worktree stays. Raises the errors of a spawn. A session whose worktree cannot be made is removed: the caller has its
-    error.
+    error. It stays if a set-up has run, for the output.
     """
     started = decode_answer(answer)
     if started["status"] != Status.SPAWNED:
         return answer
-    name, shown = name_to_type(started), 0
+    name, progress, printed = name_to_type(started), _Progress(), list[str]()
+    has_setup = False
     try:
         while (tree := _tree(client, started["session_id"])) is not None and tree["state"] != "made":
-            if sys.stderr.isatty():
-                text = f"{name}: {line(tree['step'])}"
-                click.echo(f"\r{text}{' ' * (shown - len(text))}", nl=False, err=True)
-                shown = len(text)
+            if tree["state"] == "setting_up":
+                has_setup = True
+                progress.clear()
+                if sys.stderr.isatty():
+                    printed = _print_output(client, started["session_id"], printed)
+                time.sleep(_LOOK_S)
+            else:
+                progress.show(f"{name}: {line(tree['step'])}")
     except KeyboardInterrupt:
         client.post(f"{session_path(started['session_id'])}/kill", {})
         raise
     finally:
-        if shown:
-            click.echo(f"\r{' ' * shown}\r", nl=False, err=True)
+        progress.clear()
     # The same request again: its answer is that of the start.
     try:
         now = decode_answer(client.text("POST", "/v1/sessions", body=body, key=key, timeout_s=timeout_s))
     except AgentStartFailed:
-        if tree is None:
+        if tree is None and not has_setup:
             _forget(client, started["session_id"])
         raise
     if now["status"] == Status.KILLED and now["pid"] is None:
@@ -63,6 +72,22 @@ def follow_worktree(
     return encode({**started, **now, "worktree_files": made, "warnings": warnings})
 
 
+class _Progress:
+    """One line on a terminal, which is written again and again."""
+
+    _shown = 0
+
+    def show(self, text: str) -> None:
+        if sys.stderr.isatty():
+            click.echo(f"\r{text}{' ' * (self._shown - len(text))}", nl=False, err=True)
+            self._shown = len(text)
+
+    def clear(self) -> None:
+        if self._shown:
+            click.echo(f"\r{' ' * self._shown}\r", nl=False, err=True)
+        self._shown = 0
+
+
 def _forget(client: Client, session_id: str) -> None:
     """Remove a session that has failed before it had a directory. It stays if the caller may not remove it."""
     with suppress(SmError):
@@ -70,7 +95,7 @@ def _forget(client: Client, session_id: str) -> None:
 
 
 def _tree(client: Client, session_id: str) -> JsonObject | None:
-    trees: list[JsonObject] = client.get("/v1/worktrees", {"session": session_id, "wait_s": _LOOK_S})
+    trees: list[JsonObject] = client.get("/v1/worktrees", {"session": session_id, "wait_s": _WAIT_S})
     return trees[0] if trees else None
 
 
@@ -81,6 +106,27 @@ def forget_reviews(client: Client, session: JsonObject, working_dir: str | None)
     """
     if session["effective_mode"] == "direct":
         forget_trees(client, session["removed"], filter(None, (session["git_directory"], working_dir)))
+
+
+def _print_output(client: Client, session_id: str, printed: list[str]) -> list[str]:
+    """Print the lines of its terminal that are complete and new. Return all that are complete."""
+    try:
+        lines = client.get(session_path(session_id, "/output"), {"lines": _LINES_MAX})["lines"]
+    except SmError:  # the terminal is not open yet, or closed by now
+        return printed
+    complete: list[str] = lines[:-1]
+    for text in complete[_known(printed, complete) :]:
+        click.echo(line(text, _LINE_MAX), err=True)
+    return complete
+
+
+def _known(printed: list[str], lines: list[str]) -> int:
+    """The number of lines that were printed before. The terminal may have lost the first ones, or changed some."""
+    if len(printed) < _LINES_MAX - 1:
+        return len(printed)
+    last = printed[-_MATCHED:]
+    places = range(len(lines) - len(last), -1, -1)
+    return next((at + len(last) for at in places if lines[at : at + len(last)] == last), 0)
 
 
 def check_discard(work: UnsavedWork, *, by_session: bool, yes: bool) -> None:

@@ -13,9 +13,15 @@ class ItemKind(StrEnum):
     MCP_SERVER = "mcp_server"
     AGENT_TYPE = "agent_type"
     """A definition file."""
+    COMMANDS = "commands"
+    """Commands that sm runs for a session."""
 
 
-_WORDS = {ItemKind.MCP_SERVER: "MCP server", ItemKind.AGENT_TYPE: "agent type"}
+_WORDS = {
+    ItemKind.MCP_SERVER: "MCP server",
+    ItemKind.AGENT_TYPE: "agent type",
+    ItemKind.COMMANDS: "commands of",
+}
 
 
 class ItemState(StrEnum):

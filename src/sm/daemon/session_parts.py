@@ -11,6 +11,7 @@ from sm.sessions.cleanup import TerminalCleanup
 from sm.sessions.kill import Kills
 from sm.sessions.leftovers import Leftovers
 from sm.sessions.next_process import Restarter
+from sm.sessions.place_commands import PlaceCommands
 from sm.sessions.reports import Reports
 from sm.sessions.restore import Restorer
 from sm.sessions.seen import SeenSessions
@@ -51,7 +52,11 @@ class SessionParts:
         self.restarter = Restarter(store, endings, plans.resume, terminals)
         self.cut_off = CutOffSessions(store, self.restorer)
         self.waiting = WaitingSessions(store, notices, providers)
-        self.workspaces = Workspaces(store, authorizer, plans.types, ProjectItems(providers, agreements))
+        self.project_items = ProjectItems(providers, agreements)
+        self.workspaces = Workspaces(store, authorizer, plans.types, self.project_items)
+        self.place_commands = PlaceCommands(
+            store, base.paths, terminals, base.sandbox, self.starts, base.keepers, cleanup
+        )
         owners = map(telegram_user, base.config.telegram.owner_ids)
         self.users = ChatUsers(store, base.audit.record, owners)
         self.seen = SeenSessions(store, authorizer, base.config)

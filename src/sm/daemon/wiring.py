@@ -93,6 +93,8 @@ def _kernel(base: Foundation, sessions: SessionParts, watch: MonitorParts, messa
         keepers=base.keepers,
         writable=base.sandboxing.writable,
         screen=base.terminals,
+        place_commands=sessions.place_commands,
+        project_items=sessions.project_items,
         use_of_terminal=watch.use_of_terminal,
         program_state=base.program_checks.state,
         threads=base.file_threads,

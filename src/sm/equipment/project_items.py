@@ -2,7 +2,7 @@
 
 import asyncio
 import errno
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from sm.core.dataclass import dataclass
@@ -14,6 +14,8 @@ from sm.equipment.mcp_servers import project_servers, server_items
 from sm.errors import ExternalError, IllegalState, StorageFull, UsageError
 from sm.providers.base import Provider
 
+ItemReader = Callable[[str], Sequence[ProjectItem]]
+"""Reads the items of one kind in a directory. Blocks. Raises UsageError for a file that cannot be read."""
 _THREADS = 2
 _TIME_S = 10.0
 _ITEMS_MAX = 200
@@ -33,15 +35,26 @@ class ProjectItems:
     def __init__(self, providers: Mapping[str, Provider], agreements: Agreements) -> None:
         self._providers = providers
         self._agreements = agreements
+        self.readers = list[ItemReader]()
+        """Readers of capabilities, for the items of their own files."""
         # A separate pool: a file system that does not answer blocks its threads.
         self._threads = ThreadPoolExecutor(_THREADS, "sm-project-items")
 
     async def listing(self, directory: str) -> ProjectListing:
         """The items in the directory of a workspace. Never raises: a broken file must not hide the workspace."""
+        return await self._in_thread(self._read, directory)
+
+    async def read_by(self, reader: ItemReader, directory: str) -> ProjectListing:
+        """The items that one reader finds, as `listing`."""
+        return await self._in_thread(self._read_by, directory, reader)
+
+    async def _in_thread(
+        self, read: Callable[..., ProjectListing], directory: str, *more: ItemReader
+    ) -> ProjectListing:
         try:
             async with asyncio.timeout(_TIME_S):
                 loop = asyncio.get_running_loop()
-                return await loop.run_in_executor(self._threads, self._read, directory)
+                return await loop.run_in_executor(self._threads, read, directory, *more)
         except TimeoutError:
             trouble = (
                 f"the files in {folded(directory, 400)} were not checked: no answer within {_TIME_S:g} s"
@@ -90,6 +103,20 @@ class ProjectItems:
                 warnings.append(error.message)
         for place in workspace_directories(directory, self._providers):
             items += definition_items(place)
+        for reader in self.readers:
+            try:
+                items += reader(directory)
+            except UsageError as error:
+                warnings.append(error.message)
+        return self._decided(items, warnings)
+
+    def _read_by(self, directory: str, reader: ItemReader) -> ProjectListing:
+        try:
+            return self._decided(reader(directory), ())
+        except UsageError as error:
+            return ProjectListing(warnings=(error.message,))
+
+    def _decided(self, items: Sequence[ProjectItem], warnings: Sequence[str]) -> ProjectListing:
         decided = sorted(
             zip(items, self._agreements.states(items), strict=True),
             key=lambda pair: pair[1] is ItemState.AGREED,

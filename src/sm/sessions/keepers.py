@@ -1,6 +1,6 @@
 """Asks capabilities for what they keep of sessions beyond their terminals and transcripts, such as archives."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import TypeAlias
 
@@ -53,6 +53,9 @@ class PlaceUse:
     """The commit that the place began with, empty for none."""
     keeps_branch: bool = False
     """The branch was there before the place, and stays after it."""
+    teardown: Sequence[str] = ()
+    """Commands to run in the place before it is removed."""
+    teardown_within_s: float = 0.0
 
 
 class SessionKeeper:

@@ -371,6 +371,10 @@ class RemovedView:
     """The commit that the worktree began with, empty for none."""
     keeps_branch: bool
     """The branch was there before the worktree, and stays after it."""
+    teardown: list[str]
+    """Commands to run in the worktree before it is removed."""
+    teardown_within_s: float
+    """Seconds in which all of them must end."""
 
 
 @dataclass(frozen=True, slots=True)

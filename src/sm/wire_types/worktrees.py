@@ -11,6 +11,8 @@ class TreeProgress(Tolerant):
     PLANNED = "planned"
     BEGUN = "begun"
     """The daemon makes it now."""
+    SETTING_UP = "setting_up"
+    """Its set-up runs in the terminal of its session. It is made already."""
     MADE = "made"
 
 
@@ -47,3 +49,7 @@ class MadeTreeView:
     notes: Sequence[str]
     """Facts about it for a person, such as files that were not copied."""
     created_at: Time
+    teardown: Sequence[str]
+    """Commands to run in it before it is removed."""
+    teardown_within_s: float
+    """Seconds in which all of them must end."""

@@ -396,6 +396,8 @@ async def remove(request: ApiRequest, key: RequestKey | None, *, records: Record
         git_directory=users.git_directory,
         start=users.start,
         keeps_branch=users.keeps_branch,
+        teardown=list(users.teardown),
+        teardown_within_s=users.teardown_within_s,
     )
 
 

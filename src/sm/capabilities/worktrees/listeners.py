@@ -147,8 +147,17 @@ class WorktreeUses(SessionKeeper):
         if row is None:
             await self._remember(removed)
             return PlaceUse(used, bool(sandboxed))
-        keeps_branch = not row.plan.is_new_branch
-        return PlaceUse(used, bool(sandboxed), repository, row.git_directory, row.start, keeps_branch)
+        commands = row.plan.commands
+        return PlaceUse(
+            used,
+            bool(sandboxed),
+            repository,
+            row.git_directory,
+            row.start,
+            not row.plan.is_new_branch,
+            commands.teardown,
+            commands.teardown_within_s,
+        )
 
     async def _remember(self, removed: RemovedSession) -> None:
         """Store the worktree that an earlier version of sm has made: it may stay, and only its session knew it."""

@@ -18,6 +18,8 @@ from sm.sessions.authorizer import Authorizer
 from sm.store import Store
 from sm.wire_types.worktrees import MadeTreeView, TreeProgress
 
+_MADE = (TreeState.SETTING_UP, TreeState.MADE)
+
 
 class TreeList:
     """`steps`: what is done for worktrees that are being made, by path."""
@@ -36,9 +38,7 @@ class TreeList:
         of = None
         if asked.session is not None:
             of = self._authorizer.find(call.caller, asked.session, SEE).id
-        await call.wait_until(
-            lambda: all(row.state is TreeState.MADE for row in self._rows(of)), asked.wait_s
-        )
+        await call.wait_until(lambda: all(row.state in _MADE for row in self._rows(of)), asked.wait_s)
         rows = self._rows(of)
         there = await asyncio.to_thread(lambda: {row.path for row in rows if os.path.lexists(row.path)})
         living = {s.working_dir for s in self._store.sessions.values() if s.exit is None}
@@ -94,6 +94,8 @@ class TreeList:
             () if made is None else made.linked,
             () if made is None else made.notes,
             row.created_at,
+            plan.commands.teardown,
+            plan.commands.teardown_within_s,
         )
 
     async def _forget(self, rows: Iterable[TreeRow]) -> None:

@@ -35,6 +35,15 @@ class Fetched:
 
 
 @dataclass(frozen=True, slots=True)
+class TreeCommands:
+    """Commands of the shell that run in a worktree: when it is new, and before it is removed."""
+
+    setup: Sequence[str] = ()
+    teardown: Sequence[str] = ()
+    teardown_within_s: float = 300.0
+
+
+@dataclass(frozen=True, slots=True)
 class PlannedTree:
     """A worktree to be made."""
 
@@ -58,6 +67,8 @@ class PlannedTree:
     """When no sandboxed session could have written what git uses."""
     umask: int = 0o022
     """The file mode creation mask of the files."""
+    commands: TreeCommands = field(default_factory=TreeCommands)
+    """Chosen when the worktree is made, so that later changes of the configuration do not matter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,5 +102,6 @@ def planned_from(fields: Mapping[str, Any]) -> PlannedTree:
             **fields,
             "fetched": None if fetched is None else Fetched(**fetched),
             "follows": None if follows is None else (follows[0], follows[1]),
+            "commands": TreeCommands(**fields.get("commands", {})),
         }
     )

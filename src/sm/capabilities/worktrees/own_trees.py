@@ -1,6 +1,6 @@
 """Finds what the daemon knows of the worktree of a session, for the commands that look at it, merge it or remove it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sm.capabilities.worktrees.rules import repository_of
@@ -24,6 +24,9 @@ class OwnTree:
     """The git directory of the repository, as the daemon knows it. None for one that an earlier version has made."""
     is_new_branch: bool = True
     """False if the branch was there before the worktree, and stays after it."""
+    teardown: Sequence[str] = ()
+    """Commands to run before it is removed."""
+    teardown_within_s: float = 0.0
 
 
 def tree_of_session(client: Client, session: JsonObject) -> OwnTree | None:
@@ -50,6 +53,8 @@ def known_tree(tree: JsonObject) -> OwnTree:
         tree["start"],
         tree["git_directory"],
         tree["is_new_branch"],
+        tree.get("teardown", ()),
+        tree.get("teardown_within_s", 0.0),
     )
 
 
@@ -64,4 +69,6 @@ def tree_of_removal(answer: Mapping[str, Any]) -> OwnTree:
         answer["start"],
         git_directory=answer["git_directory"],
         is_new_branch=not answer["keeps_branch"],
+        teardown=answer.get("teardown", ()),
+        teardown_within_s=answer.get("teardown_within_s", 0.0),
     )

@@ -12,6 +12,8 @@ from sm.section import Section, without_nul
 
 _NAMES = ("name", "repo")
 _PATHS_MAX = 50
+_COMMANDS_MAX = 20
+_COMMAND_MAX = 4_000
 
 
 def _filled(value: str) -> str:
@@ -49,10 +51,23 @@ def _path(value: str) -> str:
     return value
 
 
+def _commands(value: tuple[str, ...]) -> tuple[str, ...]:
+    if len(value) > _COMMANDS_MAX:
+        raise ValueError(f"must not contain more than {_COMMANDS_MAX} commands")
+    return value
+
+
+def _command(value: str) -> str:
+    if not without_nul(value).strip() or len(value) > _COMMAND_MAX:
+        raise ValueError(f"is no command of 1 to {_COMMAND_MAX:,} characters")
+    return value
+
+
 warnings.filterwarnings("ignore", 'Field name "copy" .*shadows', UserWarning)
 TreePlace = Annotated[str, AfterValidator(_directory)]
 BranchPattern = Annotated[str, AfterValidator(_branch)]
 RepositoryPaths = Annotated[tuple[Annotated[str, AfterValidator(_path)], ...], AfterValidator(_paths)]
+ShellCommands = Annotated[tuple[Annotated[str, AfterValidator(_command)], ...], AfterValidator(_commands)]
 
 
 class WorktreeSettings(Section):
@@ -71,6 +86,15 @@ class WorktreeSettings(Section):
     submodules: bool = False
     """Fill the submodules of a new worktree: from the repository where it has them, else from their remote
     repositories."""
+    setup: ShellCommands = ()
+    """Shell commands that run in a new worktree before its agent starts, such as npm ci: in the agent's sandbox and
+    with its environment. If one fails, the agent does not start."""
+    teardown: ShellCommands = ()
+    """Shell commands that run in a worktree before sm removes it. If one fails, the worktree is kept."""
+    setup_timeout_s: float = Field(default=1800, ge=1, le=86_400, allow_inf_nan=False)
+    """Seconds in which all commands of setup must end."""
+    teardown_timeout_s: float = Field(default=300, ge=1, le=86_400, allow_inf_nan=False)
+    """Seconds in which all commands of teardown must end."""
     timeout_s: float = Field(default=120, ge=1, le=86_400, allow_inf_nan=False)
     """Seconds in which a worktree must be made. A repository gets one second more for each 1,000 files."""
 
@@ -80,6 +104,19 @@ class WorktreesSection(Section):
 
     worktrees: WorktreeSettings = WorktreeSettings()
     """Git worktrees of agents."""
+
+
+class ProjectCommands(Section):
+    """The keys of a project for its worktrees."""
+
+    setup: ShellCommands = ()
+    teardown: ShellCommands = ()
+
+
+class ProjectSection(Section):
+    """The content of .sm/project.yaml."""
+
+    worktrees: ProjectCommands = ProjectCommands()
 
 
 CONFIG = WorktreesSection

@@ -5,7 +5,9 @@ from sm.capabilities.worktrees.building import TreeBuilder
 from sm.capabilities.worktrees.listeners import SpawnWorktrees, WorktreeUses
 from sm.capabilities.worktrees.listing import TreeList
 from sm.capabilities.worktrees.maker import TreeMaker
+from sm.capabilities.worktrees.project_commands import read_project_commands
 from sm.capabilities.worktrees.settings import WorktreesSection
+from sm.capabilities.worktrees.tree_setup import TreeSetup
 from sm.core.effects import EffectKind
 from sm.kernel import Kernel
 
@@ -17,6 +19,10 @@ def setup(kernel: Kernel) -> None:
     )
     kernel.spawn_parts.append(SpawnWorktrees(kernel.store, maker))
     kernel.keepers.each.append(WorktreeUses(kernel.store, kernel.writable))
-    builder = TreeBuilder(kernel.store, kernel.endings, maker, kernel.steady)
+    kernel.project_items.readers.append(read_project_commands)
+    setup_commands = TreeSetup(
+        kernel.store, lambda: section.worktrees, kernel.place_commands, kernel.project_items
+    )
+    builder = TreeBuilder(kernel.store, kernel.endings, maker, setup_commands, kernel.steady)
     kernel.effects[EffectKind.WORKTREE] = builder.build
     kernel.use_cases[operations.LIST] = TreeList(kernel.store, kernel.authorizer, builder.steps).show

@@ -1,7 +1,7 @@
 """The worktrees that sm has made, or makes now, in the database, with a copy of all of them in memory."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from enum import StrEnum
 from typing import Any
 
@@ -38,6 +38,8 @@ class TreeState(StrEnum):
     PLANNED = "planned"
     BEGUN = "begun"
     """The daemon makes it. After a crash of the daemon, a part of it may be there."""
+    SETTING_UP = "setting_up"
+    """Made, and its set-up runs. After a crash of the daemon, the set-up may run or have ended."""
     MADE = "made"
 
 
@@ -132,10 +134,6 @@ class TreeWrites(PartWrites):
         """Insert the row, or replace the one with its path."""
         self._tx.write(*insertion(_TREES.name, _TREES.row(row), verb="INSERT OR REPLACE"))
         self.keep({**self.rows, row.path: row})
-
-    def finish(self, row: TreeRow, made: MadeTree) -> None:
-        """Record that the worktree was made. Its variables are not needed any more."""
-        self.put(replace(row, state=TreeState.MADE, made=made, environment={}))
 
     def erase(self, row: TreeRow) -> None:
         """Erase the row of a session. Does nothing if the path has that of another one by now."""

@@ -11,6 +11,7 @@ from sm.capabilities.worktrees.git.remotes import PULL_REQUESTS
 from sm.capabilities.worktrees.git.scratch_worktrees import remove_left_directories
 from sm.capabilities.worktrees.missing_trees import missing_work
 from sm.capabilities.worktrees.own_trees import OwnTree, tree_of_removal
+from sm.capabilities.worktrees.teardown import tear_down
 from sm.capabilities.worktrees.unsaved_work import (
     has_branch,
     is_main,
@@ -48,6 +49,7 @@ def remove_tree(tree: OwnTree, *, discard: bool = False) -> str | None:
     """Remove a worktree in which nobody works, as `clean`. The caller knows that no sandboxed session could write."""
     path = tree.path
     reason: str | None
+    failed: str | None = None
     remove_left_directories()
     try:
         if not os.path.lexists(path):
@@ -57,8 +59,13 @@ def remove_tree(tree: OwnTree, *, discard: bool = False) -> str | None:
             # Work that came after `unsaved_work_of` has looked: the session is deleted, so `--discard` is too late.
             # With it, a worktree stays if sm cannot look into it: nobody was told what would be lost.
             if reason is None and (work := _reason_to_keep(tree)) is not None and not discard:
-                main = shlex.quote(tree.repository or ".")
-                reason = f"{work}; to delete it: git -C {main} worktree remove --force {shlex.quote(path)}"
+                reason = f"{work}; {_by_hand(tree)}"
+        if reason is None and tree.teardown:
+            failed = tear_down(tree)
+            if not discard:
+                # Its commands may have taken long, or left something.
+                reason = failed and f"{failed}; {_by_hand(tree)}"
+                reason = reason or _reason_not_to_touch(tree) or _reason_to_keep(tree)
         if reason is None:
             common = common_of(path)
             # A branch whose changes exist elsewhere was not named.
@@ -68,7 +75,13 @@ def remove_tree(tree: OwnTree, *, discard: bool = False) -> str | None:
         reason = error.message
     if reason is not None:
         return _kept(tree, reason)
-    return _remove_branch(common, tree, discard=gives_up_branch)
+    warnings = (failed, _remove_branch(common, tree, discard=gives_up_branch))
+    return "; ".join(filter(None, warnings)) or None
+
+
+def _by_hand(tree: OwnTree) -> str:
+    main, path = shlex.quote(tree.repository or "."), shlex.quote(tree.path)
+    return f"to delete it: git -C {main} worktree remove --force {path}"
 
 
 def _kept(tree: OwnTree, reason: str) -> str:

@@ -3,7 +3,7 @@
 Deletes a session's messages, terminal and files; its events are kept.
 
 A git worktree from sm spawn --worktree is deleted too, including files that git ignores, and so is its branch. The
-worktree is kept if another session works in it.
+worktree is kept if another session works in it, or if a command of worktrees.teardown in config.yaml fails.
 
 The session is not deleted while its worktree has work that exists nowhere else: uncommitted or untracked files, commits
 in no other branch or tag, commits of a submodule, or an unfinished rebase, merge or bisect. sm diff shows this work

@@ -79,8 +79,8 @@ def create(slug: str, working_dir: str, call: Call, **settings: Any) -> None:
     WORKSPACE is a name of 2 to 64 characters: a-z, 0-9 and dashes, except at either end. A deleted workspace comes
     back with its sessions.
 
-    Agents do not get the MCP servers and agent types of the directory's own files until you agree to them. On a
-    terminal, the command asks. --mcps NAMES and --agents NAMES agree to those that they name.
+    Agents do not get the MCP servers, agent types and commands of the directory's own files until you agree to them. On
+    a terminal, the command asks. --mcps NAMES and --agents NAMES agree to those that they name.
 
     \b
     Examples:
@@ -101,12 +101,12 @@ def create(slug: str, working_dir: str, call: Call, **settings: Any) -> None:
 @click.option("--yes", is_flag=True, help="Agree without a question.")
 @json_option
 def agree(slug: str, names: tuple[str, ...], yes: bool, call: Call) -> int:
-    """Agree to MCP servers and agent types of a workspace.
+    """Agree to MCP servers, agent types and commands of a project.
 
     Shows those that are new or have changed, and asks. Servers are in the .mcp.json of the workspace's directory, agent
-    types in .sm/agents and .claude/agents. Agents do not get them before you agree, and again not after they change.
-    NAME selects some of them. Programs that a server starts are not checked: an agent that can change their files
-    changes what runs.
+    types in .sm/agents and .claude/agents, and the commands for new worktrees in .sm/project.yaml. Agents do not get
+    them before you agree, and again not after they change. NAME selects some of them. Programs that a server or a
+    command starts are not checked: an agent that can change their files changes what runs.
 
     \b
     Exit codes:

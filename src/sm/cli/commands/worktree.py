@@ -82,8 +82,8 @@ def ls(every: bool, call: Call) -> None:
 def prune(yes: bool, call: Call) -> None:
     """Delete the worktrees of removed sessions, of all workspaces.
 
-    Those with work that exists nowhere else stay, and are listed. A branch stays while it has commits that no other
-    branch or tag has.
+    Those with work that exists nowhere else stay, and are listed, as do those whose tear-down fails. A branch stays
+    while it has commits that no other branch or tag has.
 
     \b
     Examples:

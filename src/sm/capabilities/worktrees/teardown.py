@@ -1,0 +1,94 @@
+"""Runs the commands of a worktree before it is removed, as the user who types `sm rm` or `sm worktree prune`."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Mapping
+from contextlib import suppress
+
+from sm.capabilities.worktrees.own_trees import OwnTree
+from sm.core.text import folded
+
+_LINES_SHOWN = 5
+_LINE_MAX = 1_000
+_SHOWN_MAX = 200
+_DRAINS_WITHIN_S = 1.0
+_OF_ANOTHER_REPOSITORY = (
+    "GIT_DIR",
+    "GIT_WORK_TREE",
+    "GIT_INDEX_FILE",
+    "GIT_COMMON_DIR",
+    "GIT_OBJECT_DIRECTORY",
+)
+
+
+def tear_down(tree: OwnTree) -> str | None:
+    """Run the commands one after the other, with their output on a terminal. Return why one has failed, or None.
+
+    The caller knows that no sandboxed session could write there, and that nobody works there.
+    """
+    until = time.monotonic() + tree.teardown_within_s
+    environment = {n: v for n, v in os.environ.items() if n not in _OF_ANOTHER_REPOSITORY}
+    for command in tree.teardown:
+        run = _Run(command, tree.path, environment)
+        code = run.end(until)
+        if code != 0:
+            how = f"did not end within {tree.teardown_within_s:g} s" if code is None else _ended(code)
+            lines = " | ".join(run.lines) or "it printed nothing"
+            return f"its tear-down {folded(command, _SHOWN_MAX)!r} {how}: {lines}"
+    return None
+
+
+def _ended(code: int) -> str:
+    return f"ended with signal {-code}" if code < 0 else f"ended with exit code {code}"
+
+
+class _Run:
+    """One command that runs. `lines`: its last lines of output."""
+
+    def __init__(self, command: str, directory: str, environment: Mapping[str, str]) -> None:
+        self.lines = deque[str](maxlen=_LINES_SHOWN)
+        self._process = subprocess.Popen(
+            ["/bin/sh", "-c", command],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            cwd=directory,
+            env=environment,
+            start_new_session=True,
+        )
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        with self._process.stdout as output:
+            for data in output:
+                text = folded(data.decode("utf-8", "replace").rstrip("\r\n"), _LINE_MAX)
+                if text.strip():
+                    self.lines.append(folded(text, _SHOWN_MAX))
+                if sys.stderr.isatty():
+                    sys.stderr.write(f"{text}\n")
+
+    def end(self, until: float) -> int | None:
+        """Wait for the end of the command. Return its exit code as of `subprocess`, or None after the time.
+
+        Ends it with everything that it has started after the time, and when a person presses Ctrl-C.
+        """
+        code: int | None = None
+        try:
+            code = self._process.wait(max(0.0, until - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            pass
+        finally:
+            if code is None:
+                with suppress(ProcessLookupError):
+                    os.killpg(self._process.pid, signal.SIGKILL)
+                self._process.wait()
+        # A program in the background may have the output open for ever.
+        self._reader.join(_DRAINS_WITHIN_S)
+        return code

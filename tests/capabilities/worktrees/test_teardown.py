@@ -1,0 +1,117 @@
+"""The commands that run in a worktree before it is removed."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from sm.capabilities.worktrees.own_trees import OwnTree
+from sm.capabilities.worktrees.trees import remove_tree
+from tests.git_repositories import branches, commit, git, make_app
+
+pytestmark = pytest.mark.processes
+
+MakeTree = Callable[..., OwnTree]
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> Path:
+    return make_app(Path(os.path.realpath(tmp_path)))
+
+
+@pytest.fixture
+def make_tree(repo: Path) -> MakeTree:
+    def make(*teardown: str, within_s: float = 60.0) -> OwnTree:
+        path = repo / ".sm" / "worktrees" / "login"
+        git(repo, "worktree", "add", "-q", "-b", "sm/login", str(path))
+        start, common = git(repo, "rev-parse", "HEAD"), str(repo / ".git")
+        return OwnTree(str(path), "sm/login", str(repo), start, common, True, teardown, within_s)
+
+    return make
+
+
+def test_teardown_runs_in_the_tree_before_it_is_removed(
+    repo: Path, make_tree: MakeTree, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GIT_DIR", "/nowhere")  # as in a hook
+    tree = make_tree("pwd > ../../one.txt", "git status > ../../two.txt")
+    monkeypatch.delenv("GIT_DIR")
+    assert remove_tree(tree) is None
+    assert (os.path.exists(tree.path), branches(repo)) == (False, ["main"])
+    assert (repo / ".sm" / "one.txt").read_text() == f"{tree.path}\n"
+    assert "On branch sm/login" in (repo / ".sm" / "two.txt").read_text()
+
+
+@pytest.mark.parametrize(
+    ("command", "how", "within_s"),
+    [
+        ("echo no server; exit 3", "ended with exit code 3: no server", 60.0),
+        ("sleep 100 & sleep 100", "did not end within 0.2 s: it printed nothing", 0.2),
+        ("kill -9 $$", "ended with signal 9: it printed nothing", 60.0),
+        ("for n in 1 2 3 4 5 6; do echo $n; done; false", "exit code 1: 2 | 3 | 4 | 5 | 6", 60.0),
+    ],
+)
+def test_failed_teardown_keeps_the_tree_and_stops_at_the_first_command(
+    repo: Path, make_tree: MakeTree, command: str, how: str, within_s: float
+) -> None:
+    tree = make_tree(command, "touch ../../later.txt", within_s=within_s)
+    kept = remove_tree(tree)
+    assert kept is not None
+    assert kept.startswith(f"kept the worktree {tree.path}: its tear-down {command!r}")
+    assert f"{how}; to delete it: git -C {repo} worktree remove --force {tree.path}" in kept
+    assert (os.path.exists(tree.path), branches(repo)) == (True, ["main", "sm/login"])
+    assert not (repo / ".sm" / "later.txt").exists()
+
+
+def test_background_program_of_a_teardown_does_not_hold_the_removal(make_tree: MakeTree) -> None:
+    tree = make_tree("exec 3>&1; (sleep 5 >&3) & echo started")
+    assert remove_tree(tree) is None
+
+
+def test_discard_removes_the_tree_of_a_failed_teardown_and_says_so(repo: Path, make_tree: MakeTree) -> None:
+    tree = make_tree("exit 3")
+    Path(tree.path, "new.txt").touch()
+    expected = "its tear-down 'exit 3' ended with exit code 3: it printed nothing"
+    assert remove_tree(tree, discard=True) == expected
+    assert (os.path.exists(tree.path), branches(repo)) == (False, ["main"])
+
+
+@pytest.mark.parametrize(
+    ("command", "work"),
+    [
+        ("echo dump > dump.sql", "1 uncommitted or untracked file (dump.sql)"),
+        (
+            "echo b > api/a.txt; git -c user.name=x -c user.email=x@x commit -q -a -m saved",
+            "1 commit in no other branch or tag",
+        ),
+    ],
+)
+def test_tree_stays_when_its_teardown_leaves_work(make_tree: MakeTree, command: str, work: str) -> None:
+    tree = make_tree(command)
+    kept = remove_tree(tree)
+    assert kept is not None
+    assert kept.startswith(f"kept the worktree {tree.path}: it has {work}")
+    assert os.path.exists(tree.path)
+
+
+@pytest.mark.parametrize("kind", ["work", "link"])
+def test_teardown_does_not_run_in_a_tree_that_is_not_removed(
+    repo: Path, make_tree: MakeTree, kind: str
+) -> None:
+    tree = make_tree(f"touch {repo}/ran.txt")
+    if kind == "work":
+        commit(Path(tree.path), "b")
+    else:
+        os.rename(tree.path, f"{tree.path}-moved")
+        os.symlink(f"{tree.path}-moved", tree.path)
+    kept = remove_tree(tree)
+    assert kept is not None
+    assert kept.startswith(f"kept the worktree {tree.path}")
+    assert not (repo / "ran.txt").exists()
+
+
+def test_teardown_output_has_no_escape_sequences(make_tree: MakeTree) -> None:
+    kept = remove_tree(make_tree(r"printf '\033]0;title\007red\n'; false"))
+    assert kept is not None
+    assert "\033" not in kept

@@ -1,0 +1,77 @@
+"""Set-up and tear-down of worktrees with real processes, tmux and git."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.git_repositories import branches, make_app
+from tests.instance import SM, Instance
+
+pytestmark = pytest.mark.processes
+
+PLACE = ".sm/worktrees/login"
+WORDS = ("Sleeper", "x", "--worktree", "--name", "login")
+
+
+@pytest.fixture
+def repo(instance: Instance) -> Path:
+    return make_app(instance.work)
+
+
+def configure(instance: Instance, settings: str) -> None:
+    instance.config.write_text(f"{instance.config.read_text()}\nworktrees: {{{settings}}}\n")
+
+
+def test_setup_and_teardown_run_in_the_tree_with_the_identity_of_the_session(
+    instance: Instance, repo: Path
+) -> None:
+    who = "echo $SM_SESSION_ID > who.txt; echo who.txt > .git-ignored; cp who.txt ../../who.txt; rm who.txt"
+    configure(instance, f'setup: ["test -t 1", "{who}; rm .git-ignored"], teardown: ["pwd > ../../down.txt"]')
+    session = instance.spawn(*WORDS, cwd=repo)
+    assert (repo / ".sm" / "who.txt").read_text() == f"{session['session_id']}\n"
+    assert instance.session(session["session_id"])["status"] == "running"
+    instance.sm("kill", "sleeper-login")
+    done = instance.run("rm", "sleeper-login")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (repo / ".sm" / "down.txt").read_text() == f"{repo / PLACE}\n"
+    assert ((repo / PLACE).exists(), branches(repo)) == (False, ["main"])
+
+
+def test_failed_setup_fails_the_spawn_and_removes_the_tree(instance: Instance, repo: Path) -> None:
+    configure(instance, 'setup: ["cd api && cat a.txt && cat missing.txt"]')
+    done = instance.run("spawn", *WORDS, cwd=repo)
+    assert done.returncode == 9
+    assert "the set-up of the worktree ended with exit code 1: " in done.stderr
+    assert "| a | cat: missing.txt: No such file or directory" in done.stderr
+    assert ((repo / PLACE).exists(), branches(repo)) == (False, ["main"])
+
+
+def test_setup_goes_on_when_the_daemon_is_killed(instance: Instance, repo: Path) -> None:
+    go_on = repo / "go-on"
+    wait = f"until test -e {go_on}; do sleep 0.05; done"
+    configure(instance, f'setup: ["echo begun >> ../../runs.txt; {wait}; echo ended >> ../../runs.txt"]')
+    runs = repo / ".sm" / "runs.txt"
+    instance.start_daemon()
+    with subprocess.Popen([SM, "spawn", *WORDS], cwd=repo, env=instance.env) as spawning:
+        instance.until(runs.exists, "the set-up has begun")
+        instance.kill_daemon()
+        go_on.touch()
+        assert spawning.wait() == 0
+    assert runs.read_text() == "begun\nended\n"
+    (session,) = instance.json("all")
+    assert (session["status"], session["friendly_name"]) == ("running", "sleeper-login")
+
+
+def test_kill_ends_the_setup_with_its_processes(instance: Instance, repo: Path) -> None:
+    configure(instance, 'setup: ["(sleep 1000 & echo $! > ../../pid.txt; wait)"]')
+    pid_file = repo / ".sm" / "pid.txt"
+    instance.start_daemon()
+    with subprocess.Popen([SM, "spawn", *WORDS], cwd=repo, env=instance.env) as spawning:
+        instance.until(lambda: pid_file.exists() and pid_file.read_text().strip(), "the set-up has begun")
+        instance.sm("kill", "sleeper-login")
+        assert spawning.wait() == 9
+    pid = int(pid_file.read_text())
+    instance.until(lambda: not os.path.exists(f"/proc/{pid}"), "the process of the set-up has ended")
+    assert ((repo / PLACE).exists(), branches(repo)) == (False, ["main"])
