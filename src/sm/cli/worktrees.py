@@ -104,8 +104,8 @@ def forget_reviews(client: Client, session: JsonObject, working_dir: str | None)
 
     `working_dir`: the one of the session, if it is known.
     """
-    if session["effective_mode"] == "direct":
-        forget_trees(client, session["removed"], filter(None, (session["git_directory"], working_dir)))
+    if session.get("effective_mode") == "direct":
+        forget_trees(client, session["removed"], filter(None, (session.get("git_directory"), working_dir)))
 
 
 def _print_output(client: Client, session_id: str, printed: list[str]) -> list[str]:
