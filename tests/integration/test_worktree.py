@@ -180,7 +180,9 @@ def test_work_in_a_half_made_worktree_is_kept(instance: Instance, repo: Path, sl
     made = commit(path, "of a person\n")
     (path / "new").write_text("of a person\n")
     instance.sm("daemon", "start")
-    assert "somebody has worked in it" in instance.in_status(session_id, "error")["status_reason"]
+    assert (
+        "it has changes that exist nowhere else" in instance.in_status(session_id, "error")["status_reason"]
+    )
     assert ((path / "new").read_text(), git(repo, "rev-parse", "sm/login")) == ("of a person\n", made)
 
 

@@ -87,7 +87,7 @@ def test_tree_of_a_failed_setup_stays_with_files_that_git_does_not_ignore(
 ) -> None:
     configure(instance, 'setup: ["touch by-hand.txt", "false"]')
     refused = instance.refused("spawn", "Sleeper", "x", *WORDS, exit_code=9, cwd=repo)
-    assert f"the worktree stays: kept the worktree {repo / PLACE}: somebody has worked in it" in refused
+    assert f"; kept the worktree {repo / PLACE}: it has changes that exist nowhere else: " in refused
     assert (repo / PLACE / "by-hand.txt").exists()
     instance.sm("rm", "sleeper-login", "--discard", "--yes")
     assert not (repo / PLACE).exists()

@@ -39,7 +39,7 @@ def follow_worktree(
     started = decode_answer(answer)
     if started["status"] != Status.SPAWNED:
         return answer
-    name, progress, printed = name_to_type(started), _Progress(), list[str]()
+    name, progress, output = name_to_type(started), _Progress(), _Output(client, started["session_id"])
     has_setup = False
     try:
         while (tree := _tree(client, started["session_id"])) is not None and tree["state"] != "made":
@@ -47,7 +47,7 @@ def follow_worktree(
                 has_setup = True
                 progress.clear()
                 if sys.stderr.isatty():
-                    printed = _print_output(client, started["session_id"], printed)
+                    output.show()
                 time.sleep(_LOOK_S)
             else:
                 progress.show(f"{name}: {line(tree['step'])}")
@@ -108,25 +108,37 @@ def forget_reviews(client: Client, session: JsonObject, working_dir: str | None)
         forget_trees(client, session["removed"], filter(None, (session.get("git_directory"), working_dir)))
 
 
-def _print_output(client: Client, session_id: str, printed: list[str]) -> list[str]:
-    """Print the lines of its terminal that are complete and new. Return all that are complete."""
-    try:
-        lines = client.get(session_path(session_id, "/output"), {"lines": _LINES_MAX})["lines"]
-    except SmError:  # the terminal is not open yet, or closed by now
-        return printed
-    complete: list[str] = lines[:-1]
-    for text in complete[_known(printed, complete) :]:
-        click.echo(line(text, _LINE_MAX), err=True)
-    return complete
+class _Output:
+    """The lines of the terminal of a set-up that were printed."""
 
+    def __init__(self, client: Client, session_id: str) -> None:
+        self._client = client
+        self._path = session_path(session_id, "/output")
+        self._printed = list[str]()
+        self._last = ""
 
-def _known(printed: list[str], lines: list[str]) -> int:
-    """The number of lines that were printed before. The terminal may have lost the first ones, or changed some."""
-    if len(printed) < _LINES_MAX - 1:
-        return len(printed)
-    last = printed[-_MATCHED:]
-    places = range(len(lines) - len(last), -1, -1)
-    return next((at + len(last) for at in places if lines[at : at + len(last)] == last), 0)
+    def show(self) -> None:
+        """Print the new lines that are complete: the last one when it stays as it is."""
+        try:
+            lines: list[str] = self._client.get(self._path, {"lines": _LINES_MAX})["lines"]
+        except SmError:  # the terminal is not open yet, or closed by now
+            return
+        last = lines[-1] if lines else ""
+        complete = lines if last == self._last else lines[:-1]
+        self._last = last
+        for text in complete[self._known(complete) :]:
+            click.echo(line(text, _LINE_MAX), err=True)
+        self._printed = complete
+
+    def _known(self, lines: list[str]) -> int:
+        """The number of lines that were printed before. The terminal may have lost the first ones, or changed some."""
+        count = len(self._printed)
+        if count < _LINES_MAX - 1:
+            has_grown = 0 < count <= len(lines) and lines[count - 1] != self._printed[-1]
+            return count - has_grown
+        last = self._printed[-_MATCHED:]
+        places = range(len(lines) - len(last), -1, -1)
+        return next((at + len(last) for at in places if lines[at : at + len(last)] == last), 0)
 
 
 def check_discard(work: UnsavedWork, *, by_session: bool, yes: bool) -> None:

@@ -55,7 +55,7 @@ def test_copied_files_are_no_work(remains: Remains) -> None:
 
 def test_changed_copy_is_work(remains: Remains) -> None:
     (remains.path / "local.yml").write_text("of a person\n")
-    assert "somebody has worked in it: local.yml" in str(remains.remove())
+    assert "it has changes that exist nowhere else: local.yml" in str(remains.remove())
     assert (remains.path / "local.yml").read_text() == "of a person\n"
     assert branches(remains.repo) == ["main", "sm/login"]
 
@@ -79,7 +79,7 @@ def test_work_of_a_person_is_kept(remains: Remains, kind: str) -> None:
             git(remains.path, "update-index", "--assume-unchanged", "api/a.txt")
             work.write_text("of a person\n")
     before = work.read_text()
-    assert "somebody has worked in it" in str(remains.remove())
+    assert "it has changes that exist nowhere else" in str(remains.remove())
     assert work.read_text() == before
 
 
@@ -94,7 +94,7 @@ def test_new_file_is_kept_when_the_checkout_has_not_finished(remains: Remains) -
     own = Path(git(remains.path, "rev-parse", "--absolute-git-dir"))
     (own / "index").unlink()
     shutil.copy(remains.repo / "local.yml", remains.path / "new")
-    assert "somebody has worked in it" in str(remains.remove())
+    assert "it has changes that exist nowhere else" in str(remains.remove())
     (remains.path / "new").unlink()
     (remains.path / "local.yml").unlink()
     assert remains.remove() is None

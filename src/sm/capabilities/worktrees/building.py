@@ -16,7 +16,7 @@ from sm.core.models import Signal
 from sm.core.states import EventType, SignalKind, TrustLevel
 from sm.core.statuses import Status
 from sm.core.wording import subject
-from sm.errors import InternalError, SmError, StorageFull, TerminalUnreachable
+from sm.errors import InternalError, NotPermitted, SmError, StorageFull, TerminalUnreachable
 from sm.sessions.writable_paths import StartingSession
 from sm.state.endings import Endings
 from sm.store import Effect, Store, Transaction
@@ -189,8 +189,7 @@ class TreeBuilder:
         made = replace(made, notes=[*made.notes, left])
         tx.part(PART).put(replace(row, state=TreeState.MADE, made=made, environment={}))
         if session is not None:
-            text = f"{subject(session)} - worktree {row.path}: {left}"
-            await tx.event(EventType.WARNING, session, tx.now, text, {})
+            await tx.event(EventType.WARNING, session, tx.now, f"{subject(session)} - {left}", {})
 
     async def _remove(self, row: TreeRow) -> str | None:
         """Leave nothing of the worktree. Returns why something stays, None if nothing does."""
@@ -199,6 +198,8 @@ class TreeBuilder:
         starting = None if _is_set_up(row) else self._starting(row)
         try:
             await self._maker.remove(row.plan, row.environment, starting)
+        except NotPermitted as error:
+            left = f"kept the worktree {row.path}: {error.message}"
         except SmError as error:
             left = error.message
         await self._hand_over(row)
@@ -216,7 +217,7 @@ class TreeBuilder:
         left = await self._remove(row)  # the process may have been killed
         message = error.message
         if left is not None and _is_set_up(row):
-            message = f"{message}; the worktree stays: {left}"
+            message = f"{message}; {left}"
         reason = message if error.hint is None else f"{message}; hint: {error.hint}"
         signal = Signal(SignalKind.START_FAILED, EffectKind.START, reason, self._store.now())
         async with self._store.transaction() as tx:

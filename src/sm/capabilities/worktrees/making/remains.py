@@ -72,7 +72,7 @@ def _refuse_work(plan: PlannedTree, claim: Claim) -> None:
         why = error.message if isinstance(error, (ExternalError, IllegalState)) else error.strerror
         raise ExternalError(f"{kept}: sm cannot look for work in it: {why}") from None
     if found is not None:
-        raise ExternalError(f"{kept}: somebody has worked in it: {found}")
+        raise ExternalError(f"{kept}: it has changes that exist nowhere else: {found}")
 
 
 def _work(plan: PlannedTree, claim: Claim) -> Iterator[str]:
