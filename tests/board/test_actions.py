@@ -110,7 +110,7 @@ def made(name: str, target: Target, /, **fields: str) -> ApiCall:
 
 
 def test_new_session_belongs_to_the_chosen_workspace_and_uses_its_directory() -> None:
-    directory = ACTIONS["spawn"].fields[-1].default
+    directory = {field.name: field for field in ACTIONS["spawn"].fields}["working_dir"].default
     assert (directory(TEAM), directory(Target(LIVE, cwd="/here")), directory(Target(LIVE))) == (
         *("", "/here", "/w"),
     )
@@ -119,6 +119,15 @@ def test_new_session_belongs_to_the_chosen_workspace_and_uses_its_directory() ->
     assert ACTIONS["spawn"].command_line(TEAM) == "sm spawn --workspace shop TYPE"
     words = ActionInput(fields={"agent_type": "Engineer", "prompt": "--go"})
     assert ACTIONS["spawn"].command_line(Target(), words) == "sm spawn -- Engineer --go"
+
+
+def test_new_session_gets_a_worktree_when_the_person_names_its_base() -> None:
+    assert "new_worktree" not in made("spawn", TEAM, agent_type="Engineer").body
+    given = {"agent_type": "Engineer", "base": "HEAD"}
+    body = made("spawn", TEAM, **given).body
+    assert (body["new_worktree"], body["base"]) == (True, "HEAD")
+    words = ActionInput(fields=given)
+    assert ACTIONS["spawn"].command_line(Target(), words) == "sm spawn --worktree --base HEAD Engineer"
 
 
 def test_broadcast_is_one_message_to_each_live_session_of_the_workspace() -> None:

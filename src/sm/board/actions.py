@@ -194,6 +194,7 @@ def _spawn(target: Target, words: ActionInput) -> ApiCall:
         "workspace": target.workspace,
         "working_dir": given.get("working_dir"),
         "cwd": target.cwd or None,
+        **({"new_worktree": True, "base": given["base"]} if "base" in given else {}),
     }
     return ApiCall(SPAWN.path, body, is_long=True)
 
@@ -203,6 +204,7 @@ def _spawn_command(target: Target, words: ActionInput) -> tuple[str, ...]:
     texts = (given.get("agent_type", "TYPE"), *((given["prompt"],) if "prompt" in given else ()))
     return (
         *("sm", "spawn", *options(given, "name", "working_dir")),
+        *(("--worktree", *options(given, "base")) if "base" in given else ()),
         *(("--workspace", target.workspace) if target.workspace else ()),
         *(("--",) if any(text.startswith("-") for text in texts) else ()),
         *texts,
@@ -297,6 +299,7 @@ ACTIONS: Mapping[str, BoardAction] = {
                 InputField("prompt", "Task (may be empty)"),
                 _NAME,
                 InputField("working_dir", "Directory", FieldKind.DIRECTORY, default=_spawn_directory),
+                InputField("base", "New worktree from, such as HEAD (empty: none)"),
             ),
         ),
         BoardAction(
