@@ -32,15 +32,15 @@ def lacks_warnings(instance: "Instance") -> None:
 
 
 def lacks_worktrees(instance: "Instance") -> None:
-    """The worktree that the command has made is a directory like others, and stays when the session is removed."""
+    """A worktree is refused before anything is made. Other agents start in the repository."""
     from tests.git_repositories import make_app
 
-    tree = make_app(instance.work) / ".sm" / "worktrees" / "login"
-    session = instance.spawn("Sleeper", "a task", "--worktree", "--name", "login", cwd=instance.work / "app")
-    assert (session["worktree"], session["working_dir"]) == (None, str(tree))
-    instance.sm("kill", session["session_id"])
-    instance.sm("rm", session["session_id"])
-    assert tree.is_dir()
+    app = make_app(instance.work)
+    words = ("spawn", "Sleeper", "a task", "--name", "login")
+    assert "does not know" in instance.refused(*words, "--worktree", exit_code=8, cwd=app)
+    assert not (app / ".sm").exists() and instance.json("ls") == []
+    session = instance.spawn(*words[1:], cwd=app)
+    assert (session["worktree"], session["working_dir"]) == (None, str(app))
 
 
 def lacks_pauses(instance: "Instance") -> None:

@@ -126,6 +126,7 @@ def test_every_route_answers_as_documented(scenario: Scenario) -> None:
     use_message_routes(session, operator, proxy)
     use_request_routes(session, operator, proxy)
     use_workspace_routes(scenario)
+    use_review_routes(operator, proxy)
     use_observation_routes(scenario)
     asker = use_dialog_routes(scenario)
     use_pair_routes(operator)
@@ -267,6 +268,16 @@ def use_workspace_routes(scenario: Scenario) -> None:
     assert operator.get("/v1/workspaces/{slug}", "team")["sessions"] == 1
     operator.post("/v1/workspaces/{slug}/delete", "team")
     assert [w["slug"] for w in operator.get("/v1/workspaces", deleted=1)] == ["team"]
+
+
+def use_review_routes(operator: ApiClient, proxy: str) -> None:
+    assert operator.get("/v1/worktrees") == []
+    path = "/v1/sessions/{ref}/review"
+    for name in ("a", "b"):
+        operator.post(f"{path}/drafts", proxy, text="why?", path=name, side="new", last=3, quote="+x")
+    assert [comment["path"] for comment in operator.get(path, proxy)["comments"]] == ["a", "b"]
+    (draft,) = operator.post(f"{path}/discard", proxy, ids=[1])["comments"]
+    assert operator.post(f"{path}/send", proxy, ids=[draft["id"]])["comments"][0]["number"] == 1
 
 
 def use_observation_routes(scenario: Scenario) -> None:
