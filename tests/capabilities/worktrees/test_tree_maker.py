@@ -1,5 +1,7 @@
-"""The process that the daemon starts for a worktree, when it hangs."""
+"""The process that the daemon starts for a worktree, when it hangs or is killed."""
 
+import os
+import shutil
 import sys
 from pathlib import Path
 
@@ -14,6 +16,7 @@ from sm.errors import ExternalError
 from sm.linux.processes import identify, is_alive
 from sm.sessions.writable_paths import WritablePaths
 from sm.store import Store
+from tests.git_repositories import branches, git, make_app
 from tests.waits import until
 
 pytestmark = pytest.mark.processes
@@ -56,3 +59,29 @@ async def test_plan_that_hangs_outside_of_git_ends_with_its_process_group(
             await maker.plan("/", None, TreeWish(), {"PATH": "/usr/bin:/bin"}, 0o022)
     assert len(hung.processes) == 2
     until(lambda: not any(map(is_alive, hung.processes)), "the process and its child have ended")
+
+
+async def test_result_of_an_earlier_worktree_is_not_taken_for_that_of_a_killed_process(
+    tmp_path: Path,
+) -> None:
+    """A claim stays if the daemon ends before it hands the worktree over."""
+    repo = make_app(tmp_path)
+    program = tmp_path / "bin" / "git"
+    program.parent.mkdir()
+    script = 'case " $* " in *" checkout "*) kill -9 $PPID;; esac\nexec /usr/bin/git "$@"\n'
+    program.write_text(f"#!/bin/sh\n{script}")
+    program.chmod(0o755)
+    good, bad = {"PATH": os.environ["PATH"]}, {"PATH": f"{program.parent}:{os.environ['PATH']}"}
+    async with await Store.open(str(tmp_path / "sm.db")) as store:
+        writable = WritablePaths(store, lambda _: SandboxSection())
+        maker = TreeMaker(WorktreeSettings, writable, str(tmp_path / "claims"), lambda: "")
+        plan = await maker.plan(str(repo), "login", TreeWish(), good, 0o022)
+        await maker.make(plan, good, lambda *_: None, again=False)
+        shutil.rmtree(plan.path)
+        git(repo, "worktree", "prune")
+        git(repo, "branch", "-D", "sm/login")
+        with pytest.raises(ExternalError, match="the process that makes worktrees has ended"):
+            await maker.make(plan, bad, lambda *_: None, again=False)
+        await maker.make(plan, good, lambda *_: None, again=True)
+    assert (Path(plan.path) / "api" / "a.txt").exists()
+    assert branches(repo) == ["main", "sm/login"]
