@@ -119,11 +119,14 @@ def test_worktrees_of_an_earlier_version_are_listed_opened_and_pruned(instance: 
     }
     assert instance.json("worktree", "open", "other") == {"path": str(other)}
     (path / "new").touch()
+    reviewed = f"refs/sm/reviews/{login['session_id']}/x"
+    git(repo, "update-ref", reviewed, "main^{tree}")
     remove_only_session(instance, login)
     assert "(new)" in instance.run("worktree", "prune", "--yes").stderr
     (path / "new").unlink()
     assert instance.sm("worktree", "prune", "--yes") == f"Removed {path}\n"
     assert branches(repo) == ["main", "sm/other"]
+    assert git(repo, "for-each-ref", "refs/sm/reviews") == ""
 
 
 def test_prune_keeps_a_worktree_that_another_session_has_too(instance: Instance, repo: Path) -> None:
