@@ -301,9 +301,10 @@ def test_agent_that_reads_single_lines_gets_a_round_in_one(instance: Instance) -
     assert "at most 4,000 are allowed for this agent" in review.asks("POST", "/send")[1]
 
 
-@pytest.mark.parametrize("tree", ["--help", "refs/heads/main", "AB" * 20, "a" * 65])
-def test_round_names_only_objects_of_git(instance: Instance, tree: str) -> None:
+@pytest.mark.parametrize("name", ["tree", "head", "base"])
+@pytest.mark.parametrize("value", ["--help", "refs/heads/main", "AB" * 20, "a" * 65])
+def test_round_names_only_objects_of_git(instance: Instance, name: str, value: str) -> None:
     review = Reviewer(instance, agent(instance))
     review.put("x")
-    assert review.asks("POST", "/send", {"tree": tree})[0] == "usage"
+    assert review.asks("POST", "/send", {name: value})[0] == "usage"
     assert review.drafts() == ["x"]

@@ -76,3 +76,17 @@ def test_half_made_tree_of_a_sandboxed_session_is_removed_when_its_process_is_ki
     assert not (repo / ".sm").exists()
     assert branches(repo) == ["main"]
     assert instance.json("worktree", "ls", "--all") == []
+
+
+def test_reviewed_trees_stay_where_a_sandboxed_session_could_have_changed_what_git_runs(
+    instance: SandboxInstance,
+) -> None:
+    repo = make_app(instance.work)
+    words = ("spawn", "Sleeper", "x", "--working-dir", str(repo))
+    direct = instance.json(*words, "--trust", "direct")["session_id"]
+    ref = f"refs/sm/reviews/{direct}/x"
+    git(repo, "update-ref", ref, "main^{tree}")
+    instance.json(*words, "--trust", "sandboxed")
+    instance.sm("kill", direct)
+    instance.sm("rm", direct)
+    assert git(repo, "for-each-ref", "--format=%(refname)", "refs/sm") == ref

@@ -11,6 +11,7 @@ from sm.capabilities.reviews.editor_file import EditorFile, Written, editor_file
 from sm.capabilities.reviews.model import Comment, CommentPlace, Side
 from sm.capabilities.reviews.rules import trimmed
 from sm.capabilities.reviews.shown_changes import ShownLine, paths_of, shown_changes
+from sm.core.text import validate_text
 
 TRICKS = (
     "diff --git a/x b/x", "@@ -1 +1 @@", "@@ -1,9 +1,9 @@ def f():", "-- a/x", "++ b/x", "\\ No newline at end of file",
@@ -265,10 +266,22 @@ def test_draft_whose_place_is_gone_or_taken_is_left() -> None:
     assert ([c.id for c in placed.values()], [c.id for c in left]) == ([3], [1, 2, 4])
 
 
-def test_quote_of_a_long_line_is_cut() -> None:
-    (line,) = shown_changes(f"diff --git a/x b/x\n@@ -1 +1,2 @@\n+{'x' * 5000}\n")[2:]
-    assert (len(line.quote), line.quote[-1]) == (400, "…")
+@pytest.mark.parametrize(("length", "last"), [(399, "x"), (400, "x"), (401, "…"), (5000, "…")])
+def test_quote_of_a_long_line_is_cut(length: int, last: str) -> None:
+    (line,) = shown_changes(f"diff --git a/x b/x\n@@ -1 +1,2 @@\n+{'x' * (length - 1)}\n")[2:]
+    assert (len(line.quote), line.quote[-1]) == (min(length, 400), last)
     assert ShownLine("x").quote == ""
+
+
+def test_quote_is_a_text_with_which_the_daemon_changes_nothing() -> None:
+    """The file is read again with the same quote, so a draft is found at its line."""
+    (line,) = shown_changes(f"diff --git a/x b/x\n@@ -1 +1,2 @@\n+e\u0301{'a' + chr(0x301) * 40}\n")[2:]
+    assert validate_text(line.quote, "quote", 400, one_line=True) == line.quote
+
+
+def test_path_is_no_longer_than_the_daemon_takes() -> None:
+    (line,) = shown_changes(f"diff --git a/x b/x\nnew file mode 1\n+++ b/{'x' * 5000}\n")[2:]
+    assert len(str(line.path)) == 4096
 
 
 def test_no_changes_have_no_lines() -> None:
