@@ -44,7 +44,7 @@ def add_in_topic(repo: Path, *names: str) -> None:
     ("added", "there", "lost"),
     [
         ("x.log", "x.log", "x.log"),
-        ("[x].log", "[x].log", "[x].log"),
+        ("[yz].log", "[yz].log", "[yz].log"),
         ("x.log", "y.log", ""),
         ("a.log/f", "a.log", "a.log"),
         ("a.log/b/f", "a.log", "a.log"),
@@ -56,6 +56,9 @@ def test_ignored_file_in_the_way_of_an_added_one_is_named(
     tmp_path: Path, refusal: Callable[[Path], str], added: str, there: str, lost: str
 ) -> None:
     repo = make_app(tmp_path)
+    (repo / "z.log").touch()  # `[yz].log` is the name of a file here, and no pattern
+    git(repo, "add", "z.log")
+    git(repo, "commit", "-q", "-m", "a file that git tracks")
     add_in_topic(repo, added)
     (repo / there).parent.mkdir(exist_ok=True)
     (repo / there).write_text("of a person\n")
