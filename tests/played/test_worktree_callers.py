@@ -42,7 +42,7 @@ def test_git_of_the_operator_runs_for_the_operator(instance: Instance, repo: Pat
 def test_no_variable_of_a_session_decides_which_git_makes_the_worktree_of_its_child(
     instance: Instance, repo: Path, given_by: str
 ) -> None:
-    """It would run beside the daemon, with the authority of the operator."""
+    """git runs beside the daemon, with the authority of the operator."""
     path, ran = own_git(instance)
     lead = instance.spawn("Sleeper", "x", "--working-dir", str(repo))["session_id"]
     env = {"env": {"PATH": path}}

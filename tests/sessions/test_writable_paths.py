@@ -64,7 +64,7 @@ async def test_directory_of_a_sandboxed_session_and_its_workspace_count(store: S
 async def test_session_that_ran_while_another_one_waited_counts_for_it_also_when_it_is_removed(
     store: Store, is_removed: bool
 ) -> None:
-    """What it has written in the container stays there."""
+    """Files that it has written in the container stay there."""
     both = replace(
         session("aaaa1111", status=Status.COMPLETED),
         effective_mode=TrustLevel.SANDBOXED,

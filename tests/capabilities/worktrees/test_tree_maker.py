@@ -89,7 +89,7 @@ async def maker(tmp_path: Path) -> AsyncIterator[TreeMaker]:
 
 @pytest.mark.parametrize("name", ["git", "cp"])
 async def test_program_of_a_killed_process_ends_too(tmp_path: Path, maker: TreeMaker, name: str) -> None:
-    """It would write files of a worktree that nobody wants any more, or that is made again."""
+    """Otherwise files are written in a worktree that nobody wants any more, or that is made again."""
     repo = make_app(tmp_path)
     (repo / "new").touch()
     plan = await maker.plan(str(repo), "login", TreeWish(), GOOD, 0o022)
