@@ -119,11 +119,14 @@ def test_worktrees_of_an_earlier_version_are_listed_opened_and_pruned(instance: 
     }
     assert instance.json("worktree", "open", "other") == {"path": str(other)}
     (path / "new").touch()
+    reviewed = f"refs/sm/reviews/{login['session_id']}/x"
+    git(repo, "update-ref", reviewed, "main^{tree}")
     remove_only_session(instance, login)
     assert "(new)" in instance.run("worktree", "prune", "--yes").stderr
     (path / "new").unlink()
     assert instance.sm("worktree", "prune", "--yes") == f"Removed {path}\n"
     assert branches(repo) == ["main", "sm/other"]
+    assert git(repo, "for-each-ref", "refs/sm/reviews") == ""
 
 
 def test_prune_keeps_a_worktree_that_another_session_has_too(instance: Instance, repo: Path) -> None:
@@ -178,3 +181,23 @@ def test_open_says_that_the_directory_is_gone(instance: Instance, repo: Path) ->
     path.rename(path.parent / "away")
     error = instance.refused("worktree", "open", "sleeper-login", exit_code=4)
     assert error == f"sm: the directory of the worktree is gone: {path}\n"
+
+
+@pytest.mark.parametrize("discard", [(), ("--discard", "--yes")])
+def test_rm_of_an_older_session_keeps_the_worktree_that_was_made_again_for_another_one(
+    instance: Instance, repo: Path, discard: tuple[str, ...]
+) -> None:
+    older, path = ended(instance, repo)
+    git(repo, "worktree", "remove", str(path))
+    git(repo, "branch", "-q", "-D", "sm/login")
+    newer, _ = ended(instance, repo)
+    (repo / ".git" / "info" / "exclude").write_text("cache\n")
+    (path / "cache").touch()
+    if discard:
+        (path / "new").touch()
+    instance.run("rm", older["session_id"], *discard)
+    assert (path / "cache").exists()
+    assert branches(repo) == ["main", "sm/login"]
+    assert [tree["session_id"] for tree in instance.json("worktree", "ls", "--all")] == [newer["session_id"]]
+    instance.sm("rm", newer["session_id"], *discard)
+    assert (path.exists(), branches(repo)) == (False, ["main"])

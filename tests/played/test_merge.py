@@ -325,3 +325,44 @@ def test_merge_is_refused_when_a_file_takes_the_place_of_a_directory_with_an_ign
     assert "the merge would overwrite files that git does not track" in error
     assert "api/my.env" in error
     assert mine.read_text() == "mine\n"
+
+
+@pytest.mark.parametrize("kind", ["rebase", "rebase --apply", "bisect"])
+def test_branch_to_which_an_operation_in_progress_returns_is_neither_moved_nor_continued(
+    instance: Instance, repo: Path, worktree: Path, kind: str
+) -> None:
+    """HEAD has no branch then, but git will move the branch at the end, or check it out again."""
+    directory = instance.work / "other"
+    git(repo, "worktree", "add", "-q", "-b", "topic", str(directory))
+    for number in range(3):
+        commit(directory, f"topic {number}\n")
+    (worktree / "new").touch()
+    git(worktree, "add", "new")
+    git(worktree, "commit", "-q", "-m", "new")
+    commit(repo, "c\n")
+    if kind == "bisect":
+        git(directory, "bisect", "start", "topic", "topic~2")
+    else:
+        git(directory, *kind.split(), "main", fails=True)
+    assert git(directory, "branch", "--show-current") == ""
+    before = git(repo, "for-each-ref")
+    refused = instance.refused("merge", "sleeper-login", "--onto", "topic", exit_code=4, cwd=repo)
+    assert f"a rebase, merge, cherry-pick or bisect is in progress in {directory}" in refused
+    words = ("spawn", "Sleeper", "x", "--worktree", "--branch", "topic")
+    assert f"branch topic is checked out in {directory}" in instance.refused(*words, exit_code=2, cwd=repo)
+    assert git(repo, "for-each-ref") == before
+
+
+def test_rebase_moves_no_other_branch_although_the_user_has_configured_that(
+    instance: Instance, repo: Path, worktree: Path
+) -> None:
+    (instance.home / ".gitconfig").write_text("[rebase]\n\tupdateRefs = true\n")
+    part = commit(worktree, "b\n")
+    git(worktree, "branch", "part")
+    commit(worktree, "c\n")
+    (repo / "new").touch()
+    git(repo, "add", "new")
+    git(repo, "commit", "-q", "-m", "new")
+    instance.sm("merge", "sleeper-login", "--rebase", cwd=repo)
+    assert git(repo, "rev-parse", "part") == part
+    assert git(repo, "show", "main:api/a.txt") == "c"

@@ -112,6 +112,27 @@ def test_draft_replaces_the_one_about_the_same_last_line(instance: Instance) -> 
     assert review.ask("POST", "/discard")["comments"] == []
 
 
+def test_no_draft_is_sent_or_deleted_for_an_empty_list_of_them(instance: Instance) -> None:
+    review = Reviewer(instance, agent(instance))
+    review.put("mine")
+    review.ask("POST", "/discard", {"ids": []})
+    assert review.asks("POST", "/send", {"ids": []})[0] == "illegal_state"
+    assert review.drafts() == ["mine"]
+
+
+def test_round_shows_an_archived_session_again_and_says_so_when_it_is_repeated(instance: Instance) -> None:
+    session = str(instance.spawn("Sh", "sm complete done; exec sleep 1000")["session_id"])
+    instance.in_status(session, "completed")
+    review = Reviewer(instance, session)
+    review.put("why?")
+    instance.sm("archive", session)
+    answers = [instance.post_as(None, f"{review.path}/send", {}, "a-key") for _ in range(2)]
+    assert [json.loads(answer.body)["unarchived"] for answer in answers] == [True, True]
+    assert [json.loads(answer.body)["number"] for answer in answers] == [1, 1]
+    (event,) = [e for e in instance.events(session) if e["metadata"].get("archived") is False]
+    assert event["message"] == f"Session {session} unarchived"
+
+
 def test_every_person_has_own_drafts_and_rounds(instance: Instance) -> None:
     lead = agent(instance, "--name", "lead")
     session = agent(instance, "--parent", lead)
@@ -214,13 +235,14 @@ def test_urgent_round_and_a_round_for_an_idle_agent_keep_their_mode(instance: In
 
 def test_oldest_rounds_are_erased(instance: Instance) -> None:
     review = Reviewer(instance, agent(instance))
+    review.put("a draft that stays", path="a.py")
     for number in range(ROUNDS_MAX + 2):
-        review.put(f"{number}")
-        review.send()
+        review.send(ids=[review.put(f"{number}")["id"]])
     numbers = [r["number"] for r in review.shown()["rounds"]]
     assert (len(numbers), numbers[0], numbers[-1]) == (ROUNDS_MAX, ROUNDS_MAX + 2, 3)
     assert review.asks("GET", query={"round": 2})[0] == "not_found"
-    assert rows(instance, "SELECT min(round) FROM review_comments") == [(3,)]
+    assert rows(instance, "SELECT min(round) FROM review_comments WHERE round > 0") == [(3,)]
+    assert review.drafts() == ["a draft that stays"]
 
 
 def test_number_of_drafts_is_limited(instance: Instance) -> None:
@@ -301,9 +323,10 @@ def test_agent_that_reads_single_lines_gets_a_round_in_one(instance: Instance) -
     assert "at most 4,000 are allowed for this agent" in review.asks("POST", "/send")[1]
 
 
-@pytest.mark.parametrize("tree", ["--help", "refs/heads/main", "AB" * 20, "a" * 65])
-def test_round_names_only_objects_of_git(instance: Instance, tree: str) -> None:
+@pytest.mark.parametrize("name", ["tree", "head", "base"])
+@pytest.mark.parametrize("value", ["--help", "refs/heads/main", "AB" * 20, "a" * 65])
+def test_round_names_only_objects_of_git(instance: Instance, name: str, value: str) -> None:
     review = Reviewer(instance, agent(instance))
     review.put("x")
-    assert review.asks("POST", "/send", {"tree": tree})[0] == "usage"
+    assert review.asks("POST", "/send", {name: value})[0] == "usage"
     assert review.drafts() == ["x"]

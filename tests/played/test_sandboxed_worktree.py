@@ -1,13 +1,14 @@
 """`sm spawn --worktree` of sandboxed sessions: only before anything has run in a container of the workspace."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
 
 from sm.paths import INSIDE_SOCKET_DIR
 from tests.fixtures import context_fixture
-from tests.git_repositories import git, make_app
+from tests.git_repositories import branches, git, make_app
 from tests.sim.sandbox_stage import SandboxInstance, open_instance
 
 pytestmark = pytest.mark.processes  # git
@@ -54,3 +55,38 @@ def test_tree_stays_when_the_setup_of_a_sandboxed_session_fails(instance: Sandbo
     assert ": a sandboxed session may have changed the programs that git runs" in refused
     (tree,) = instance.get("/v1/worktrees")
     assert (tree["state"], tree["label"], tree["exists"]) == ("made", "sleeper-login", True)
+
+
+def test_half_made_tree_of_a_sandboxed_session_is_removed_when_its_process_is_killed(
+    instance: SandboxInstance,
+) -> None:
+    """The session has started nothing yet, so that no sandboxed session could have changed what git runs."""
+    repo = make_app(instance.work)
+    directory = instance.home / "bin"
+    directory.mkdir()
+    program = directory / "git"
+    program.write_text(
+        '#!/bin/sh\ncase " $* " in *" checkout "*) kill -9 $PPID;; esac\nexec /usr/bin/git "$@"\n'
+    )
+    program.chmod(0o755)
+    words = ("spawn", "Sleeper", "x", "--trust", "sandboxed", "--worktree", "--name", "login")
+    env = {"PATH": f"{directory}:{os.environ['PATH']}"}
+    refused = instance.refused(*words, "--working-dir", str(repo), exit_code=9, cwd=repo, env=env)
+    assert "the process that makes worktrees has ended" in refused
+    assert not (repo / ".sm").exists()
+    assert branches(repo) == ["main"]
+    assert instance.json("worktree", "ls", "--all") == []
+
+
+def test_reviewed_trees_stay_where_a_sandboxed_session_could_have_changed_what_git_runs(
+    instance: SandboxInstance,
+) -> None:
+    repo = make_app(instance.work)
+    words = ("spawn", "Sleeper", "x", "--working-dir", str(repo))
+    direct = instance.json(*words, "--trust", "direct")["session_id"]
+    ref = f"refs/sm/reviews/{direct}/x"
+    git(repo, "update-ref", ref, "main^{tree}")
+    instance.json(*words, "--trust", "sandboxed")
+    instance.sm("kill", direct)
+    instance.sm("rm", direct)
+    assert git(repo, "for-each-ref", "--format=%(refname)", "refs/sm") == ref

@@ -237,6 +237,15 @@ def test_teardown_is_that_of_the_time_when_the_tree_was_made(instance: Instance,
     assert (tree["teardown"], tree["teardown_within_s"]) == (["echo agreed", "echo configured"], 2.0)
 
 
+def test_setup_of_the_configuration_runs_before_that_of_the_project(instance: Instance, repo: Path) -> None:
+    project(repo, 'worktrees: {setup: ["echo project >> order.txt"]}\n')
+    configure(instance, 'setup: ["echo configured >> order.txt"]')
+    instance.sm("workspace", "create", "shop", "--working-dir", str(repo))
+    instance.sm("workspace", "agree", "shop", "--yes")
+    instance.spawn("Sleeper", "x", *WORDS, cwd=repo)
+    assert (repo / PLACE / "order.txt").read_text() == "configured\nproject\n"
+
+
 def test_teardown_does_not_run_where_work_would_be_lost(instance: Instance, repo: Path) -> None:
     configure(instance, 'teardown: ["touch ../../ran.txt"]')
     instance.spawn("Sleeper", "x", *WORDS, cwd=repo)

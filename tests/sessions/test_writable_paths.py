@@ -15,7 +15,7 @@ from sm.core.models import Workspace
 from sm.core.states import TrustLevel
 from sm.core.statuses import Status
 from sm.sandboxes.path_map import Mount
-from sm.sessions.writable_paths import WritablePaths
+from sm.sessions.writable_paths import StartingSession, WritablePaths
 from sm.store import Store
 from tests.samples import AT, LAUNCH, session
 
@@ -58,6 +58,30 @@ async def test_directory_of_a_sandboxed_session_and_its_workspace_count(store: S
         await tx.insert(replace(session("aaaa2222"), working_dir="/direct"), LAUNCH, None)
     found = await paths(store, "/data:rw", "/read").all()
     assert set(found) == {"/w/sub", "/web", "/data"}
+
+
+@pytest.mark.parametrize("is_removed", [False, True])
+async def test_session_that_ran_while_another_one_waited_counts_for_it_also_when_it_is_removed(
+    store: Store, is_removed: bool
+) -> None:
+    """Files that it has written in the container stay there."""
+    both = replace(
+        session("aaaa1111", status=Status.COMPLETED),
+        effective_mode=TrustLevel.SANDBOXED,
+        workspace="web",
+        working_dir="/w",
+    )
+    async with store.transaction() as tx:
+        tx.put_workspace(Workspace("web", "/web", AT, deleted_at=AT))
+        await tx.insert(replace(both, id="aaaa2222", name="waits"), LAUNCH, None)
+    starting = StartingSession("aaaa2222", "web", AT)
+    assert await paths(store).all(starting) == ()
+    async with store.transaction() as tx:
+        await tx.insert(both, LAUNCH, None)
+        if is_removed:
+            await tx.remove(both)
+    assert set(await paths(store).all(starting)) == {"/w", "/web"}
+    assert await paths(store).all(replace(starting, since="9999")) == (() if is_removed else ("/w", "/web"))
 
 
 async def test_configured_mounts_do_not_count_before_a_sandboxed_session(store: Store) -> None:

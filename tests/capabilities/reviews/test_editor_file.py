@@ -11,6 +11,7 @@ from sm.capabilities.reviews.editor_file import EditorFile, Written, editor_file
 from sm.capabilities.reviews.model import Comment, CommentPlace, Side
 from sm.capabilities.reviews.rules import trimmed
 from sm.capabilities.reviews.shown_changes import ShownLine, paths_of, shown_changes
+from sm.core.text import validate_text
 
 TRICKS = (
     "diff --git a/x b/x", "@@ -1 +1 @@", "@@ -1,9 +1,9 @@ def f():", "-- a/x", "++ b/x", "\\ No newline at end of file",
@@ -265,11 +266,78 @@ def test_draft_whose_place_is_gone_or_taken_is_left() -> None:
     assert ([c.id for c in placed.values()], [c.id for c in left]) == ([3], [1, 2, 4])
 
 
-def test_quote_of_a_long_line_is_cut() -> None:
-    (line,) = shown_changes(f"diff --git a/x b/x\n@@ -1 +1,2 @@\n+{'x' * 5000}\n")[2:]
-    assert (len(line.quote), line.quote[-1]) == (400, "…")
+@pytest.mark.parametrize(("length", "last"), [(399, "x"), (400, "x"), (401, "…"), (5000, "…")])
+def test_quote_of_a_long_line_is_cut(length: int, last: str) -> None:
+    (line,) = shown_changes(f"diff --git a/x b/x\n@@ -1 +1,2 @@\n+{'x' * (length - 1)}\n")[2:]
+    assert (len(line.quote), line.quote[-1]) == (min(length, 400), last)
     assert ShownLine("x").quote == ""
+
+
+def test_quote_is_a_text_with_which_the_daemon_changes_nothing() -> None:
+    """The file is read again with the same quote, so a draft is found at its line."""
+    (line,) = shown_changes(f"diff --git a/x b/x\n@@ -1 +1,2 @@\n+e\u0301{'a' + chr(0x301) * 40}\n")[2:]
+    assert validate_text(line.quote, "quote", 400, one_line=True) == line.quote
+
+
+def test_path_is_no_longer_than_the_daemon_takes() -> None:
+    (line,) = shown_changes(f"diff --git a/x b/x\nnew file mode 1\n+++ b/{'x' * 5000}\n")[2:]
+    assert len(str(line.path)) == 4096
 
 
 def test_no_changes_have_no_lines() -> None:
     assert (shown_changes(""), paths_of([])) == ([], [])
+
+
+TWO_FILES = """\
+diff --git a/a.py b/a.py
+--- a/a.py
++++ b/a.py
+@@ -1 +1,2 @@
+ one
++same
+@@ -9 +10,2 @@
+ nine
++ten
+diff --git a/b.py b/b.py
+--- a/b.py
++++ b/b.py
+@@ -40 +40,2 @@
+ forty
++same
+\\ No newline at end of file
+"""
+
+
+def read_of(*lines: str) -> list[tuple[CommentPlace, str]]:
+    """The comments in the file of TWO_FILES, in which the first of the lines is followed by the others."""
+    text = editor_file("x", "y", TWO_FILES).write({})
+    assert f"> {lines[0]}\n" in text
+    edited = text.replace(f"> {lines[0]}\n", "\n".join([f"> {lines[0]}", *lines[1:], ""]))
+    return [(c.place, c.text) for c in editor_file("x", "y", TWO_FILES).read(edited).comments]
+
+
+def test_draft_does_not_move_to_another_file_with_the_same_line() -> None:
+    file = editor_file("x", "y", TWO_FILES)
+    draft = comment(CommentPlace("b.py", Side.NEW, 2, 2), "+same", "why?")
+    ((index, _),) = file.placed([draft])[0].items()
+    assert (file.lines[index].path, file.lines[index].new) == ("b.py", 41)
+
+
+def test_draft_about_a_file_is_below_its_header_and_above_its_hunks() -> None:
+    file = editor_file("x", "y", TWO_FILES)
+    placed, _ = file.placed([comment(CommentPlace("a.py"), "", "why?")])
+    assert [file.lines[index].text for index in placed] == ["+++ b/a.py"]
+
+
+def test_comment_below_a_remark_of_git_is_about_the_line_above_the_remark() -> None:
+    place = CommentPlace("b.py", Side.NEW, 41, 41)
+    assert read_of("\\ No newline at end of file", "why?") == [(place, "why?")]
+
+
+def test_range_ends_at_the_beginning_of_its_hunk() -> None:
+    assert read_of("+ten", "@99 why?") == [(CommentPlace("a.py", Side.NEW, 10, 11), "why?")]
+
+
+def test_comment_below_a_line_that_a_person_has_added_is_about_the_line_above_it() -> None:
+    place = CommentPlace("a.py", Side.NEW, 11, 11)
+    assert read_of("+ten", "> of a person", "why?") == [(place, "why?")]

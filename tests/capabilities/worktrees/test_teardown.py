@@ -9,6 +9,7 @@ import pytest
 from sm.capabilities.worktrees.own_trees import OwnTree
 from sm.capabilities.worktrees.trees import remove_tree
 from tests.git_repositories import branches, commit, git, make_app
+from tests.waits import until
 
 pytestmark = pytest.mark.processes
 
@@ -34,13 +35,14 @@ def make_tree(repo: Path) -> MakeTree:
 def test_teardown_runs_in_the_tree_before_it_is_removed(
     repo: Path, make_tree: MakeTree, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("GIT_DIR", "/nowhere")  # as in a hook
-    tree = make_tree("pwd > ../../one.txt", "git status > ../../two.txt")
-    monkeypatch.delenv("GIT_DIR")
+    tree = make_tree("pwd > ../../one.txt", "git status > ../../two.txt", "env > ../../three.txt")
+    for name in ("DIR", "WORK_TREE", "INDEX_FILE", "COMMON_DIR", "OBJECT_DIRECTORY"):  # as in a hook
+        monkeypatch.setenv(f"GIT_{name}", "/nowhere")
     assert remove_tree(tree) is None
     assert (os.path.exists(tree.path), branches(repo)) == (False, ["main"])
     assert (repo / ".sm" / "one.txt").read_text() == f"{tree.path}\n"
     assert "On branch sm/login" in (repo / ".sm" / "two.txt").read_text()
+    assert "/nowhere" not in (repo / ".sm" / "three.txt").read_text()
 
 
 @pytest.mark.parametrize(
@@ -67,6 +69,32 @@ def test_failed_teardown_keeps_the_tree_and_stops_at_the_first_command(
 def test_background_program_of_a_teardown_does_not_hold_the_removal(make_tree: MakeTree) -> None:
     tree = make_tree("exec 3>&1; (sleep 5 >&3) & echo started")
     assert remove_tree(tree) is None
+
+
+def test_everything_that_a_teardown_has_started_ends_when_its_time_is_over(
+    repo: Path, make_tree: MakeTree
+) -> None:
+    pipe = repo.parent / "pipe"
+    os.mkfifo(pipe)
+    descriptor = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+
+    def has_no_writer() -> bool:
+        try:
+            return os.read(descriptor, 1) == b""
+        except BlockingIOError:
+            return False
+
+    try:
+        assert remove_tree(make_tree(f"sleep 100 >{pipe} & sleep 100", within_s=1.0)) is not None
+        until(has_no_writer, "the program in the background has ended")
+    finally:
+        os.close(descriptor)
+
+
+def test_commands_of_a_teardown_have_one_time_limit_together(make_tree: MakeTree) -> None:
+    kept = remove_tree(make_tree("sleep 0.7", "sleep 0.7", within_s=1.0))
+    assert kept is not None
+    assert "did not end within 1 s" in kept
 
 
 def test_discard_removes_the_tree_of_a_failed_teardown_and_says_so(repo: Path, make_tree: MakeTree) -> None:

@@ -1,6 +1,9 @@
-"""The process that the daemon starts for a worktree, when it hangs."""
+"""The process that the daemon starts for a worktree, when it hangs or is killed."""
 
+import os
+import shutil
 import sys
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -14,6 +17,7 @@ from sm.errors import ExternalError
 from sm.linux.processes import identify, is_alive
 from sm.sessions.writable_paths import WritablePaths
 from sm.store import Store
+from tests.git_repositories import branches, git, make_app
 from tests.waits import until
 
 pytestmark = pytest.mark.processes
@@ -56,3 +60,59 @@ async def test_plan_that_hangs_outside_of_git_ends_with_its_process_group(
             await maker.plan("/", None, TreeWish(), {"PATH": "/usr/bin:/bin"}, 0o022)
     assert len(hung.processes) == 2
     until(lambda: not any(map(is_alive, hung.processes)), "the process and its child have ended")
+
+
+def killing(directory: Path, name: str) -> dict[str, str]:
+    """The variables with a program, git or cp, that kills the process which has started it. git does at a checkout.
+
+    It writes its own id to the file `pid` in the directory, and does not end.
+    """
+    program = directory / "bin" / name
+    program.parent.mkdir()
+    program.write_text(
+        f'#!/bin/sh\ncase "{name} $* " in "cp "*|*" checkout "*)\n'
+        f'echo $$ >{directory}/pid; kill -9 $PPID; exec sleep 100;; esac\nexec /usr/bin/git "$@"\n'
+    )
+    program.chmod(0o755)
+    return {"PATH": f"{program.parent}:{os.environ['PATH']}"}
+
+
+GOOD = {"PATH": os.environ["PATH"]}
+
+
+@pytest.fixture
+async def maker(tmp_path: Path) -> AsyncIterator[TreeMaker]:
+    async with await Store.open(str(tmp_path / "sm.db")) as store:
+        writable = WritablePaths(store, lambda _: SandboxSection())
+        yield TreeMaker(lambda: WorktreeSettings(copy=("new",)), writable, str(tmp_path / "claims"), str)
+
+
+@pytest.mark.parametrize("name", ["git", "cp"])
+async def test_program_of_a_killed_process_ends_too(tmp_path: Path, maker: TreeMaker, name: str) -> None:
+    """Otherwise files are written in a worktree that nobody wants any more, or that is made again."""
+    repo = make_app(tmp_path)
+    (repo / "new").touch()
+    plan = await maker.plan(str(repo), "login", TreeWish(), GOOD, 0o022)
+    with pytest.raises(ExternalError, match="the process that makes worktrees has ended"):
+        await maker.make(plan, killing(tmp_path, name), lambda *_: None, again=False)
+    pid = int((tmp_path / "pid").read_text())
+    until(lambda: identify(pid) is None, f"{name} has ended")
+    await maker.remove(plan, GOOD)
+    assert branches(repo) == ["main"]
+
+
+async def test_result_of_an_earlier_worktree_is_not_taken_for_that_of_a_killed_process(
+    tmp_path: Path, maker: TreeMaker
+) -> None:
+    """A claim stays if the daemon ends before it hands the worktree over."""
+    repo = make_app(tmp_path)
+    plan = await maker.plan(str(repo), "login", TreeWish(), GOOD, 0o022)
+    await maker.make(plan, GOOD, lambda *_: None, again=False)
+    shutil.rmtree(plan.path)
+    git(repo, "worktree", "prune")
+    git(repo, "branch", "-D", "sm/login")
+    with pytest.raises(ExternalError, match="the process that makes worktrees has ended"):
+        await maker.make(plan, killing(tmp_path, "git"), lambda *_: None, again=False)
+    await maker.make(plan, GOOD, lambda *_: None, again=True)
+    assert (Path(plan.path) / "api" / "a.txt").exists()
+    assert branches(repo) == ["main", "sm/login"]

@@ -107,7 +107,7 @@ def prune(yes: bool, call: Call) -> None:
         if any(now["path"] == tree["path"] and now["used"] for now in _trees(call)):
             warnings.append(f"kept {line(tree['path'], 4096)}: a session works there")
             continue
-        forget_trees(call.client, tree["session_id"], filter(None, [tree["git_directory"]]))
+        forget_trees(call.client, tree["session_id"], [tree["git_directory"] or tree["repository"]])
         warning = remove_tree(_own(tree))
         if warning is not None:
             warnings.append(warning)
