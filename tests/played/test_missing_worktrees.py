@@ -57,8 +57,9 @@ def test_prune_keeps_and_names_commits_that_git_has_of_it(instance: Instance, re
         done = instance.run("worktree", "prune", "--yes")
         assert (done.returncode, done.stdout) == (0, "No worktrees to delete\n")
         assert done.stderr == (
-            f"warning: kept {path}: its directory is missing, and git still knows it: {work}; to keep it: move the directory back, "
-            f"or: git branch NAME COMMIT; to delete it: git -C {repo} worktree remove --force {path}\n"
+            f"warning: kept {path}: its directory is missing, and git still knows it: {work}; to keep it: "
+            f"move the directory back, or: git branch NAME COMMIT; to delete it: "
+            f"git -C {repo} worktree remove --force {path}\n"
         )
     assert registered(repo) == 1
     git(repo, "branch", "kept", made)

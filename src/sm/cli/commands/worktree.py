@@ -245,8 +245,8 @@ def _why_kept(tree: JsonObject) -> str:
         return f"{kept}{tree['work']}"
     main, path = (shlex.quote(line(tree[name], 4096)) for name in ("repository", "path"))
     return (
-        f"{kept}its directory is missing, and git still knows it: {tree['work']}; to keep it: move the directory back, or: "
-        f"git branch NAME COMMIT; to delete it: git -C {main} worktree remove --force {path}"
+        f"{kept}its directory is missing, and git still knows it: {tree['work']}; to keep it: move the directory "
+        f"back, or: git branch NAME COMMIT; to delete it: git -C {main} worktree remove --force {path}"
     )
 
 
