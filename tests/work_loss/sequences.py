@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from sm.capabilities.worktrees import maker
+from sm.capabilities.worktrees.git.linked import is_half_removed
 from sm.core.dataclass import dataclass
 from tests.fork_server import fork_server
 from tests.sim import guards
@@ -315,7 +316,7 @@ class _Sequence:
         end = "dies" if done is None else f"{done.returncode}: {done.stdout}{done.stderr}".rstrip()
         self._tell(f"{act}: sm {' '.join(words)}, death {death}: {end}".replace(f"{self._root}/", ""))
         after = self._surveyor.look()
-        gone = {os.path.relpath(path, self._root) for path in trees if not os.path.lexists(path)}
+        gone = {os.path.relpath(path, self._root) for path in trees if _is_removed(path)}
         if words[0] in ("rm", "prune", "worktree"):
             self._compare(before, after, gone, named, of)
         else:
@@ -369,6 +370,14 @@ def _named_commits(named: str) -> int:
 def _is_index(place: str, named: str) -> bool:
     path = place.partition("/index/")[2]
     return path != "" and (path in named or "staged changes" in named)
+
+
+def _is_removed(path: str) -> bool:
+    """True for a worktree that is gone, and for one whose removal has begun and died."""
+    if not os.path.lexists(f"{path}/.git"):
+        return True
+    own = Path(path, ".git").read_text(errors="surrogateescape").strip().removeprefix("gitdir: ")
+    return is_half_removed(own)
 
 
 def _is_ignored(place: str, gone: set[str]) -> bool:

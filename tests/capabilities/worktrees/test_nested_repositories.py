@@ -131,6 +131,16 @@ def test_clone_of_a_repository_that_goes_too_is_work(nest: Nest, kind: str) -> N
     assert any("repository clone with" in part for part in nest.work())
 
 
+@pytest.mark.parametrize("kind", ["clone --depth 1 --branch v1", "clone --mirror", "clone --bare"])
+def test_clone_of_the_own_repository_is_work(nest: Nest, kind: str) -> None:
+    """Its branches are removed with their sessions, so the clone may be the last place of a commit."""
+    tree = nest.top.parent / "linked"
+    git(nest.remote, "worktree", "add", "-q", str(tree))
+    nest.top, nest.clone = tree, tree / "clone"
+    nest.make(kind)
+    assert len(nest.work()) == 1
+
+
 def test_clone_of_a_repository_that_is_gone_is_work(nest: Nest) -> None:
     nest.make("clone --mirror")
     nest.remote.rename(nest.remote.parent / "moved")

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from sm.capabilities.worktrees.git.calls import git, repository_around
 from sm.capabilities.worktrees.git.remotes import local_place, remote_urls
 from sm.linux.files import read_file
-from sm.linux.repositories import Repository
+from sm.linux.repositories import Repository, UnreadableRepository, find_repository
 from sm.paths import is_within
 
 _READ_MAX = 16 << 20
@@ -71,13 +71,23 @@ def _lines(path: str) -> list[str]:
 
 
 def _is_elsewhere(url: str, directory: str, outside: str) -> bool:
-    """True for a remote that stays when the directory `outside` is removed."""
+    """True for a remote that stays when the directory `outside` is removed.
+
+    Not for the repository of a worktree there: its branches are removed with their sessions.
+    """
     place = local_place(url)
     if place is None:
         return True
     place = os.path.realpath(os.path.join(directory, place))
     # Git leaves out the ending `.git` of URLs in FETCH_HEAD.
-    return not is_within(place, outside) and (os.path.isdir(place) or os.path.isdir(f"{place}.git"))
+    place = place if os.path.isdir(place) else f"{place}.git"
+    if is_within(place, outside) or not os.path.isdir(place):
+        return False
+    try:
+        found, around = find_repository(place), find_repository(outside)
+    except UnreadableRepository:
+        return False
+    return found is None or around is None or found.common != around.common
 
 
 def _present(directory: str, names: Iterable[str]) -> list[str]:
