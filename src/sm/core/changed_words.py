@@ -15,7 +15,7 @@ _MIDDLE_MAX = 30
 _SIMILAR = 0.4
 """The least share of characters that two lines have in common, so that one counts as the other one changed."""
 _TRIED = 5
-"""So many added lines are compared with a deleted one."""
+"""The number of added lines with which a deleted line is compared."""
 
 Spans = Sequence[tuple[int, int]]
 """Places of changed words in a line: the first character of each, and the one behind it."""

@@ -3,13 +3,14 @@
 import os
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from threading import Timer
-from typing import BinaryIO
+from typing import IO, BinaryIO
 
 from sm.capabilities.worktrees.git.calls import prepared, reason_of
 from sm.capabilities.worktrees.work import DIFF, Work
+from sm.core.dataclass import dataclass
 from sm.errors import ExternalError
 
 _SAID_MAX = 65_536
@@ -20,14 +21,25 @@ Begun = Callable[[Callable[[], None]], object]
 """Gets a function that ends git early, from any thread."""
 
 
+@dataclass(frozen=True, slots=True)
+class ReadLimits:
+    """The limits of a reader that keeps what it has read."""
+
+    seconds: float
+    line_bytes: int
+    """The rest of a longer line is left out."""
+    all_bytes: int
+    """Lines behind these are left out."""
+
+
 @contextmanager
 def difference_lines(
-    work: Work, *options: str, limit_s: float | None = None, begun: Begun = lambda end: None
+    work: Work, *options: str, limits: ReadLimits | None = None, begun: Begun = lambda end: None
 ) -> Iterator[Iterator[bytes]]:
     """Yield the lines of `git diff` with these options as git writes them. Leaving the block ends git.
 
-    `begun` is called when git runs. Raises ExternalError with git's own
-    message when git fails, and when it was ended early or runs for longer than `limit_s`.
+    `begun` is called when git runs. Raises ExternalError with git's own message when git fails, and when it was ended
+    early or takes longer than its limit.
     """
     arguments = (*DIFF, *_AS_WRITTEN, *options, work.base, "--")
     with ExitStack() as stack:
@@ -45,25 +57,44 @@ def difference_lines(
         )
         stack.callback(process.kill)
         begun(process.kill)
-        timer = None if limit_s is None else Timer(limit_s, process.kill)
-        if timer is not None:
+        if limits is not None:
+            timer = Timer(limits.seconds, process.kill)
             timer.daemon = True
             timer.start()
             stack.callback(timer.cancel)
-        assert process.stdout is not None
-        yield _until_end(process, said, limit_s)
+        yield _until_end(process, said, limits)
 
 
-def _until_end(process: "subprocess.Popen[bytes]", said: BinaryIO, limit_s: float | None) -> Iterator[bytes]:
+def _until_end(
+    process: "subprocess.Popen[bytes]", said: BinaryIO, limits: ReadLimits | None
+) -> Iterator[bytes]:
     assert process.stdout is not None
-    yield from process.stdout
+    if limits is None:
+        yield from process.stdout
+    elif (yield from _limited(process.stdout, limits)):
+        return
     code = process.wait()
     if code < 0:
-        limit = "" if limit_s is None else f", or did not finish within {limit_s:g} s"
+        limit = "" if limits is None else f", or did not finish within {limits.seconds:g} s"
         raise ExternalError(f"git diff was ended by signal {-code}{limit}")
     if code:
         said.seek(0)
-        raise ExternalError(reason_of(said.read(_SAID_MAX), code))
+        raise ExternalError(f"git diff failed: {reason_of(said.read(_SAID_MAX), code)}")
+
+
+def _limited(stream: IO[bytes], limits: ReadLimits) -> Generator[bytes, None, bool]:
+    """Yield lines within the limits. Returns True if there are more."""
+    left = limits.all_bytes
+    while line := stream.readline(limits.line_bytes):
+        end = line
+        while end and not end.endswith(b"\n"):
+            end = stream.readline(limits.line_bytes)
+            left -= len(end)
+        left -= len(line)
+        if left < 0:
+            return True
+        yield line
+    return False
 
 
 class ObjectSizes:

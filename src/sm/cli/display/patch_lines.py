@@ -76,7 +76,7 @@ def file_counts(file: FilePatch) -> Pieces:
 
 
 def file_details(file: FilePatch, sizes: Sizes) -> list[str]:
-    """What is particular about a file: new, renamed, its mode, its size if it is binary."""
+    """The particulars of a file: new, renamed, its mode, its size if it is binary."""
     details = list[str]()
     if file.old_path is None:
         details.append("new")
