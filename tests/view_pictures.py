@@ -18,6 +18,7 @@ from rich.segment import Segment
 from tests.browser import DESKTOP, PHONE, Tab, Visitor, chromium
 from tests.cli.tui.view import View, top
 from tests.demo_picture import SVG_FORMAT
+from tests.git_repositories import git
 from tests.instance import until
 from tests.integration.played_claude import Agent, Stage
 from tests.web_server import WebServer, web_server
@@ -38,6 +39,25 @@ printf '     \033[31m- const cookie = req.cookie\033[0m\r\n'
 printf '     \033[32m+ const cookie = readSession(req)\033[0m\r\n'
 printf '     \033[32m+ if (cookie.isExpired) return signIn()\033[0m\r\n\r\n'
 printf '\033[33m✻\033[0m Thinking\r\n'
+"""
+_LOGIN = """\
+import { signIn } from "../auth";
+
+// The page on which customers sign in.
+export function Login(req: Request) {
+  const cookie = req.cookie
+  return <Form cookie={cookie} title="Sign in" />;
+}
+"""
+_STYLES = """\
+.form {
+  display: grid;
+  gap: 4px;
+}
+
+.button {
+  width: 100%;
+}
 """
 _QUESTION = {
     "question": "Which address may sign in first?",
@@ -63,6 +83,8 @@ class Scene:
         self._numbers = iter(range(1, 1000))
         for slug in ("shop", "blog"):
             (stage.home / slug).mkdir()
+            if slug == "shop":
+                _make_repository(stage.home / slug)
             stage.sm("workspace", "create", slug, "--working-dir", str(stage.home / slug))
         self.lead = self._agent("Coordinator", "lead", "shop")
         self.builder = self._agent("Developer", "login", "shop", self.lead)
@@ -81,6 +103,7 @@ class Scene:
         ):
             stage.sm("note", text, env=stage.as_session(agent.id))
         stage.sm("checkpoint", "The form is written", env=stage.as_session(self.builder.id))
+        _change(stage.home / "shop")
         self.tester.send_event("Stop")
         self.permission = self.builder.open_dialog("Edit", _EDIT)
         self.question = self.writer.open_dialog("AskUserQuestion", {"questions": [_QUESTION]})
@@ -121,6 +144,33 @@ class Scene:
 
         update = next(iter(live_stream.updates(Client(str(self.stage.socket)))))
         return next(row for row in update["rows"] if row["session_id"] == agent.id)
+
+
+def _make_repository(directory: Path) -> None:
+    for path, text in (
+        ("src/pages/login.tsx", _LOGIN),
+        ("src/styles.css", _STYLES),
+        ("src/old.ts", "export {};\n"),
+    ):
+        (directory / path).parent.mkdir(parents=True, exist_ok=True)
+        (directory / path).write_text(text)
+    (directory / "logo.png").write_bytes(bytes(3_000))
+    git(directory, "init", "-q", "-b", "main")
+    git(directory, "add", ".")
+    git(directory, "commit", "-q", "-m", "The shop")
+
+
+def _change(directory: Path) -> None:
+    """The work of the agents: changed, new, deleted and renamed files."""
+    login = _LOGIN.replace(_EDIT["old_string"], _EDIT["new_string"].replace("\n", "\n  "))
+    login = login.replace('"Sign in"', '"Sign in to the shop"').replace(
+        "on which customers", "where customers"
+    )
+    (directory / "src/pages/login.tsx").write_text(login)
+    (directory / "src/styles.css").write_text(_STYLES.replace("4px", "8px").replace("100%", "50%"))
+    (directory / "src/pages/session.ts").write_text("export const timeout = 30 * 60; // seconds\n")
+    (directory / "logo.png").write_bytes(bytes(2_000))
+    git(directory, "mv", "src/old.ts", "src/empty.ts")
 
 
 @contextlib.contextmanager
@@ -175,6 +225,11 @@ async def draw_top(found: Scene) -> dict[str, str]:
         await view.shows("█ running")
         await view.press("down", "down", "left")
         pictures["top-timeline"] = svg(view, str(found.stage.home))
+        await view.press("escape")
+        await view.select(found.builder.id)
+        await view.press("enter", "9")
+        await view.shows("5 files", "readSession", "\n src/styles.css +2 -2")
+        pictures["top-changes"] = svg(view, str(found.stage.home))
     return pictures
 
 

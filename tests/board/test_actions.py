@@ -9,6 +9,7 @@ import pytest
 
 from sm.api.routes import ROUTES
 from sm.board import ACTIONS, NO_WORDS, ActionInput, ApiCall, Target, command_to_copy, needs
+from sm.board.tabs import CHANGES_KEYS
 from sm.cli.group import COMMANDS, sm
 from tests.board.samples import AT_S, message, row
 from tests.cli.samples import request
@@ -49,7 +50,8 @@ FIELDS = {
 
 def test_every_key_is_one_action() -> None:
     assert max(Counter(action.key for action in ACTIONS.values()).values()) == 1
-    views_own = {*"jkgGqu/?:cSeATC$[]0123456789"}
+    views_own = {*"jkgGqu/?:cSeATC$[]0123456789", *CHANGES_KEYS}
+    assert len(views_own) == 28 + len(CHANGES_KEYS)
     assert not views_own & {action.key for action in ACTIONS.values()}
 
 

@@ -24,6 +24,7 @@ HEAVY = {
 }
 FOREIGN = {
     "rich",
+    "pygments",
     "pydantic",
     "yaml",
     "aiohttp",
@@ -139,3 +140,9 @@ def test_message_or_request_command_loads_no_heavy_module(run: Sm, peer: Peer, w
 def test_ls_loads_no_foreign_module_when_output_is_no_terminal(run: Sm, peer: Peer) -> None:
     peer.script("GET /v1/overview", answer([overview_row()]))
     assert not loaded("from sm.cli.group import run; run(['ls'])", run.environ) & FOREIGN
+
+
+def test_diff_loads_no_foreign_module_when_output_is_no_terminal(run: Sm) -> None:
+    modules = loaded("import sm.cli.commands.diff, sm.cli.session_patch", run.environ)
+    assert "sm.core.patches" in modules
+    assert not modules & FOREIGN

@@ -1,7 +1,8 @@
-"""The tabs of a session in live views: what each one reads from the daemon, and the equivalent command. Pure."""
+"""The tabs of a session in live views: their contents, their keys, and the equivalent commands. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import field
+from enum import StrEnum
 
 from sm.core.dataclass import dataclass
 
@@ -13,7 +14,7 @@ class BoardTab:
     command: tuple[str, ...]
     """The equivalent `sm` command, without the session."""
     path: str = ""
-    """Of the daemon, with `{id}` for the session, or empty if the rows have all that the tab shows."""
+    """Of the daemon, with `{id}` for the session, or empty if the tab shows nothing else of the daemon than rows."""
     query: Mapping[str, object] = field(default_factory=dict)
     for_session: bool = False
     """The session is the parameter `session` of the query."""
@@ -49,8 +50,27 @@ TABS: Sequence[BoardTab] = (
         "requests", "Requests", ("requests", "--all"), "/v1/requests", {"all": True, "limit": 100}, True
     ),
     BoardTab("children", "Children", ("children", "--recursive")),
+    BoardTab("changes", "Changes", ("diff",)),
 )
-"""In the order of the keys 1 to 8."""
+"""In the order of the keys 1 to 9."""
+
+
+class Jump(StrEnum):
+    """Where a key of the tab with the changes leads."""
+
+    PREVIOUS_FILE = "previous file"
+    NEXT_FILE = "next file"
+    PREVIOUS_HUNK = "previous hunk"
+    NEXT_HUNK = "next hunk"
+
+
+CHANGES_KEYS: Mapping[str, Jump] = {
+    "<": Jump.PREVIOUS_FILE,
+    ">": Jump.NEXT_FILE,
+    "{": Jump.PREVIOUS_HUNK,
+    "}": Jump.NEXT_HUNK,
+}
+"""The keys that the tab with the changes has besides those of every tab. No action on a session has one of them."""
 
 EVENT_GROUPS: Mapping[str, Sequence[str]] = {
     "All events": (),

@@ -22,6 +22,11 @@ def show_theme(app: App[Any], theme: Theme) -> bool:
     return chosen is not Theme.SYSTEM
 
 
+def shown_theme(app: App[Any]) -> Theme:
+    """The colours that the app has now."""
+    return next((theme for theme, name in _THEMES.items() if name == app.theme), Theme.SYSTEM)
+
+
 def next_theme(theme: Theme) -> Theme:
     themes = list(Theme)
     return themes[(themes.index(theme) + 1) % len(themes)]

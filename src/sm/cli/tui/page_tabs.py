@@ -14,6 +14,7 @@ from sm.board.spend import spend_by_model, spend_by_tree, spend_over_time
 from sm.board.tabs import EVENT_GROUPS, TABS, BoardTab
 from sm.cli.tui import pictures, tab_texts
 from sm.cli.tui.cells import session_cells
+from sm.cli.tui.changes_tab import follow_changes
 from sm.cli.tui.pages import PageLines, PageTab
 from sm.cli.tui.peek import follow_screen
 from sm.cli.tui.spots import Spots
@@ -113,6 +114,9 @@ class PageTabs:
         if tab.name == "output":
             follow = partial(follow_screen, self._source, session_id)
             return PageTab(tab.title, command, follow=follow, follows=True)
+        if tab.name == "changes":
+            changes = partial(follow_changes, self._client, session_id)
+            return PageTab(tab.title, command, follow=changes, has_changes=True)
         own: Mapping[str, Lines] = {
             "overview": lambda answer, width: self._overview(session_id, width),
             "children": lambda answer, width: self._children(session_id, width),

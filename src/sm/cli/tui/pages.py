@@ -16,6 +16,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from sm.cli.tui import texts
+from sm.cli.tui.changes_view import ChangesView
 from sm.cli.tui.screens import TextPage, scroll_by_key
 from sm.cli.tui.spots import SpotCursor, Spots
 from sm.core.dataclass import dataclass
@@ -23,6 +24,7 @@ from sm.core.quotation import wrapped_at_blanks
 from sm.errors import SmError
 
 _EVERY_S = 1.0
+CHANGES_HINT = f"{texts.keys_of_changes()}  [ ]: other tab  ?: keys"
 _SPOTS_HINT = "arrows, h j k l or the pointer: the numbers of a span  [ ]: other tab"
 
 PageLines = Sequence[str | Text]
@@ -43,6 +45,8 @@ class PageTab:
     """Calls its argument with each answer, until it is cancelled."""
     follows: bool = False
     """New lines come at the end, which stays in sight."""
+    has_changes: bool = False
+    """The answers are `ShownChanges`, which have a region and keys of their own."""
     spots: Callable[[Any, int], Spots] | None = None
     """The places of a picture that the cursor and the pointer can be on, or None if the tab has no cursor."""
 
@@ -86,6 +90,7 @@ class FollowPage(ModalScreen[str | None]):
         yield Static(id="tabs")
         with VerticalScroll(can_focus=False):
             yield Static(id="text")
+        yield ChangesView()
         yield Static(id="keys")
 
     def on_mount(self) -> None:
@@ -116,6 +121,10 @@ class FollowPage(ModalScreen[str | None]):
     def _tab(self) -> PageTab:
         return self._tabs[self._place]
 
+    @property
+    def _changes(self) -> ChangesView:
+        return self.query_one(ChangesView)
+
     def _leave(self) -> None:
         end, self._end = self._end, None
         if end is not None:
@@ -127,6 +136,9 @@ class FollowPage(ModalScreen[str | None]):
         self._shown, self._cursor = [], SpotCursor()
         self.query_one(VerticalScroll).scroll_home(animate=False)
         tab = self._tab
+        self.query_one(VerticalScroll).display = not tab.has_changes
+        self._changes.display = tab.has_changes
+        self._changes.begin()
         if tab.follow is not None:
             self._end = self.run_worker(tab.follow(partial(self._take, tab))).cancel
         self._refresh()
@@ -169,6 +181,10 @@ class FollowPage(ModalScreen[str | None]):
         trouble = f" | not up to date: {self._trouble}" if self._trouble else ""
         self.query_one("#title", Static).update(Text(f"{command} (Esc: back){trouble}"))
         self.query_one("#tabs", Static).update(self._tab_line())
+        if tab.has_changes:
+            self._changes.show(self._answer if self._is_read else None)
+            self._show_keys("  ".join(filter(None, (self._changes.summary, CHANGES_HINT))))
+            return
         lines: PageLines = tab.lines(self._answer, width) if self._is_read else ["loading"]
         if tab.spots is not None and self._is_read:
             self._cursor.show(tab.spots(self._answer, width))
@@ -189,9 +205,7 @@ class FollowPage(ModalScreen[str | None]):
         """Show the spot of the cursor in the picture, and its words in the last line."""
         current = self._cursor.current
         hint = _SPOTS_HINT if self._tab.spots is not None else self._hint
-        keys = self.query_one("#keys", Static)
-        keys.display = bool(hint)
-        keys.update(Text(hint if current is None else current[1].words))
+        self._show_keys(hint if current is None else current[1].words)
         if current is None:
             return lines
         place, spot = current
@@ -202,6 +216,11 @@ class FollowPage(ModalScreen[str | None]):
             begin, end = (len(set_cell_size(text.plain, cells)) for cells in (spot.start, spot.end + 1))
             text.stylize(Style(reverse=True), begin, end)
         return marked
+
+    def _show_keys(self, text: str) -> None:
+        keys = self.query_one("#keys", Static)
+        keys.display = bool(text)
+        keys.update(Text(text))
 
     def _point(self, event: events.MouseEvent) -> None:
         region = self.query_one("#text").region
@@ -243,14 +262,20 @@ class FollowPage(ModalScreen[str | None]):
     # Keys
 
     def on_key(self, event: events.Key) -> None:
-        scroll, has_cursor = self.query_one(VerticalScroll), self._tab.spots is not None
+        has_changes, has_cursor = self._tab.has_changes, self._tab.spots is not None
+        scroll = self._changes.lines if has_changes else self.query_one(VerticalScroll)
         match event.key:
+            case _ if has_changes and self._changes.press(event.character):
+                pass
             case "left" | "right" | "h" | "l" if has_cursor:
                 self._walk(steps=1 if event.key in ("right", "l") else -1)
             case "up" | "down" | "j" | "k" if has_cursor:
                 self._walk(lines=1 if event.key in ("down", "j") else -1)
             case "question_mark":
-                keys = texts.page_help(self._hint, has_tabs=len(self._tabs) > 1, has_cursor=has_cursor)
+                has_tabs = len(self._tabs) > 1
+                keys = texts.page_help(
+                    self._hint, has_tabs=has_tabs, has_cursor=has_cursor, has_changes=has_changes
+                )
                 _ = self.app.push_screen(TextPage("Keys of this page (Esc: back)", keys))
             case "escape" | "q" | "enter":
                 _ = self.dismiss(None)

@@ -8,6 +8,7 @@ from textual.app import ComposeResult
 from textual.containers import VerticalScroll
 from textual.screen import ModalScreen
 from textual.suggester import SuggestFromList
+from textual.widget import Widget
 from textual.widgets import Input, Static
 
 from sm.board.prediction import MODES
@@ -107,7 +108,7 @@ class KeyQuestion(ModalScreen[str | None]):
         )
 
 
-def scroll_by_key(scroll: VerticalScroll, key: str) -> bool:
+def scroll_by_key(scroll: Widget, key: str) -> bool:
     """Scroll a page as `less` does. Returns False if the key does not scroll."""
     match key:
         case "j" | "down":

@@ -20,14 +20,14 @@ class ThreadedSource:
         self._client = client
 
     async def get(self, path: str, query: Mapping[str, str] | None = None) -> Any:
-        return await _in_thread(lambda: self._client.get(path, query))
+        return await in_thread(lambda: self._client.get(path, query))
 
     async def events(self, path: str, query: Mapping[str, str]) -> AsyncGenerator[Any]:
         # The stream ends when the other end of this pipe is closed: it may be silent for a long time.
         end, reader_fd = os.pipe()
         events = _decoded(self._client, path, query, reader_fd)
         try:
-            while (event := await _in_thread(lambda: next(events, None))) is not None:
+            while (event := await in_thread(lambda: next(events, None))) is not None:
                 yield event
         finally:
             os.close(end)
@@ -45,8 +45,8 @@ def _decoded(
         os.close(reader_fd)
 
 
-async def _in_thread(function: Callable[[], T]) -> T:
-    """Call the function in a thread of its own. If the caller is cancelled, nobody waits for the thread."""
+async def in_thread(function: Callable[[], T]) -> T:
+    """Call the function in a separate thread. If the caller is cancelled, nobody waits for the thread."""
     answer = Future[T]()
     answer.set_running_or_notify_cancel()  # so that the thread may also answer after the caller was cancelled
 

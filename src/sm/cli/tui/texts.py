@@ -9,6 +9,7 @@ from rich.text import Text
 
 from sm.board import ACTIONS, KEYS, Board, Chip, Target
 from sm.board.details import count_line
+from sm.board.tabs import CHANGES_KEYS
 from sm.board.words import shown
 from sm.core.lines import line
 from sm.core.quotation import BAR
@@ -31,6 +32,7 @@ VIEW_KEYS = (
     ("$", "Show tokens and cost: by tree, over time, by model"),
     ("T", "Show the timeline: the statuses of each session"),
     ("1-9", "On a page with tabs: show another tab"),
+    (" ".join(CHANGES_KEYS), "On the page of a session, with its changes: another file or hunk"),
     ("A", "Show or hide archived sessions"),
     ("C", "Next colours: of the system, dark, light"),
     ("c", "Copy the sm command of the selection"),
@@ -52,10 +54,20 @@ def help_lines(target: Target) -> list[str]:
     return lines
 
 
-def page_help(hint: str, *, has_tabs: bool, has_cursor: bool) -> list[str]:
+def keys_of_changes() -> str:
+    """The keys of the tab with the changes: `< >: file  { }: hunk`."""
+    keys = dict[str, list[str]]()
+    for key, jump in CHANGES_KEYS.items():
+        keys.setdefault(jump.rpartition(" ")[2], []).append(key)
+    return "  ".join(f"{' '.join(found)}: {noun}" for noun, found in keys.items())
+
+
+def page_help(hint: str, *, has_tabs: bool, has_cursor: bool, has_changes: bool = False) -> list[str]:
     """The keys of a page. `hint`: those of its actions, two blanks apart."""
     moves = "Choose a span, whose numbers are in the last line" if has_cursor else "Scroll"
     lines = [f"{'j k arrows':<12} {moves}", f"{'g G':<12} Scroll to the begin or the end"]
+    if has_changes:
+        lines += [f"{key:<12} Go to the {jump}" for key, jump in CHANGES_KEYS.items()]
     if has_tabs:
         lines.append(f"{'[ ] Tab 1-9':<12} Another tab")
     return [*lines, f"{'Esc q Enter':<12} Back", *(["", *hint.split("  ")] if hint else [])]
