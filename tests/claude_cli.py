@@ -17,6 +17,7 @@ from tests.scripted_api import ScriptedApi
 __all__ = [
     "BINARY",
     "KEY",
+    "OLDEST",
     "VERSION",
     "answer_first_questions",
     "binary",
@@ -27,6 +28,8 @@ __all__ = [
 ]
 
 VERSION = "2.1.332"
+OLDEST = "2.1.197"
+"""The oldest version that `sm` supports, as in `scripts/setup.sh`."""
 OTHER_PROGRAM = "SM_TEST_CLAUDE"
 """The variable that names another claude than that of `./check`, of any version."""
 BINARY = Path(os.environ.get(OTHER_PROGRAM) or Path(__file__).parents[1] / "node_modules" / ".bin" / "claude")
