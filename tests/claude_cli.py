@@ -21,6 +21,7 @@ __all__ = [
     "VERSION",
     "answer_first_questions",
     "binary",
+    "directory_on_path",
     "environment",
     "missing",
     "seed",
@@ -60,6 +61,16 @@ def binary() -> str:
     if reason:
         pytest.skip(reason)
     return str(BINARY)
+
+
+def directory_on_path(home: Path) -> Path:
+    """Make a directory for the PATH of a user in which the program has its usual name, and not that of its package."""
+    programs = home / ".programs"
+    programs.mkdir(exist_ok=True)
+    link = programs / "claude"
+    if not link.is_symlink():
+        link.symlink_to(binary())
+    return programs
 
 
 def answer_first_questions(home: Path) -> None:

@@ -58,7 +58,7 @@ class ClaudeReader(ClaudeInstance):
         super().__init__(api, **options)
         self.config.unlink()
         del self.env["SM_HOME"]
-        self.env["PATH"] = f"{self.env['PATH']}:{Path(claude_cli.binary()).parent}"
+        self.env["PATH"] = f"{self.env['PATH']}:{claude_cli.directory_on_path(self.home)}"
         self.env["TZ"] = "UTC"
         self.config = self.home / ".config" / "sm" / "config.yaml"
         self.state = self.home / ".local" / "state" / "sm"
