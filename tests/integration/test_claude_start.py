@@ -206,7 +206,9 @@ def test_special_prompts_arrive_as_text(claude: Claude, api: ScriptedApi) -> Non
     events = claude.events()
     for session_id in sessions:  # no session was idle before its turn
         own = [event for event in events if event["session_id"] == session_id]
-        assert [event["type"] for event in own] == ["spawned", "started", "idle"], f"{own}"
+        # On a busy machine a warning may say that the tools of sm are late.
+        types = [event["type"] for event in own if event["type"] != "warning"]
+        assert types == ["spawned", "started", "idle"], f"{own}"
     claude.sm("kill", "--force", *sessions)
 
 
