@@ -122,8 +122,10 @@ class ClaudeReader(ClaudeInstance):
         )
 
     def is_idle(self, name: str) -> Callable[[], object]:
-        """Wait until the session with this name has ended its turn."""
-        return lambda: self.idle(self.named(name)["session_id"])
+        """Wait until the session with this name has ended its turn, after which its words may have completed it."""
+        return lambda: until(
+            lambda: self.named(name)["status"] in ("idle", "completed"), "the turn has ended"
+        )
 
     def read(
         self, page: str, before: Before | None = None, examples: Mapping[str, str] | None = None
