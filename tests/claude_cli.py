@@ -17,9 +17,11 @@ from tests.scripted_api import ScriptedApi
 __all__ = [
     "BINARY",
     "KEY",
+    "OLDEST",
     "VERSION",
     "answer_first_questions",
     "binary",
+    "directory_on_path",
     "environment",
     "missing",
     "seed",
@@ -27,6 +29,8 @@ __all__ = [
 ]
 
 VERSION = "2.1.332"
+OLDEST = "2.1.197"
+"""The oldest version that `sm` supports, as in `scripts/setup.sh`."""
 OTHER_PROGRAM = "SM_TEST_CLAUDE"
 """The variable that names another claude than that of `./check`, of any version."""
 BINARY = Path(os.environ.get(OTHER_PROGRAM) or Path(__file__).parents[1] / "node_modules" / ".bin" / "claude")
@@ -57,6 +61,16 @@ def binary() -> str:
     if reason:
         pytest.skip(reason)
     return str(BINARY)
+
+
+def directory_on_path(home: Path) -> Path:
+    """Make a directory for the PATH of a user in which the program has its usual name, and not that of its package."""
+    programs = home / ".programs"
+    programs.mkdir(exist_ok=True)
+    link = programs / "claude"
+    if not link.is_symlink():
+        link.symlink_to(binary())
+    return programs
 
 
 def answer_first_questions(home: Path) -> None:

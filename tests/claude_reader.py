@@ -58,7 +58,7 @@ class ClaudeReader(ClaudeInstance):
         super().__init__(api, **options)
         self.config.unlink()
         del self.env["SM_HOME"]
-        self.env["PATH"] = f"{self.env['PATH']}:{Path(claude_cli.binary()).parent}"
+        self.env["PATH"] = f"{self.env['PATH']}:{claude_cli.directory_on_path(self.home)}"
         self.env["TZ"] = "UTC"
         self.config = self.home / ".config" / "sm" / "config.yaml"
         self.state = self.home / ".local" / "state" / "sm"
@@ -122,8 +122,10 @@ class ClaudeReader(ClaudeInstance):
         )
 
     def is_idle(self, name: str) -> Callable[[], object]:
-        """Wait until the session with this name has ended its turn."""
-        return lambda: self.idle(self.named(name)["session_id"])
+        """Wait until the session with this name has ended its turn, after which its words may have completed it."""
+        return lambda: until(
+            lambda: self.named(name)["status"] in ("idle", "completed"), "the turn has ended"
+        )
 
     def read(
         self, page: str, before: Before | None = None, examples: Mapping[str, str] | None = None

@@ -135,6 +135,8 @@ class Reader:
             answers = {self._real(found[1].split("? ")[-1]): found[2] for found in questions if found}
             code, output = self._terminal.type(text, answers)
             assert code == 0, f"{place}: exit code {code}\n{plain(output)}"
+            if command.words.startswith("sm worktree open "):
+                self._terminal.type("exit")  # of the shell that the command has started
             if command.output:
                 self._compare(command.output, plain(output), place)
 

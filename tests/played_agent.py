@@ -62,9 +62,9 @@ class AgentStage(Protocol):
 
 
 class Agent:
-    """A session that the daemon takes for claude."""
+    """A session that the daemon takes for claude. `starts`: its hook reports the start at once."""
 
-    def __init__(self, stage: AgentStage, session_id: str) -> None:
+    def __init__(self, stage: AgentStage, session_id: str, *, starts: bool = True) -> None:
         self.stage = stage
         self.id = session_id
         self.conversation = str(uuid.uuid4())  # sm looks for copies in the archives of all sessions with it
@@ -72,7 +72,8 @@ class Agent:
         self._hooks: list[Hook] = []
         self._events = self.hook()
         self._uses = 0
-        self.send_event("SessionStart", source="startup")
+        if starts:
+            self.send_event("SessionStart", source="startup")
 
     def hook(self) -> Hook:
         caller = self.stage.hook_of(self.id)
@@ -98,6 +99,11 @@ class Agent:
     def begin_event(self, name: str, **more: object) -> None:
         """Send an event during which the daemon may crash: the hook repeats it for the next daemon."""
         self._events.send("/v1/hooks", new_key(), self.event(name, **more))
+
+    def send_late(self, event: Mapping[str, object]) -> None:
+        """Send an event that was emitted before."""
+        self._events.send("/v1/hooks", new_key(), event)
+        self.end_event()
 
     def end_event(self) -> None:
         """Wait for the answer to an event."""

@@ -3,7 +3,6 @@
 import json
 import os
 import subprocess
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -57,7 +56,7 @@ def test_chosen_contracts_hold_and_nothing_is_left(instance: Instance) -> None:
 
 
 def test_all_contracts_hold_and_doctor_says_so(instance: Instance) -> None:
-    env = {"PATH": f"{Path(claude_cli.binary()).parent}:{instance.env['PATH']}"}
+    env = {"PATH": f"{claude_cli.directory_on_path(instance.home)}:{instance.env['PATH']}"}
     assert "sm check claude" in instance.run("doctor", env=env).stdout
     result = instance.run("check", "claude", "--json", env=env)
     assert result.returncode == 0, result.stdout + result.stderr

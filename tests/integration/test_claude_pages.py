@@ -159,7 +159,25 @@ def test_page_messages_can_be_typed(user: ClaudeReader) -> None:
     )
 
 
+def add_remotes(user: ClaudeReader) -> None:
+    """Give `shop` a tag, a branch and two remotes with a pull request, as the page about worktrees has them."""
+    shop = user.home / "projects" / "shop"
+    remote = user.home / "remotes" / "shop.git"
+    head = "HEAD:refs/heads"
+    for command in (
+        ["init", "-q", "--bare", str(remote)],
+        ["tag", "v2.3"],
+        ["branch", "fix"],
+        ["remote", "add", "origin", str(remote)],
+        ["remote", "add", "upstream", str(remote)],
+        ["push", "-q", "origin", f"{head}/main", f"{head}/topic", "HEAD:refs/pull/17/head"],
+        ["fetch", "-q", "--all"],
+    ):
+        subprocess.run(["git", *command], cwd=shop, env=user.env, check=True)
+
+
 def test_page_teams_can_be_typed(user: ClaudeReader) -> None:
+    add_remotes(user)
     spawn_flaky(user)
     user.read(f"{GUIDE}/teams.md", {"sm diff 1042": user.is_idle("engineer-1042")})
 

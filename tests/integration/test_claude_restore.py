@@ -360,20 +360,52 @@ def test_restore_fails_when_claude_does_not_find_the_conversation(claudes: Claud
 NO_NETWORK = {"HTTPS_PROXY": "http://127.0.0.1:9", "NO_PROXY": "127.0.0.1,localhost"}
 FLAGS_ON = {"DISABLE_TELEMETRY": "", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": ""}
 """claude keeps the feature flags of its account in its file, and reads none while these variables are set."""
+ASKS = ("tengu_gleaming_fair", "tengu_gleaming_fair_reuse")
+"""The flag with which claude asks, by its names in 2.1.197 and 2.1.332."""
+SUMMARIZES_AHEAD = ("tengu_sepia_moth", "tengu_amber_packet")
+"""The flags with which 2.1.332 summarizes a long conversation before it has to, and keeps the summary in a file."""
+NEARLY_FULL = {"CLAUDE_CODE_AUTO_COMPACT_WINDOW": "200000"}
+"""A window that LONG fills so far that claude begins its summary."""
 LONG = usage(Usage(input=150_000, output=5))
 WORDS = "long-1"
 
 
-def restored_after_hours(claudes: ClaudeInstance) -> str:
-    """Restore a session whose long conversation ended hours ago. Returns its id."""
-    variables = {**NO_NETWORK, **FLAGS_ON}
+def set_flags(claudes: ClaudeInstance, *flags: str) -> None:
+    """Turn feature flags on, while no claude runs."""
+    directory = (
+        claudes.claude_home.parent if claudes.container else claudes.claude_home
+    )  # no CLAUDE_CONFIG_DIR there
+    file = directory / ".claude.json"
+    known = json.loads(file.read_text())
+    known["cachedGrowthBookFeatures"] = dict.fromkeys(flags, True)
+    file.write_text(json.dumps(known))
+
+
+def restored_after_hours(claudes: ClaudeInstance, *, has_summary: bool = False) -> str:
+    """Restore a session whose long conversation ended hours ago. Returns its id.
+
+    `has_summary`: claude has a summary of the conversation ready. Otherwise 2.1.332 does not ask, whatever its flags
+    are. 2.1.197 asks without one, and gets none.
+    """
+    has_summary = has_summary and claude_cli.version() != claude_cli.OLDEST
+    variables = {**NO_NETWORK, **FLAGS_ON, **NEARLY_FULL}
     options = [word for name, value in variables.items() for word in ("--env", f"{name}={value}")]
     session_id: str = claudes.spawn("Plain", f"{WORDS} [[text:x]]", *options)["session_id"]
     claudes.idle(session_id)
-    claudes.sm("send", session_id, f"more {LONG}[[text:a long answer]]", "--wait", PATIENT)
-    claudes.idle(session_id)
+    if has_summary:
+        wait_output_tokens(claudes, session_id)
+        claudes.sm("kill", session_id)
+        set_flags(claudes, *SUMMARIZES_AHEAD)
+        claudes.sm("restore", session_id)
+        claudes.idle(session_id)
+    for number in (2, 3):  # a summary begins with the turn after the one that fills the window
+        claudes.sm("send", session_id, f"long-{number} {LONG}[[text:a long answer]]", "--wait", PATIENT)
+        claudes.idle(session_id)
     until(lambda: (claudes.progress(session_id)["context_tokens"] or 0) > 150_000, "its tokens are counted")
     transcript = claudes.transcript(conversation(claudes, session_id))
+    if has_summary:
+        summary = transcript.with_suffix("") / "precompact.json"
+        until(summary.exists, "claude has a summary")
     claudes.sm("kill", session_id)
     wait_outbox(claudes)
     claudes.sm("daemon", "stop")
@@ -381,10 +413,8 @@ def restored_after_hours(claudes: ClaudeInstance) -> str:
     transcript.write_text(old)
     with closing(sqlite3.connect(claudes.state / "sm.db")) as database, database:
         database.execute("UPDATE sessions SET turn_ended_at = '2026-01-01T00:00:00.000Z'")
-    file = claudes.claude_home / ".claude.json"
-    # Its names in 2.1.197 and 2.1.332.
-    flags = dict.fromkeys(("tengu_gleaming_fair", "tengu_gleaming_fair_reuse"), True)
-    file.write_text(json.dumps({**json.loads(file.read_text()), "cachedGrowthBookFeatures": flags}))
+    set_flags(claudes, *ASKS, *(SUMMARIZES_AHEAD if has_summary else ()))
+    claudes.api.requests.clear()
     claudes.start_daemon()
     claudes.sm("restore", session_id)
     return session_id
@@ -396,13 +426,20 @@ def sees_beginning(claudes: ClaudeInstance, api: ScriptedApi, session_id: str) -
     return WORDS in json.dumps(turn_request(api, "later").body["messages"])
 
 
-def test_long_and_old_conversation_goes_on_whole_when_resume_is_full(api: ScriptedApi) -> None:
+def compactions(api: ScriptedApi) -> int:
+    return sum(request.kind is Kind.COMPACTION for request in api.requests)
+
+
+@pytest.mark.parametrize("has_summary", [False, True])
+def test_long_and_old_conversation_goes_on_whole_when_resume_is_full(
+    api: ScriptedApi, has_summary: bool
+) -> None:
     with ClaudeInstance(api, claude_more="  resume: full") as claudes:
-        session_id = restored_after_hours(claudes)
+        session_id = restored_after_hours(claudes, has_summary=has_summary)
         claudes.idle(session_id)
         assert sees_beginning(claudes, api, session_id)
         assert not claudes.get("/v1/requests")
-        assert not [request for request in api.requests if request.kind is Kind.COMPACTION]
+        assert compactions(api) == 0
 
 
 def test_long_and_old_conversation_is_compacted_once_when_resume_is_summary(api: ScriptedApi) -> None:
@@ -411,18 +448,17 @@ def test_long_and_old_conversation_is_compacted_once_when_resume_is_summary(api:
         claudes.says(session_id, "idle", "the conversation was compacted")
         assert not sees_beginning(claudes, api, session_id)
         assert not claudes.get("/v1/requests")
-        assert len([request for request in api.requests if request.kind is Kind.COMPACTION]) == 1
+        assert compactions(api) == 1
 
 
 def test_long_and_old_conversation_is_asked_about_by_claude_when_resume_is_ask(api: ScriptedApi) -> None:
     with ClaudeInstance(api, claude_more="  resume: ask") as claudes:
-        session_id = restored_after_hours(claudes)
-        if claude_cli.OTHER_PROGRAM not in os.environ:  # later versions ask only where a summary is ready
-            (request,) = until(lambda: claudes.get("/v1/requests"), "the question is a request")
-            assert request["kind"] == "dialog"
-            assert "150k tokens" in request["questions"][0]["question"]
-            claudes.answer_dialog(session_id, "2")  # the full session
-            until(lambda: not claudes.get("/v1/requests"), "the request is closed")
+        session_id = restored_after_hours(claudes, has_summary=True)
+        (request,) = until(lambda: claudes.get("/v1/requests"), "the question is a request")
+        assert request["kind"] == "dialog"
+        assert "150k tokens" in request["questions"][0]["question"]
+        claudes.answer_dialog(session_id, "2")  # the full session
+        until(lambda: not claudes.get("/v1/requests"), "the request is closed")
         claudes.idle(session_id)
         assert sees_beginning(claudes, api, session_id)
-        assert not [request for request in api.requests if request.kind is Kind.COMPACTION]
+        assert compactions(api) == 0

@@ -57,11 +57,7 @@ class Claude(ClaudeInstance):
         super().__init__(api, more=AGENTS, claude_more=claude_more)
         binary = claude_cli.binary()
         self.config.write_text(self.config.read_text().replace(f"command: {binary}", "command: claude"))
-        programs = self.home / "programs"
-        programs.mkdir()
-        # The program may have another name, such as that of its package.
-        (programs / "claude").symlink_to(binary)
-        self.env["PATH"] = f"{self.env['PATH']}:{programs}"
+        self.env["PATH"] = f"{self.env['PATH']}:{claude_cli.directory_on_path(self.home)}"
 
     def spawn_until(self, status: str, words: str, *arguments: str, **options: Any) -> dict[str, Any]:
         """Spawn a session and return it once it has this status and a reason with these words."""
@@ -210,7 +206,9 @@ def test_special_prompts_arrive_as_text(claude: Claude, api: ScriptedApi) -> Non
     events = claude.events()
     for session_id in sessions:  # no session was idle before its turn
         own = [event for event in events if event["session_id"] == session_id]
-        assert [event["type"] for event in own] == ["spawned", "started", "idle"], f"{own}"
+        # On a busy machine a warning may say that the tools of sm are late.
+        types = [event["type"] for event in own if event["type"] != "warning"]
+        assert types == ["spawned", "started", "idle"], f"{own}"
     claude.sm("kill", "--force", *sessions)
 
 

@@ -405,12 +405,23 @@ def test_idle_state_file_from_before_the_first_turn_does_not_end_that_turn() -> 
     starts = Observation(HOOK, BUSY, 1, "the session is starting", patience_s=30)
     # The title changes before the prompt hook arrives and before the state file is written.
     ledger = after(starts, published(1.2, IDLE), title(9, BUSY))
-    ledger.mark_read(FILE, 9.9)
-    assert activity_at(ledger, 9.9) is BUSY
-    ledger.mark_read(FILE, 10.6)
-    assert activity_at(ledger, 10.6) is IDLE
+    ledger.mark_read(FILE, 12)
+    assert activity_at(ledger, 12) is BUSY
+    assert activity_at(ledger, 31) is IDLE
     # The whole turn was shorter than the interval between two reads of the state file.
     assert activity_at(after(starts, published(1.2, IDLE), title(9, BUSY), published(9.3, IDLE)), 9.9) is IDLE
+
+
+def test_idle_state_file_from_before_a_start_that_arrives_late_does_not_end_the_first_turn() -> None:
+    starts = Observation(HOOK, BUSY, 1, "the session is starting", patience_s=30)
+    ledger = after(published(0.5, IDLE), line(1.5, BUSY), title(2, BUSY), title(2.4, IDLE))
+    ledger.add(starts, 5)
+    ledger.forget(TRANSCRIPT, SCREEN)  # as at each start
+    ledger.mark_read(FILE, 5)
+    assert activity_at(ledger, 5) is BUSY
+    ledger.add(published(6, BUSY))
+    ledger.add(published(8, IDLE))
+    assert activity_at(ledger, 8 + PUBLISHED_S) is IDLE
 
 
 @pytest.mark.parametrize("activity", [BUSY, IDLE])

@@ -1,7 +1,10 @@
 """The version of agents' programs, the outcome of its check, and an update in the middle of ten sessions."""
 
+import json
+import re
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -10,6 +13,7 @@ import pytest
 
 from sm import __version__
 from sm.linux.programs import ProgramResult
+from sm.paths import InstancePaths
 from sm.providers.checks import CheckRecords
 from tests.fixtures import context_fixture
 from tests.played.notified_instance import inputs, keep
@@ -18,7 +22,7 @@ from tests.providers.test_checks import checked
 from tests.sim.blocking import drive
 from tests.sim.engine import IMAGE
 from tests.sim.outside import played_programs
-from tests.sim.sandbox_stage import open_instance
+from tests.sim.sandbox_stage import SandboxInstance, open_instance
 from tests.sim.stage import Stage, stand_in, until
 
 NOT_CHECKED = "claude 2.1.331: not checked"
@@ -199,13 +203,69 @@ def test_permission_is_answered_as_ever_while_another_contract_is_broken(stage: 
     agent.end()
 
 
+def open_with_claude(agents: str) -> SandboxInstance:
+    """Open an instance whose image has claude. `agents`: as the label of an image of sm names them."""
+    instance = open_instance()
+    instance.world.programs.installed["claude"] = stand_in
+    image = instance.engine.images[IMAGE]
+    labels = {"app": "sm", "type": "image", "version": __version__, "agents": agents}
+    instance.engine.images[IMAGE] = replace(image, programs=(*image.programs, "claude"), labels=labels)
+    return instance
+
+
+def write_turn(instance: SandboxInstance, session_id: str, version: str) -> None:
+    """Write a first turn into the transcript of a session in the container of `shop`, as this version does."""
+    argv = instance.world.programs.running[session_id].process.argv
+    conversation = argv[argv.index("--session-id") + 1]
+    home = Path(InstancePaths(str(instance.config), str(instance.state)).sandbox("shop").home)
+    project = home / ".claude" / "projects" / re.sub(r"[^A-Za-z0-9]", "-", str(instance.work))
+    project.mkdir(parents=True)
+    messages: dict[str, object] = {"user": "work", "assistant": [{"type": "text", "text": "done"}]}
+    at = instance.now().isoformat().replace("+00:00", "Z")
+    lines = [
+        {"type": role, "timestamp": at, "version": version, "message": {"role": role, "content": content}}
+        for role, content in messages.items()
+    ]
+    transcript = project / f"{conversation}.jsonl"
+    transcript.write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+
+def records_no_prompt(instance: SandboxInstance, session_id: str) -> bool:
+    """Return whether claude renders its system prompt anew for each process, and keeps none with its conversation."""
+    argv = instance.world.programs.running[session_id].process.argv
+    return ("--system-prompt-snapshot", "off") in pairwise(argv)
+
+
 @pytest.mark.parametrize(("agents", "version"), [("claude@2.1.197 node", "2.1.197"), ("claude", None)])
 def test_session_in_a_container_has_the_version_of_its_image(agents: str, version: str | None) -> None:
-    with open_instance() as instance:
-        instance.world.programs.installed["claude"] = stand_in
-        image = instance.engine.images[IMAGE]
-        labels = {"app": "sm", "type": "image", "version": __version__, "agents": agents}
-        instance.engine.images[IMAGE] = replace(image, programs=(*image.programs, "claude"), labels=labels)
+    with open_with_claude(agents) as instance:
         session = instance.spawn("general-purpose", "--workspace", "shop", "--skip-checks")
         assert (session["effective_mode"], session["program_version"]) == ("sandboxed", version)
         assert "program" not in session
+
+
+@pytest.mark.parametrize(("agents", "records"), [("claude@2.1.197", True), ("claude@2.1.332", False)])
+def test_claude_in_a_container_records_no_system_prompt_if_the_version_of_its_image_can(
+    agents: str, records: bool
+) -> None:
+    with open_with_claude(agents) as instance:
+        session = instance.spawn("general-purpose", "--workspace", "shop", "--skip-checks")
+        assert records_no_prompt(instance, session["session_id"]) is not records
+
+
+@pytest.mark.parametrize(("version", "records"), [("2.1.197", True), ("2.1.332", False)])
+def test_fork_and_restore_in_a_container_use_the_options_of_the_version_that_wrote_the_conversation(
+    version: str, records: bool
+) -> None:
+    with open_with_claude("claude") as instance:
+        id = instance.spawn("general-purpose", "work", "--workspace", "shop", "--skip-checks")["session_id"]
+        assert not records_no_prompt(instance, id)  # no one knows the version yet
+        write_turn(instance, id, version)
+        until(lambda: instance.session(id)["program_version"] == version, "the transcript is read")
+        fork = instance.json("fork", id)
+        assert fork["program_version"] == version
+        assert records_no_prompt(instance, fork["session_id"]) is not records
+        instance.sm("kill", "--force", id)
+        instance.sm("restore", id)
+        assert instance.session(id)["program_version"] == version
+        assert records_no_prompt(instance, id) is not records

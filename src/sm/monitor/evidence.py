@@ -218,11 +218,10 @@ class Ledger:
     def _overrules(self, entry: Entry, believed: Entry, now: float) -> str | None:
         """The reason to believe the weaker `entry`, which has another activity, or None to keep `believed`."""
         observation, at = entry.observation, believed.observation.at
-        awaited = now - at < believed.observation.patience_s and self._worked_at <= at
-        # On a busy machine the title shows a turn's beginning before the hook and the state file do.
-        begun = now - at < believed.observation.patience_s and observation.at <= self._worked_at
-        stale = begun and entry.seen - self._worked_at < AGREEMENT_S
-        if (awaited or stale) and observation.activity is Activity.IDLE and not observation.final:
+        # On a busy machine the title shows the first turn seconds before its hook and the state file do.
+        is_older = self._worked_at <= at or observation.at <= self._worked_at
+        awaits = now - at < believed.observation.patience_s and is_older
+        if awaits and observation.activity is Activity.IDLE and not observation.final:
             return None
         match observation.source:
             case Source.STATE_FILE:
@@ -305,8 +304,6 @@ class Ledger:
             if entry.observation.activity is not believed.observation.activity
             for wait in (*waits, believed.observation.patience_s)
         ]
-        if now - believed.observation.at < believed.observation.patience_s:
-            dues.append(self._worked_at + AGREEMENT_S)
         return min((due - now for due in dues if due > now), default=None)
 
     def awaits_first_turn(self, now: float) -> bool:

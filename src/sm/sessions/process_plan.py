@@ -92,7 +92,11 @@ class ProcessPlanner:
         environment = without(inherited, provider.never_inherited)
         searched = self._environments.searched(environment)
         program = await program_facts(provider, searched, self._home_of(session))
-        if not sandboxed:
+        if sandboxed:
+            # No program in a container is asked. Its image names the version, or the conversation did.
+            version = self._image_version(self._directories.workspace_of(session), provider.name)
+            program = replace(program, version=version or session.program_version or "")
+        else:
             program = replace(program, state=self._program_seen(provider.name, searched, program.number))
         return PlanContext(
             session=session,
@@ -107,12 +111,6 @@ class ProcessPlanner:
             additions=tuple(filter(None, (part.briefing(session) for part in self._parts))),
             program=program,
         )
-
-    def program_version(self, session: Session, context: PlanContext) -> str | None:
-        """The version of the program that the process runs, if it is known."""
-        if session.effective_mode is not TrustLevel.SANDBOXED:
-            return context.program.number
-        return self._image_version(self._directories.workspace_of(session), session.provider)
 
     async def limited(
         self,

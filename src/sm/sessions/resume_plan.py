@@ -156,7 +156,11 @@ class ResumePlanner:
         source = ConversationSource(id, copied=True)
         # An ended parent is no parent of the fork, but what binds the parent binds the fork too.
         is_same = parent is not None and parent.id == original.parent_id
-        session = replace(session, bound_to=original.bound_to or (None if is_same else original.parent_id))
+        session = replace(
+            session,
+            bound_to=original.bound_to or (None if is_same else original.parent_id),
+            program_version=original.program_version,
+        )
         forked, plan, version, warnings = await self._resumed(
             session, parent, launch, source, forked_by=caller
         )
@@ -229,7 +233,7 @@ class ResumePlanner:
             *await session_warnings(provider, launch, self._home_of(session)),
         )
         warnings = (*_missing_type_warnings(session, types), *lasting)
-        return launch, plan, self._processes.program_version(session, context), warnings
+        return launch, plan, context.program.number, warnings
 
 
 def _missing_type_warnings(session: Session, types: Catalog) -> tuple[str, ...]:

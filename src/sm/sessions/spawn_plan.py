@@ -130,7 +130,7 @@ class SpawnPlanner:
             session,
             model=plan.model,
             conversation=plan.conversation,
-            program_version=self._processes.program_version(session, context),
+            program_version=context.program.number,
         )
         if not (runs or request.skip_checks):
             await self._require_ready(caller, session, start, launch)

@@ -2,7 +2,8 @@
 
 claude exits at an unknown option and opens a dialog at an unknown
 value of a setting, but ignores an unknown setting and an unknown variable (measured with 2.1.197 and 2.1.332). So an
-option is passed only to a program that lists it, and a program that was not asked gets none of these options.
+option is passed only to a program that lists it. A program that was not asked, such as one in a container, gets the
+options that its version is known to have.
 """
 
 import re
@@ -42,13 +43,15 @@ class Abilities:
 
     @property
     def own_options(self) -> tuple[str, ...]:
-        """Options for every process, of those that the program lists.
+        """Options for every process, of those that the program lists, or has by its version if it was not asked.
 
         Without `--system-prompt-snapshot off` a later process of a conversation, and a fork, gets the system prompt of
         the first process: the name, the parent and the budget of another session (measured with 2.1.332).
         """
-        own = current().table("options.own").items()
-        return tuple(word for option in own if option[0] in self.options for word in option)
+        words = current()
+        has_all = not self.options and words.choose("options.has_own", self.known).value is True
+        own = words.table("options.own").items()
+        return tuple(word for option in own if has_all or option[0] in self.options for word in option)
 
     def answered_mode(self, mode: str, of_user: str) -> str | None:
         """Return the `permissions.defaultMode` that keeps claude from offering another, or None without an offer.

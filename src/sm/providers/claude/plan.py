@@ -81,7 +81,7 @@ def resume_environment(choice: ResumeChoice) -> Mapping[str, str]:
 
     Source: claude 2.1.197 and 2.1.332. The question depends on the account. It comes when the last message is older
     than 70 minutes and the conversation has 100,000 tokens or more; two variables move these limits. 2.1.332 asks only
-    if it has a summary already, which no restored agent of sm was seen to have:
+    if it has made a summary before its process ended, for which the account needs two further feature flags:
     tests/integration/test_claude_restore.py has what each choice does with both versions.
     """
     return {} if choice == "ask" else current().table("environment.resumes_whole")
