@@ -1,5 +1,6 @@
 """The tab *Changes* on the page of a session in `sm top`, with a real daemon and git."""
 
+import tempfile
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -128,6 +129,23 @@ def test_reading_that_was_ended_ends_git_and_shows_nothing(home: Instance, agent
     reading.end()
     reading.run()
     assert shown == []
+
+
+def test_full_disk_is_a_reason(
+    home: Instance, agent: tuple[str, Path], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    file = tmp_path / "file"
+    file.touch()
+
+    def fill_disk() -> float:
+        """Called when the session is found: no further temporary file can be made."""
+        monkeypatch.setattr(tempfile, "tempdir", str(file))
+        return 0.0
+
+    shown = list[ShownChanges]()
+    ChangesReading(Client(str(home.socket)), agent[0], shown.append, fill_disk).run()
+    (pieces,) = shown[0].rows
+    assert pieces[0][0].startswith("git cannot run: [Errno 20] Not a directory")
 
 
 def test_long_reading_shows_the_first_files_before_the_last(home: Instance, agent: tuple[str, Path]) -> None:

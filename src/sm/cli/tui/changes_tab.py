@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import field
 from functools import partial
+from subprocess import SubprocessError
 
 from sm.cli.display.patch_lines import (
     Piece,
@@ -145,6 +146,8 @@ class ChangesReading:
             found = self._read(in_parts=in_parts)
         except SmError as error:
             found = words_alone(error.message, *([f"hint: {error.hint}"] if error.hint else []))
+        except (OSError, SubprocessError) as error:  # such as a full disk: the view goes on
+            found = words_alone(f"git cannot run: {error}")
         if not self._is_ended:
             self._show(found)
 
