@@ -30,6 +30,10 @@ ALLOWED: dict[str, tuple[str, set[str]]] = {
     ),
     "policy/tool_rules.py": ("its messages give tools as examples", {"Bash", "claude"}),
     "cli/group.py": ("the help of `sm trust`", {"claude"}),
+    "cli/display/patch_syntax.py": (
+        "a language, and the files that are written in it",
+        {"docker", "dockerfile"},
+    ),
     "cli/commands/spawn.py": ("the help of --preset names a key of the section", {"claude.presets"}),
 }
 """By module: the reason, and the allowed words."""
