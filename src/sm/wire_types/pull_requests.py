@@ -1,0 +1,31 @@
+"""Pull requests in answers."""
+
+from collections.abc import Sequence
+from typing import Annotated
+
+from sm.core.dataclass import dataclass
+from sm.wire_types.fields import SessionLabel, Time, narrowed
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedPullRequestView:
+    """A pull request of the branch of a session."""
+
+    session_id: str
+    label: SessionLabel
+    url: str
+    number: int
+    branch: str
+    state: Annotated[str, narrowed("string", enum=["open", "merged", "closed"])]
+    """As of the last report."""
+    retries: int
+    """The number of failed checks that were sent to the agent."""
+    recorded_at: Time
+
+
+@dataclass(frozen=True, slots=True)
+class PullRequestView(RecordedPullRequestView):
+    """A pull request with what was reported about it."""
+
+    reported: Sequence[str]
+    """The keys of its checks, reviews and comments that are events of the session already."""
