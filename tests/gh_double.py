@@ -15,7 +15,7 @@ import json, os, sys, time
 place = os.path.dirname(os.path.abspath(__file__))
 words = sys.argv[1:]
 given = sys.stdin.read()
-call = {{"argv": words, "env": dict(os.environ), "cwd": os.getcwd(), "stdin": given, "tty": os.path.exists("/dev/tty")}}
+call = {{"argv": words, "env": dict(os.environ), "cwd": os.getcwd(), "stdin": given, "pid": os.getpid()}}
 try:
     os.close(os.open("/dev/tty", os.O_RDWR))
     call["tty"] = True
@@ -23,7 +23,8 @@ except OSError:
     call["tty"] = False
 with open(place + "/calls", "a") as file:
     file.write(json.dumps(call) + "\\n")
-with open(place + "/" + "-".join(words[:2]) + ".json") as file:
+name = words[-1] if words[0] == "api" else "-".join(words[:2])
+with open(place + "/" + name.replace("/", "-") + ".json") as file:
     answer = json.load(file)
 if answer.get("hangs"):
     time.sleep(1000)
@@ -40,6 +41,7 @@ class GhDouble:
     def __init__(self, place: Path, repository: str = "octo/app") -> None:
         place.mkdir()
         self.place = place
+        self._repository = repository
         self.url = f"https://github.com/{repository}/pull/{NUMBER}"
         script = place / "gh"
         script.write_text(_SCRIPT.format(python=sys.executable))
@@ -53,6 +55,10 @@ class GhDouble:
         text = output if isinstance(output, str) else json.dumps(output)
         answer = {"output": text, "code": code, "errors": errors, "hangs": hangs}
         (self.place / f"{call}.json").write_text(json.dumps(answer))
+
+    def answer_api(self, path: str, output: Any) -> None:
+        """Set the answer of GitHub's REST API for a path below that of the repository."""
+        self.answer(f"repos/{self._repository}/{path}".replace("/", "-"), output)
 
     def has_pull_request(self, branch: str) -> None:
         """Let the repository have an open pull request of this branch."""

@@ -24,6 +24,18 @@ class RecordedPullRequestView:
 
 
 @dataclass(frozen=True, slots=True)
+class ReportedPullRequestView(RecordedPullRequestView):
+    """A pull request after a report."""
+
+    is_new: bool
+    """False if the news was reported before: nothing has happened then."""
+    message_id: int | None
+    """The message to the agent, or null without one."""
+    unsent: str | None
+    """The reason for which the agent gets no message, or null."""
+
+
+@dataclass(frozen=True, slots=True)
 class PullRequestView(RecordedPullRequestView):
     """A pull request with what was reported about it."""
 

@@ -10,14 +10,23 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from sm.capabilities.pull_requests.news import (
+    VIEWED,
+    PullRequestNews,
+    RemoteComment,
+    id_of_review,
+    review_comments,
+)
 from sm.capabilities.pull_requests.rules import HostedRepository, NewPullRequest, url_in
 from sm.core.dataclass import dataclass
 from sm.core.text import folded, well_formed_json
 from sm.errors import ExternalError
 from sm.linux.process_groups import ProgramOutput, run_limited
+from sm.paths import is_within
 
 _LIMIT_S = 60.0
 _KEPT_MAX = 8 << 20
+_LOG_MAX = 256 << 10
 _NOT_FOR_GH = ("GH_REPO", "GH_HOST", "GH_DEBUG", "DEBUG", "GH_FORCE_TTY", "CLICOLOR_FORCE")
 _VARIABLES = {
     "GH_PROMPT_DISABLED": "1",
@@ -82,6 +91,33 @@ class GitHub:
             )
         return OpenedPullRequest(*found)
 
+    def view(self, number: int) -> Mapping[str, Any]:
+        """The state, checks, reviews and comments of a pull request, for `news_of`."""
+        words = ("pr", "view", f"--repo={self._repository}", f"--json={VIEWED}")
+        found: Mapping[str, Any] = self.json([*words, str(number)], dict)
+        return found
+
+    def comments_of(self, number: int, review: PullRequestNews) -> list[RemoteComment]:
+        """The text of a review and its comments."""
+        path = f"repos/{self._repository.owner}/{self._repository.name}/pulls/{number}/reviews"
+        id = id_of_review(review, self._api(f"{path}?per_page=100"))
+        return review_comments(review, [] if id is None else self._api(f"{path}/{id}/comments?per_page=100"))
+
+    def _api(self, path: str) -> list[Mapping[str, Any]]:
+        words = ("api", f"--hostname={self._repository.host}", "--method=GET", path)
+        found: list[Mapping[str, Any]] = self.json(words, list)
+        return found
+
+    def log_of(self, check: PullRequestNews) -> str:
+        """The end of the log of a failed check, or an empty text if GitHub has none."""
+        if check.run is None:
+            return ""
+        of = [f"--job={check.job}"] if check.job is not None else [check.run]
+        done = self._run(
+            ["run", "view", f"--repo={self._repository}", "--log-failed", *of], kept_max=_LOG_MAX
+        )
+        return "" if done.code else done.output.decode("utf-8", "replace")
+
     def json(self, arguments: Sequence[str], kind: type[Any]) -> Any:
         """The JSON that gh prints, a list or an object. Entries of a list that are no objects are left out."""
         done = self._run(arguments)
@@ -96,13 +132,13 @@ class GitHub:
         return [entry for entry in found if isinstance(entry, dict)] if kind is list else found
 
     def _run(
-        self, arguments: Sequence[str], text: bytes = b"", *, kept_max: int = _KEPT_MAX
+        self, arguments: Sequence[str], text: bytes = b"", *, kept_max: int | None = None
     ) -> ProgramOutput:
         try:
             return run_limited(
                 [self._program, *arguments],
                 within_s=_LIMIT_S,
-                kept_max=kept_max,
+                kept_max=kept_max or _KEPT_MAX,
                 env=environment_of(os.environ),
                 text=text,
             )
@@ -113,14 +149,14 @@ class GitHub:
             raise GitHubUnavailable(f"gh cannot be run: {error.strerror}") from None
 
 
-def find_program(top: str) -> str:
-    """The path of gh. Raises GitHubUnavailable. `top`: a worktree, of which no program runs."""
+def find_program(top: str | None) -> str:
+    """The path of gh. Raises GitHubUnavailable. `top`: the worktree of an agent, of which no program runs."""
     places = [place for place in os.get_exec_path() if os.path.isabs(place)]
     found = shutil.which("gh", path=os.pathsep.join(places))
     if found is None:
         raise GitHubUnavailable("gh, the program of GitHub, is not installed", "https://cli.github.com")
     real = os.path.realpath(found)
-    if os.path.commonpath([real, top]) == top:
+    if top is not None and is_within(real, top):
         raise GitHubUnavailable(f"gh is a program of the worktree, which does not run: {folded(real, 4096)}")
     return found
 

@@ -20,6 +20,15 @@ class PullRequestState(StrEnum):
     CLOSED = "closed"
 
 
+class ReportKind(StrEnum):
+    """The subjects of reports about a pull request."""
+
+    CHECK = "check"
+    REVIEW = "review"
+    COMMENT = "comment"
+    STATE = "state"
+
+
 @dataclass(frozen=True, slots=True)
 class PullRequest:
     """A pull request of the branch of a session."""

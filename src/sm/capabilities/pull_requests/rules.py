@@ -57,6 +57,12 @@ def hosted_repository(url: str) -> HostedRepository | None:
     return HostedRepository(_HOSTS.get(host, host), place[1], place[2])
 
 
+def repository_of_page(url: str) -> HostedRepository | None:
+    """Find the repository of the page of a pull request."""
+    found = re.fullmatch(r"(https?://[^/]+/[^/]+/[^/]+)/pull/\d+", url)
+    return None if found is None else hosted_repository(found[1])
+
+
 def default_title(subjects: Sequence[str], branch: str) -> str:
     """The first line of the first commit, else the branch. The agent has written it."""
     return next((words for subject in subjects if (words := folded(subject, TITLE_MAX))), branch)

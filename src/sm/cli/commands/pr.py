@@ -6,6 +6,12 @@ of GitHub. If the branch has a pull request already, the command pushes new comm
 The title is the first line of the agent's first commit, the text a list of its commits. The pull request goes to the
 repository of the remote, into its default branch or that of --base.
 
+With --watch, the command then follows the pull request until it is merged or closed. Each check, review and comment
+becomes an event of the session once. A failed check goes to the agent as a message with the last 100 lines of its log,
+at most 3 times (pr.retries in config.yaml), a review as numbered comments. All of that is quoted and marked as
+untrusted. The command is a process of yours with your environment: run it in a terminal that stays open. It goes on
+when the daemon restarts, and can be started again. If the session has an open pull request already, it pushes nothing.
+
 The command changes nothing, and says why, if the agent has uncommitted changes, commits on no branch or on two, or an
 unfinished rebase or merge, if the remote has that branch with other commits, if files of git-lfs would have to be
 uploaded, or if gh is missing or not logged in: then the hint has the commands to type. It never pushes by force.
@@ -15,17 +21,20 @@ repository names, and not at all where a sandboxed agent could ever write.
 
 \b
 Exit codes:
-  0   the pull request is open, or was already
+  0   the pull request is open, or was already; with --watch: it was merged or closed
   4   the work is not ready, or the remote has the branch with other commits
+  7   only with --watch: the daemon was stopped
   9   git or gh failed, or gh is missing or not logged in
 
 \b
 Examples:
   sm pr engineer-login --draft
   sm pr engineer-login --dry-run
+  sm pr engineer-login --watch
   sm pr engineer-login --base release --title "Fix the login" --body -
 """
 
+import time
 from typing import Any
 
 import click
@@ -58,12 +67,20 @@ if TYPE_CHECKING:
 @click.option("--base", metavar="BRANCH", help="Branch to merge into.  [default: that of the repository]")
 @click.option("--remote", metavar="REMOTE", help="Remote to push to.  [default: origin, or the only one]")
 @click.option("--dry-run", is_flag=True, help="Only say what would be pushed and opened.")
+@click.option(
+    "--watch", "is_watch", is_flag=True, help="Follow its checks and reviews until it is merged or closed."
+)
 @json_option
-def command(session: str, dry_run: bool, call: Call, **given: Any) -> int:
+def command(session: str, dry_run: bool, is_watch: bool, call: Call, **given: Any) -> int:
     from sm.capabilities.worktrees.publishing import plan_publication
     from sm.capabilities.worktrees.work import work_of
 
+    if is_watch and dry_run:
+        raise UsageError("--watch and --dry-run cannot be used together")
     wish = _Wish(given["title"], given["body"], given["base"], given["draft"])
+    if is_watch and (recorded := _recorded(call, session)) is not None:
+        _watch(call, recorded)
+        return 0
     work = work_of(call.client, session, call.seen)
     plan = plan_publication(work, given["remote"])
     new, github = _new_pull_request(plan, wish)
@@ -74,7 +91,12 @@ def command(session: str, dry_run: bool, call: Call, **given: Any) -> int:
     opened = known or _publish_and_open(plan, new, github)
     if known is not None:
         _push(plan)
-    _record(call, plan, opened)
+    recorded = _record(call, plan, opened)
+    if recorded is not None and is_watch:
+        if not call.as_json:
+            _show(call, plan, new, opened, is_new=known is None)
+        _watch(call, recorded)
+        return 0
     _show(call, plan, new, opened, is_new=known is None)
     return 0
 
@@ -157,13 +179,54 @@ def _push(plan: "Publication") -> None:
         print_warnings([f"{name} still works ({line(status)}): repeat the command for its later commits"])
 
 
-def _record(call: Call, plan: "Publication", opened: "OpenedPullRequest") -> None:
+def _record(call: Call, plan: "Publication", opened: "OpenedPullRequest") -> JsonObject | None:
     """Make it an event of the session. A failure is a warning: the pull request is open."""
     body = {"url": opened.url, "number": opened.number, "branch": plan.branch}
     try:
-        call.client.post(session_path(plan.work.session["session_id"], "/pull-requests"), body)
+        recorded: JsonObject = call.client.post(
+            session_path(plan.work.session["session_id"], "/pull-requests"), body
+        )
     except SmError as error:
         print_warnings([f"the pull request is not recorded for the session: {error.message}"])
+        return None
+    return recorded
+
+
+def _recorded(call: Call, session: str) -> JsonObject | None:
+    """The newest open pull request that the session has."""
+    found: list[JsonObject] = call.client.get(session_path(session, "/pull-requests"))
+    return next((each for each in reversed(found) if each["state"] == "open"), None)
+
+
+def _watch(call: Call, recorded: JsonObject) -> None:
+    """Follow a recorded pull request to its end. Raises ExternalError, and DaemonUnavailable after `sm daemon stop`."""
+    from sm.capabilities.pull_requests.github import GitHub, find_program
+    from sm.capabilities.pull_requests.rules import repository_of_page
+    from sm.capabilities.pull_requests.watching import WatchedPullRequest, watch
+    from sm.capabilities.worktrees.work import refuse_sandboxed
+
+    client, url = call.client, recorded["url"]
+    session: JsonObject = client.get(session_path(recorded["session_id"]))
+    repository = repository_of_page(url)
+    if repository is None:
+        raise ExternalError(f"the pull request is not of GitHub: {line(url, 1000)}")
+    tree = session["worktree"]
+    program = find_program(tree["path"] if tree else None)
+    refuse_sandboxed(client, session, {program})
+    github = GitHub(program, repository)
+    github.check_login()
+    if not call.as_json:
+        print_lines([f"Following pull request {recorded['number']} of {label(session)}: {line(url, 1000)}"])
+    watched = WatchedPullRequest(client, github, session["session_id"], url, recorded["number"])
+
+    def tell(text: str) -> None:
+        if not call.as_json:
+            print_lines([text])
+
+    watch(watched, tell, time.sleep)
+    if call.as_json:
+        found: list[JsonObject] = client.get(watched.path)
+        print_json(encode(next(each for each in found if each["url"] == url)))
 
 
 def _show(
