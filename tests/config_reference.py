@@ -93,6 +93,7 @@ _UNITS = {
     "spawn_interval_s": "seconds",
     "stagger_s": "seconds",
     "max": "retries",
+    "retries": "failed checks",
     "backoff_s": "seconds",
     "snapshot_interval": "seconds",
     "completion_quiet_s": "seconds",

@@ -30,7 +30,7 @@ _REFUSED = frozenset(
 )
 _START_OF_THREADS = "_start_joinable_thread" if sys.version_info >= (3, 13) else "_start_new_thread"
 """The function of `threading` that starts a thread."""
-_PLAIN = frozenset(["git", "cp", "sm.capabilities.worktrees.making"])
+_PLAIN = frozenset(["git", "gh", "cp", "sm.capabilities.worktrees.making"])
 """Programs that run for real: what they do depends on files alone. No virtual time passes meanwhile."""
 _guarded: int | None = None
 """The thread of the simulation that runs."""

@@ -8,6 +8,7 @@ CAPABILITIES: tuple[str, ...] = (
     "digest",
     "pairing",
     "pauses",
+    "pull_requests",
     "restarts",
     "reviews",
     "search",

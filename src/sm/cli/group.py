@@ -34,6 +34,7 @@ COMMANDS = (
     (AGENTS, "diff", "Show what an agent changed since it began."),
     (AGENTS, "review", "Comment on what an agent changed, in your editor."),
     (AGENTS, "merge", "Merge the branch of an agent's worktree into your branch."),
+    (AGENTS, "pr", "Open a pull request for the branch of an agent's worktree."),
     (AGENTS, "worktree", "Manage the git worktrees of agents."),
     (AGENTS, "archive", "Hide ended sessions from lists."),
     (AGENTS, "unarchive", "Show archived sessions in lists again."),

@@ -33,6 +33,8 @@ class EventType(Tolerant):
     """Most of a budget is spent, it is spent, its sessions were stopped, or it was changed."""
     PERMISSION_MODE = "permission_mode"
     """The agent reports another permission mode than before: changed at its terminal, or by an approved plan."""
+    PULL_REQUEST = "pull_request"
+    """A pull request of its branch was opened, got a check or a review, or was merged or closed."""
 
 
 class TrustLevel(StrEnum):

@@ -23,18 +23,20 @@ def own_branch(work: Work) -> tuple[str, str]:
     return work.branch, work.tree.repository
 
 
-def branch_to_merge(work: Work) -> str:
+def branch_to_merge(work: Work, use: str = "a merge") -> str:
     """The branch with all commits of the worktree: its own, or one that the agent has made and checked out there.
 
-    Raises IllegalState if there is none, and if a merge would leave uncommitted changes behind.
+    `use`: the use of the branch, in words. Raises IllegalState if there is none, and if uncommitted changes would be
+    left behind.
     """
     name, own = label(work.session), own_branch(work)[0]
     _refuse_unfinished(work, name)
-    branch = _branch_with_all(work, name, own)
+    branch = _branch_with_all(work, name, own, use)
     if left := uncommitted_in(work, work.top):
+        again = "merge again" if use == "a merge" else "try again"
         raise IllegalState(
-            f"{name} has uncommitted changes, which a merge would leave behind: {named_paths(left)}",
-            _hint(work, "Commit your work", f"commit them in {folded(work.top, 4096)}, then merge again"),
+            f"{name} has uncommitted changes, which {use} would leave behind: {named_paths(left)}",
+            _hint(work, "Commit your work", f"commit them in {folded(work.top, 4096)}, then {again}"),
         )
     return branch
 
@@ -48,7 +50,7 @@ def _refuse_unfinished(work: Work, name: str) -> None:
         )
 
 
-def _branch_with_all(work: Work, name: str, own: str) -> str:
+def _branch_with_all(work: Work, name: str, own: str, use: str) -> str:
     """The branch with all commits of the worktree: `own`, or one that the agent has made and checked out there.
 
     Raises IllegalState if there is none.
@@ -68,12 +70,12 @@ def _branch_with_all(work: Work, name: str, own: str) -> str:
         )
     if other == head:
         raise IllegalState(
-            f"{name} has a commit that is not on its branch {own}, which a merge would leave behind",
+            f"{name} has a commit that is not on its branch {own}, which {use} would leave behind",
             _hint(work, f"Bring your commits to the branch {own}", f"git -C {quoted(top)} switch -c BRANCH"),
         )
     if exists and git(top, "rev-list", "--max-count=1", ref, "^HEAD", "--"):
         raise IllegalState(
-            f"{name} has commits on two branches, {own} and {folded(other, 200)}, and a merge takes only one",
+            f"{name} has commits on two branches, {own} and {folded(other, 200)}, and {use} takes only one",
             _hint(
                 work,
                 f"Merge the branch {own} into the branch that is checked out",

@@ -18,21 +18,30 @@ PULL_REQUESTS = "refs/sm/pull"
 
 def remote_urls(repository: Repository) -> dict[str, str]:
     """The URLs of the remotes by name, without those that could be options. Raises ExternalError."""
+    return {name: urls[0] for name, urls in _all_urls(repository, "url").items()}
+
+
+def push_urls(repository: Repository) -> dict[str, list[str]]:
+    """The URLs to push to, by the name of the remote, as `remote_urls`. Raises ExternalError."""
+    return {**_all_urls(repository, "url"), **_all_urls(repository, "pushurl")}
+
+
+def _all_urls(repository: Repository, key: str) -> dict[str, list[str]]:
     try:
         settings = parse_git_config(repository.config())
     except (UnreadableRepository, ValueError) as error:
         raise ExternalError(f"the configuration of {repository.common} cannot be read: {error}") from None
-    found: dict[str, str] = {}
+    found: dict[str, list[str]] = {}
     for setting in settings:
         url = setting.value
-        if setting.section != "remote" or setting.name != "url" or not setting.subsection or not url:
+        if setting.section != "remote" or setting.name != key or not setting.subsection or not url:
             continue
         if url.startswith("-") or not setting.subsection.isprintable() or not url.isprintable():
             continue
         # Beside a repository, as git has it for a remote in a relative directory.
         local = url.startswith(("./", "../"))
-        found.setdefault(
-            setting.subsection, os.path.join(repository.top or repository.common, url) if local else url
+        found.setdefault(setting.subsection, []).append(
+            os.path.join(repository.top or repository.common, url) if local else url
         )
     return found
 

@@ -1,0 +1,1 @@
+"""Pull requests of the branches of sessions: opens them with gh, and follows their checks and reviews."""
