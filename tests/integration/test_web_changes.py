@@ -1,6 +1,7 @@
 """The tab with the changes of a session in a real browser, with the real git and daemon."""
 
 import base64
+import itertools
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -49,13 +50,13 @@ def repo(stage: Stage) -> Path:
 
 
 Worktree = tuple[str, Path]
+_NUMBERS = itertools.count()
 
 
 @pytest.fixture
-def worktree(stage: Stage, repo: Path, request: pytest.FixtureRequest) -> Iterator[Worktree]:
+def worktree(stage: Stage, repo: Path) -> Iterator[Worktree]:
     """A session with a worktree in which it has changed nothing yet."""
-    name = request.node.name.removeprefix("test_")[:30].strip("_").replace("_", "-")
-    session = stage.spawn("Sh", "exec sleep 1000", "--worktree", "--name", name, cwd=repo)
+    session = stage.spawn("Sh", "exec sleep 1000", "--worktree", "--name", f"tree-{next(_NUMBERS)}", cwd=repo)
     yield session["session_id"], Path(session["worktree"]["path"])
     stage.sm("kill", session["session_id"], "--force")
     stage.ended(session["session_id"])
@@ -96,11 +97,11 @@ def test_changes_are_shown_by_file(visitor: Visitor, worktree: Worktree) -> None
         tab.until(lambda: login.locator(".hljs-keyword").count() > 0, "colours")
         tab.until(lambda: "|".join(login.locator(".word").all_inner_texts()) == "7|seven()| + |1", "words")
         assert login.locator(".dl.add .no").first.get_attribute("data-number") is None
-        assert "step_30" not in login.inner_text()
+        assert "step_12" not in login.inner_text()
         login.get_by_text("Whole file").click()
-        tab.until(lambda: "step_30" in login.inner_text(), "the whole file")
+        tab.until(lambda: "step_12" in login.inner_text(), "the whole file")
         login.get_by_text("Whole file").click()
-        tab.until(lambda: "step_30" not in login.inner_text(), "the changes again")
+        tab.until(lambda: "step_12" not in login.inner_text(), "the changes again")
         tab.until(lambda: tab.find(".pictures img").count() == 2, "both pictures")
         widths = tab.find(".pictures img").evaluate_all("all => all.map((one) => one.naturalWidth)")
         assert widths == [1, 1]
@@ -236,6 +237,21 @@ def test_refusals_are_words(visitor: Visitor, stage: Stage) -> None:
         tab.open(f"#/s/{session}/changes")
         tab.shows("does not work in a git repository")
     stage.sm("kill", session, "--force")
+
+
+def test_git_does_not_run_where_sm_diff_refuses_it(
+    visitor: Visitor, worktree: Worktree, repo: Path, stage: Stage
+) -> None:
+    session, path = worktree
+    git(repo, "config", "filter.x.clean", "touch ran")
+    (path / ".gitattributes").write_text("*.txt filter=x\n")
+    (path / "api" / "a.txt").write_text("b\n")
+    reason = stage.refused("diff", session, exit_code=4).splitlines()[0].removeprefix("sm: ")
+    with visitor.tab() as tab:
+        tab.open(f"#/s/{session}/changes")
+        tab.shows(reason)
+    git(repo, "config", "--unset", "filter.x.clean")
+    assert not list(stage.work.rglob("ran"))
 
 
 def test_login_that_only_looks_sees_changes_and_cannot_comment(

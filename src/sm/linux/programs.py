@@ -79,10 +79,10 @@ async def _write(stream: asyncio.StreamWriter | None, text: bytes) -> None:
 
 async def _read(stream: asyncio.StreamReader | None, max_bytes: int) -> bytes:
     """Return the beginning of a stream, and read the rest so that the writer does not block."""
-    kept = b""
+    kept = bytearray()
     while stream is not None and (piece := await stream.read(65536)):
         kept += piece[: max_bytes - len(kept)]
-    return kept
+    return bytes(kept)
 
 
 async def _end(process: asyncio.subprocess.Process, grace_s: float) -> None:

@@ -19,7 +19,7 @@ from sm.errors import ExternalError, LimitReached
 FILES_MAX = 1_000
 PATCH_MAX = 256 << 10
 """The bytes of one file's section that a list of all changes has."""
-PATCHES_MAX = 6 << 20
+PATCHES_MAX = 4 << 20
 """The bytes of all sections together."""
 WHOLE_MAX = 4 << 20
 """The bytes of the section of a file that is read by itself."""

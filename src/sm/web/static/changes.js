@@ -86,6 +86,8 @@ class Changes {
   }
 
   #take(data) {
+    const { files } = data.changes;
+    data.changes.files = treeLines(files).flatMap(({ number }) => (number === undefined ? [] : [{ ...files[number], number }])); // in the order of the tree
     this.data = data;
     this.drawer?.close();
     this.drawer = null;

@@ -29,7 +29,7 @@ export class FileView {
   #pictures = null;
   #waits = null; // the element that stands for pictures until it is in sight
 
-  /** `page`: of changes.js. */
+  /** `page`: of changes.js. `number`: its place on the page. */
   constructor(page, file, number) {
     this.page = page;
     this.file = file;
@@ -125,7 +125,7 @@ export class FileView {
     this.#problem = "";
     this.head();
     try {
-      const { patch, name } = await this.page.ask("file", { file: this.number, whole: isWhole ? 1 : null });
+      const { patch, name } = await this.page.ask("file", { file: this.file.number, whole: isWhole ? 1 : null });
       if (name !== null) this.file.name = name;
       this.changes = isWhole ? this.file.patch : patch;
       this.isWhole = isWhole;
@@ -163,7 +163,7 @@ export class FileView {
   async #show(element) {
     if (element === null || element.childElementCount) return;
     try {
-      this.#pictures ??= this.page.ask("pictures", { file: this.number });
+      this.#pictures ??= this.page.ask("pictures", { file: this.file.number });
       const { pictures } = await this.#pictures;
       const titles = ["Before", "After"];
       render(pictures.map((picture, side) => picture === null ? nothing : html`<figure><img alt=${`${titles[side]}: ${this.file.path}`}

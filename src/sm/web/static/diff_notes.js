@@ -211,7 +211,7 @@ export class Notes {
       <textarea id="note-text" rows="3" maxlength=${COMMENT_MAX} ${grow} .value=${live(form.text)} @input=${type} @keydown=${keys}></textarea>
       ${form.problem ? html`<p class="problem" role="alert">${form.problem}</p>` : nothing}
       <div class="buttons"><button class="act small go" aria-disabled=${why !== null || form.busy || !form.text.trim()} title=${why ?? nothing}>${form.busy ? "Keeping" : "Keep as a draft"}</button>
-        <button type="button" class="act small" @click=${() => this.#close()}>Cancel</button><span class="hint">${why ?? "Shift and another number: several lines"}</span></div></form>`;
+        <button type="button" class="act small" @click=${() => this.#close()}>Cancel</button>${why ? html`<span class="hint">${why}</span>` : html`<span class="hint for-keys">Shift and another number: several lines</span>`}</div></form>`;
   }
 
   /** The list of drafts, with the button that sends them. */
