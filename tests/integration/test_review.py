@@ -23,7 +23,7 @@ shared = context_fixture("module", Instance)
 def test_process_for_the_page_leaves_nothing_behind_when_its_reader_has_gone(
     shared: Instance, tmp_path: Path
 ) -> None:
-    """It is asked to end while git runs."""
+    """The request to end comes while git runs."""
     repo = make_app(shared.work)
     session = shared.spawn("Sleeper", "x", "--worktree", "--name", "read", cwd=repo)["session_id"]
     ready, temporary, program = tmp_path / "ready", tmp_path / "tmp", tmp_path / "git"

@@ -37,7 +37,7 @@ _PICTURE_MAX = 3 << 20
 _PICTURES = ((b"\x89PNG\r\n", "image/png"), (b"\xff\xd8\xff", "image/jpeg"), (b"GIF8", "image/gif"))
 Task = Mapping[str, Any]
 Answer = tuple[JsonObject, JsonObject]
-"""What the server needs to know, and what the browser gets."""
+"""The facts that the server needs, and the answer for the browser."""
 
 
 def main() -> None:
