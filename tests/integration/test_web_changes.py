@@ -174,7 +174,13 @@ def test_draft_of_a_range_names_its_lines(visitor: Visitor, worktree: Worktree, 
         tab.until(lambda: lines.count() == 4, "the lines")
         lines.nth(1).click()
         lines.nth(3).click(modifiers=["Shift"])
-        tab.page.keyboard.type("shorter")
+        tab.page.keyboard.type("shor")
+        tab.open(f"#/s/{session}/why")
+        open_changes(tab, session)
+        tab.until(lambda: tab.find("form.note textarea").count() == 1, "the form with what was typed")
+        assert tab.find("form.note textarea").input_value() == "shor"
+        tab.find("form.note textarea").press("End")
+        tab.page.keyboard.type("ter")
         tab.press("Control+Enter")
         tab.shows("draft, lines 2-4")
         (draft,) = stage.json("review", session, "--list")["comments"]

@@ -27,6 +27,7 @@ class Changes {
   #root = undefined; // the element that scrolls
   #current = 0;
   #cursor = null; // {file, row}
+  #unkept = new Map(); // comments that were being typed when their session was left, by its id
 
   constructor() {
     this.element.className = "changes";
@@ -47,11 +48,17 @@ class Changes {
 
   /** Forget them. The server ends what it does for them. */
   close() {
+    this.#keep();
     this.#loading?.abort();
     this.drawer?.close();
     Object.assign(this, { session: null, data: null, files: [], notes: null, drawer: null });
     this.#host.replaceChildren();
     this.#loading = this.#problem = this.#cursor = null;
+  }
+
+  #keep() {
+    const typed = this.notes?.unkept ?? null;
+    if (typed !== null) this.#unkept.set(this.session, typed);
   }
 
   path(act) {
@@ -88,6 +95,7 @@ class Changes {
   #take(data) {
     const { files } = data.changes;
     data.changes.files = treeLines(files).flatMap(({ number }) => (number === undefined ? [] : [{ ...files[number], number }])); // in the order of the tree
+    this.#keep();
     this.data = data;
     this.drawer?.close();
     this.drawer = null;
@@ -101,6 +109,9 @@ class Changes {
     this.#root = panel !== null && getComputedStyle(panel).overflowY === "auto" ? panel : null;
     this.drawer = new Drawer(this.#root);
     this.#add(FIRST, Infinity);
+    const typed = this.#unkept.get(this.session);
+    this.#unkept.delete(this.session);
+    if (typed !== undefined) this.notes.edit(typed);
   }
 
   /** Add files, at first some and then as many as a frame has time for. */

@@ -4,6 +4,7 @@ import { html, live, nothing, ref, render } from "./vendor/lit/lit.js";
 import { refusal } from "./acts.js";
 import { post, RequestFailed } from "./api.js";
 import { quoteOf } from "./diff_file.js";
+import { state } from "./state.js";
 import { shown, shownLines } from "./words.js";
 
 const COMMENT_MAX = 4_000;
@@ -33,9 +34,21 @@ export class Notes {
     return this.page.data.review.rounds;
   }
 
-  /** Why this login cannot comment; null: it can. */
+  /** Why comments cannot be sent; null: they can. */
   get refusal() {
     return refusal("send", { session: this.page.session });
+  }
+
+  /** Why this login cannot comment; null: it can. Comments for an agent that has ended stay drafts. */
+  get draftRefusal() {
+    return state.hello?.scope === "look" ? this.refusal : null;
+  }
+
+  /** What a person has typed and not kept; null: nothing. */
+  get unkept() {
+    if (this.#form === null || !this.#form.text.trim()) return null;
+    const { place, quote, text, id } = this.#form;
+    return { ...place, quote, text, id };
   }
 
   // The form
@@ -86,7 +99,7 @@ export class Notes {
   async #save(event) {
     event.preventDefault();
     const form = this.#form;
-    if (form.busy || !form.text.trim()) return;
+    if (form.busy || !form.text.trim() || this.draftRefusal !== null) return;
     await this.#try(form, async () => {
       const { place, quote, text } = form;
       const kept = await post(this.page.path("drafts"), { ...place, quote, text });
@@ -193,7 +206,7 @@ export class Notes {
   }
 
   #formView(form) {
-    const why = this.refusal;
+    const why = this.draftRefusal;
     const type = (event) => {
       form.text = event.target.value;
       this.#redraw(form);
