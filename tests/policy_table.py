@@ -18,6 +18,7 @@ from sm.core.states import CallerKind, TrustLevel
 from sm.operations.access_rules import EVERY_CALLER, Audience, CallerRole
 from sm.operations.workspace_operations import SEE_WORKSPACE
 from sm.policy.relations import Position, Relation, may
+from sm.web.changes import DAEMON_ROUTES
 from sm.web.relay import GET_ROUTES
 
 DOCUMENT = Path("docs/security.md")
@@ -98,7 +99,7 @@ def declared_operations() -> Iterator[operations.Operation]:
 
 def door_table() -> str:
     declared = {(each.method, each.path): each for each in declared_operations()}
-    pages = {_shape(path) for path in GET_ROUTES}
+    pages = {f"GET {_shape(path)}" for path in GET_ROUTES} | {_shape(route) for route in DAEMON_ROUTES}
     heads = [
         "route",
         "operation",
@@ -114,7 +115,7 @@ def door_table() -> str:
     rows = [heads, ["---"] * len(heads)]
     for route in (route for routes in ROUTES.values() for route in routes):
         names = declared.pop((route.method, route.path))
-        relayed = YES if route.method == "GET" and _shape(route.path) in pages else NO
+        relayed = YES if f"{route.method} {_shape(route.path)}" in pages else NO
         tool = f"{names.tool} {names.tool_action}".strip()
         doors = [
             f"`{name}`" if name else ""

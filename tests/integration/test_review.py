@@ -1,5 +1,10 @@
 """`sm review` with a real editor: a script that writes comments, and a person who agrees at a terminal."""
 
+import json
+import os
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,8 +15,38 @@ from tests.instance import Instance
 from tests.typist import Typist, plain
 
 pytestmark = pytest.mark.processes
+GIT = shutil.which("git")
 
 shared = context_fixture("module", Instance)
+
+
+def test_process_for_the_page_leaves_nothing_behind_when_its_reader_has_gone(
+    shared: Instance, tmp_path: Path
+) -> None:
+    """The request to end comes while git runs."""
+    repo = make_app(shared.work)
+    session = shared.spawn("Sleeper", "x", "--worktree", "--name", "read", cwd=repo)["session_id"]
+    ready, temporary, program = tmp_path / "ready", tmp_path / "tmp", tmp_path / "git"
+    os.mkfifo(ready)
+    temporary.mkdir()
+    program.write_text(
+        f'#!/bin/sh\ncase "$*" in *write-tree*) echo $$ >{ready}; exec sleep 1000;; esac\nexec {GIT} "$@"\n'
+    )
+    program.chmod(0o755)
+    env = {**shared.env, "TMPDIR": str(temporary), "PATH": f"{tmp_path}:{shared.env['PATH']}"}
+    argv = [sys.executable, "-m", "sm.cli.page_changes"]
+    with subprocess.Popen(argv, env=env, cwd="/", stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        task = {"socket": str(shared.socket), "session": session, "act": "changes", "base": ""}
+        process.stdin.write(json.dumps(task).encode())
+        process.stdin.close()
+        pid = int(ready.read_text())
+        process.terminate()
+        assert process.wait() == 1
+    assert list(temporary.iterdir()) == []
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+    shutil.rmtree(repo)
 
 
 def test_review_with_an_editor_reaches_the_agent(shared: Instance) -> None:

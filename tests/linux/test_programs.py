@@ -2,8 +2,10 @@
 
 import asyncio
 import gc
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -34,6 +36,17 @@ async def test_program_that_closes_its_input_early_leaves_no_error_behind(progra
         result = await run_program(["sh", "-c", program], text, 30, output_max_bytes=100)
     assert (result.code, result.output) == (0, b"done\n")
     assert reports == []
+
+
+async def test_program_with_a_grace_time_is_asked_to_end_before_it_is_killed(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "ready")
+    script = f"trap 'echo ended >{tmp_path}/said; exit' TERM; echo >{tmp_path}/ready; sleep 1000 & wait"
+    running = asyncio.create_task(run_program(["sh", "-c", script], b"", 1000, grace_s=1000))
+    await asyncio.to_thread((tmp_path / "ready").read_text)
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert (tmp_path / "said").read_text() == "ended\n"
 
 
 async def test_program_that_runs_out_of_time_leaves_no_error_behind() -> None:

@@ -362,6 +362,15 @@ def test_review_of_every_kind_of_change_shows_what_diff_shows(
     assert git(repo, "fsck", "--no-dangling", "--connectivity-only") == ""
 
 
+def test_review_shows_a_moved_file_as_moved(scene: Scene) -> None:
+    """Git is not told of it: `mv` without `git mv`."""
+    (scene.path / "api" / "a.txt").write_text("a\n")
+    (scene.path / "api" / "a.txt").rename(scene.path / "moved.txt")
+    sent = scene.review("--yes", env=scene.below(("> rename to moved.txt", "why?")))
+    kept = git(scene.repo, "ls-tree", "-r", "--name-only", sent["round"]["tree"]).split()
+    assert kept == ["moved.txt", "new.txt"]
+
+
 def odd_state(path: Path, kind: str) -> None:
     """Bring a worktree into a state of this kind, in which `+mine` is a line of its changes."""
     match kind:

@@ -26,12 +26,13 @@ async def run_program(
     directory: str = "/",
     environment: Mapping[str, str] | None = None,
     output_max_bytes: int = 0,
+    grace_s: float = 0.0,
 ) -> ProgramResult:
     """Run a program with `text` on its stdin, in a separate kernel session.
 
     Returns the first `output_max_bytes` of stdout and of stderr; with 0 both go to /dev/null. Raises TimeoutError
     after `within_s`; OSError, or ValueError for a NUL, when the program cannot be run. When an exception is raised,
-    the program and its process group have been killed.
+    the program and its process group have been killed; with `grace_s` they got SIGTERM before.
     """
     kept = asyncio.subprocess.PIPE if output_max_bytes else asyncio.subprocess.DEVNULL
     # A separate task: a cancelled caller must still end a program that already runs.
@@ -50,7 +51,7 @@ async def run_program(
         process = await asyncio.shield(starting)
     except asyncio.CancelledError:
         with suppress(OSError, ValueError):
-            await _end(await starting)
+            await _end(await starting, grace_s)
         raise
     finished = False
     try:
@@ -64,7 +65,7 @@ async def run_program(
         finished = True
     finally:
         if not finished:
-            await _end(process)
+            await _end(process, grace_s)
     return ProgramResult(code, output.result(), errors.result())
 
 
@@ -78,13 +79,18 @@ async def _write(stream: asyncio.StreamWriter | None, text: bytes) -> None:
 
 async def _read(stream: asyncio.StreamReader | None, max_bytes: int) -> bytes:
     """Return the beginning of a stream, and read the rest so that the writer does not block."""
-    kept = b""
+    kept = bytearray()
     while stream is not None and (piece := await stream.read(65536)):
         kept += piece[: max_bytes - len(kept)]
-    return kept
+    return bytes(kept)
 
 
-async def _end(process: asyncio.subprocess.Process) -> None:
+async def _end(process: asyncio.subprocess.Process, grace_s: float) -> None:
+    if grace_s:
+        with suppress(ProcessLookupError, TimeoutError):
+            os.killpg(process.pid, signal.SIGTERM)
+            async with asyncio.timeout(grace_s):
+                await process.wait()
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     with suppress(TimeoutError):  # a child that left the group may hold the pipes, which wait() waits for

@@ -3,7 +3,6 @@
 import os
 import secrets
 import time
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -12,19 +11,17 @@ from sm.board.board_action import Body
 from sm.client.environment import environment
 from sm.client.http import START_TIMEOUT_S, TIMEOUT_S, percent_encode
 from sm.core.dataclass import dataclass
-from sm.core.message_lines import outcome
 from sm.core.request_lines import verdict
-from sm.core.states import OPEN_STATES
 from sm.errors import IllegalState, NotFound, NotPermitted, ShownChanged, SmError, UsageError
 from sm.web.client_frames import ActFrame, InvalidFrame, action_input
 from sm.web.daemon_link import DaemonLink
 from sm.web.hub import Hub
 from sm.web.logins import scope_of
+from sm.web.message_words import message_words
 from sm.web.offers import DECISIONS, board_target, refusal
 from sm.web.tab import Tab
 
 _UNDO_MAX = 20
-_DELIVERY_S = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +65,7 @@ class Acts:
             while len(self._undone) > _UNDO_MAX:
                 del self._undone[next(iter(self._undone))]
         if action.name == "send":
-            return ActResult(await self._message_words(answer), None)
+            return ActResult(await message_words(self._link, self._tab.login, answer), None)
         return ActResult(f"done: {action.command_line(target, words)}", action.undo)
 
     async def _post(self, call: ApiCall, body: Body) -> Any:
@@ -87,14 +84,6 @@ class Acts:
                 if len(failures) == len(call.recipients):
                     raise
         return call.sent_words([error.message for error in failures])
-
-    async def _message_words(self, message: Mapping[str, Any]) -> str:
-        """The state of a sent message, after a short wait. Raises SmError for one that failed."""
-        if message["status"] in OPEN_STATES:
-            path, query = f"/v1/messages/{message['message_id']}", {"wait_s": str(_DELIVERY_S)}
-            followed = await self._link.get(path, query, login=self._tab.login, timeout_s=TIMEOUT_S)
-            message = {**message, **followed}
-        return outcome(message, must_arrive=False)
 
     async def settled_words(self, key: str) -> str | None:
         """Say who answered a request. Returns None while it is open."""

@@ -22,6 +22,7 @@ from sm.errors import (
 )
 from sm.web import relay
 from sm.web.browser_socket import BrowserSockets
+from sm.web.changes import ChangesPages
 from sm.web.channels import Channels
 from sm.web.client_frames import FRAME_MAX_BYTES
 from sm.web.connections import HEAD_WITHIN_S, note_login
@@ -79,7 +80,7 @@ async def web_app(socket_path: str, store: LoginStore, hosts: HostRules) -> Asyn
     guard = LoginGuard(store)
     running = [asyncio.create_task(part.run()) for part in (guard, hub)]
     try:
-        yield _application(hub, link, guard, hosts)
+        yield _application(hub, link, guard, hosts, socket_path)
     finally:
         for task in running:
             task.cancel()
@@ -87,7 +88,9 @@ async def web_app(socket_path: str, store: LoginStore, hosts: HostRules) -> Asyn
         await link.close()
 
 
-def _application(hub: Hub, link: DaemonLink, guard: LoginGuard, hosts: HostRules) -> web.Application:
+def _application(
+    hub: Hub, link: DaemonLink, guard: LoginGuard, hosts: HostRules, socket_path: str
+) -> web.Application:
     app = web.Application(
         middlewares=[web.middleware(partial(_answer, hosts, guard))], client_max_size=FRAME_MAX_BYTES
     )
@@ -100,6 +103,7 @@ def _application(hub: Hub, link: DaemonLink, guard: LoginGuard, hosts: HostRules
     app.router.add_get("/ws", BrowserSockets(hub, link, Channels(link), logins).serve, allow_head=False)
     app.router.add_get("/attach/ws", TerminalSockets(hub, link, logins).serve, allow_head=False)
     relay.add_routes(app, link, LOGIN)
+    ChangesPages(link, socket_path, LOGIN).add_routes(app)
     return app
 
 

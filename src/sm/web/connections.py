@@ -9,7 +9,8 @@ import errno
 import logging
 import socket
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
 
 from aiohttp import http_exceptions, web
 
@@ -25,6 +26,7 @@ _REPORT_EVERY_S = 60.0
 _NO_ROOM = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
 
 log = logging.getLogger(__name__)
+_T = TypeVar("_T")
 
 
 class ConnectionTable:
@@ -74,7 +76,7 @@ class ConnectionTable:
 class BrowserConnection(web.RequestHandler):
     """One connection, from its accept on."""
 
-    __slots__ = ("_accepted", "table")
+    __slots__ = ("_accepted", "lost", "table")
 
     def __init__(
         self,
@@ -91,6 +93,8 @@ class BrowserConnection(web.RequestHandler):
             access_log=None,  # type: ignore[arg-type]  # documented by AppRunner
         )
         self.table = table
+        self.lost = asyncio.Event()
+        """Set when the browser has gone: a handler runs on by itself."""
         self._accepted = accepted
 
     def cut(self) -> None:
@@ -102,6 +106,7 @@ class BrowserConnection(web.RequestHandler):
 
     def connection_lost(self, exc: BaseException | None) -> None:
         self.table.remove(self)
+        self.lost.set()
         super().connection_lost(exc)
 
     def handle_error(
@@ -202,6 +207,24 @@ def note_login(request: web.Request) -> None:
     """Note that the connection of a request has shown a right code or token."""
     if isinstance(request.protocol, BrowserConnection):
         request.protocol.table.log_in(request.protocol)
+
+
+async def unless_lost(request: web.Request, work: Coroutine[Any, Any, _T]) -> _T:
+    """Do the work of a request, and cancel it when its browser has gone. Raises ConnectionResetError then."""
+    connection = request.protocol
+    if not isinstance(connection, BrowserConnection):
+        return await work
+    task = asyncio.create_task(work)
+    gone = asyncio.create_task(connection.lost.wait())
+    try:
+        await asyncio.wait((task, gone), return_when=asyncio.FIRST_COMPLETED)
+        if task.done():
+            return task.result()
+        raise ConnectionResetError("the browser has gone")
+    finally:
+        task.cancel()
+        gone.cancel()
+        await asyncio.gather(task, gone, return_exceptions=True)
 
 
 def _shut_down(accepted: socket.socket) -> None:

@@ -27,7 +27,7 @@ def present_tree(work: Work) -> str:
     No ref of the repository changes, nor its index. Raises ExternalError.
     """
     with work.index() as variables:
-        changed = git_paths(work.top, *DIFF, "--name-only", "-z", "--", variables=variables)
+        changed = git_paths(work.top, *DIFF, "--no-renames", "--name-only", "-z", "--", variables=variables)
         # By name: git would look into every submodule, by its configuration.
         names = b"".join(os.fsencode(path.rstrip("/")) + b"\0" for path in dict.fromkeys(changed))
         options = ("--add", "--remove", "-z", "--stdin")

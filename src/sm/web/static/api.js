@@ -6,13 +6,18 @@ const TOKEN = "sm.token";
 export const token = () => localStorage.getItem(TOKEN);
 export const forget = () => localStorage.removeItem(TOKEN);
 
-export class RequestFailed extends Error {}
+export class RequestFailed extends Error {
+  constructor(message, hint = null) {
+    super(message);
+    this.hint = hint;
+  }
+}
 
 async function answer(response) {
   const body = await response.json().catch(() => null);
   if (response.ok) return body;
   const problem = body?.error ?? body ?? {};
-  throw new RequestFailed(problem.message ?? problem.words ?? `the server answered ${response.status}`);
+  throw new RequestFailed(problem.message ?? problem.words ?? `the server answered ${response.status}`, problem.hint);
 }
 
 async function reach(path, options) {
@@ -33,14 +38,19 @@ export async function login(code) {
 
 const authorization = () => ({ Authorization: `Bearer ${token()}` });
 
-function ask(path, query) {
+function ask(path, query, signal) {
   const given = Object.entries(query).filter(([, value]) => value != null);
   const search = given.length ? `?${new URLSearchParams(given)}` : "";
-  return reach(`/api${path}${search}`, { headers: authorization() });
+  return reach(`/api${path}${search}`, { headers: authorization(), signal });
 }
 
-/** The JSON answer of a route of the daemon, such as `/v1/usage`. */
-export const get = async (path, query = {}) => answer(await ask(path, query));
+/** The JSON answer of a route of the daemon, such as `/v1/usage`. `signal`: of an AbortController. */
+export const get = async (path, query = {}, signal = undefined) => answer(await ask(path, query, signal));
+
+export async function post(path, content) {
+  const headers = { ...authorization(), "Content-Type": "application/json" };
+  return answer(await reach(`/api${path}`, { method: "POST", headers, body: JSON.stringify(content) }));
+}
 
 /** A page of a list of the daemon, the parameter `before` of the next one, and the number of entries after the page. */
 export async function page(path, query) {

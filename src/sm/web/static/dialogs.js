@@ -124,10 +124,21 @@ function form(dialog) {
       <button type="button" class="act" ?data-first=${fields.length === 0} @click=${close}>Cancel</button></div></form>`);
 }
 
+const changesKeys = [
+  ["j k", "Go to the next or the previous file"],
+  [". ,", "Mark the next or the previous line"],
+  ["Enter", "Comment on the marked line"],
+  ["V", "Side by side, or unified"],
+  ["W", "Show the whole file, or only what is near changes"],
+  ["z", "Fold the file, or show it"],
+  ["L", "Show the drafts"],
+];
+
 function help() {
   const keys = (list) => list.map(([key, text]) => html`<tr><th scope="row"><kbd>${key}</kbd></th><td>${text}</td></tr>`);
   const session = state.selected;
   return frame("Keys", html`<table><tbody>${keys(viewKeys())}</tbody></table>
+    ${ui.route.tab === "changes" ? html`<h3>In the changes</h3><table><tbody>${keys(changesKeys)}</tbody></table>` : nothing}
     <h3>Actions on the selected session</h3>
     <table><tbody>${(state.hello?.actions ?? []).map((action) => {
       const why = refusal(action.name, { session });

@@ -62,6 +62,7 @@ function press(key, element) {
   if (need !== null && needKey(need, key)) return true;
   if (element instanceof HTMLElement && element.closest(".screen, .panel") && /^(Arrow|Page|Home|End| )/.test(key)) return false;
   if (element instanceof HTMLElement && /^(BUTTON|A|SUMMARY)$/.test(element.tagName) && (key === "Enter" || key === " ")) return false;
+  if (need === null && ui.route.tab === "changes" && inChanges(element) && ui.changes?.key(key)) return true;
   const step = { j: 1, ArrowDown: 1, k: -1, ArrowUp: -1, PageDown: PAGE, PageUp: -PAGE, g: -Infinity, Home: -Infinity, G: Infinity, End: Infinity }[key];
   if (step !== undefined) {
     if (need !== null) moveNeed(Math.max(-1e6, Math.min(1e6, step)));
@@ -80,6 +81,9 @@ function press(key, element) {
   else begin(action.name, target());
   return true;
 }
+
+/** The keys of the changes, unless the list of sessions has the focus. */
+const inChanges = (element) => !(element instanceof HTMLElement && element.closest(".column"));
 
 const VIEW = {
   "/": () => document.getElementById("filter")?.focus(),

@@ -61,7 +61,7 @@ function view() {
   const { page } = ui.route;
   return html`<a class="skip" href="#treegrid" @click=${skip}>Go to the sessions</a>
     ${header(stale)}
-    <main class="main page-${page}" data-stale=${stale !== null || state.unshown !== ""}>
+    <main class="main page-${page}${ui.route.tab === "changes" ? " wide" : ""}" data-stale=${stale !== null || state.unshown !== ""}>
       <div class="column">${needsRegion()} ${toolbar()} ${tree()}</div>
       ${page === "session" ? sessionPage() : page === "events" ? eventsPage() : page === "spend" ? spendPage() : page === "timeline" ? timelinePage() : page === "earlier" ? earlierPage() : nothing}
     </main>
@@ -219,6 +219,7 @@ function readHash() {
     syncSelection();
   } else {
     screen.close();
+    ui.changes?.close();
     if (!state.rows.has(state.selected) && !state.ghosts.has(state.selected)) state.selected = lines()[0]?.[0] ?? null;
   }
   drawNow();

@@ -9,7 +9,7 @@ import { contextBar, statusClass } from "./tree.js";
 import { go, isId, sessionPath, TABS, tell, ui } from "./ui.js";
 import { clock, shown, shownLines, span, visible } from "./words.js";
 
-const TITLES = { peek: "Terminal", actions: "Work", messages: "Messages", events: "Events", why: "Why", requests: "Requests", children: "Children" };
+const TITLES = { peek: "Terminal", actions: "Work", changes: "Changes", messages: "Messages", events: "Events", why: "Why", requests: "Requests", children: "Children" };
 const MODES = { auto: "auto: now, or when the agent can take it", idle: "idle: when its turn is over", urgent: "urgent: interrupts its turn" };
 const AGAIN_MS = 1500;
 const DRAFT = "sm.draft.";
@@ -78,6 +78,7 @@ export function sessionPage() {
   const ended = !row.process; // a completed agent may still run
   if (tab === "peek" && !ended && !screen.over) screen.open(row.id, row.label);
   else if (tab !== "peek" || ended) screen.close();
+  if (tab !== "changes") ui.changes?.close();
   return html`<section class="session" aria-labelledby="session-title" data-session=${row.id}>
     <header class="session-head">
       <a class="act back" href="#/" aria-label="Back to the list">←</a>
@@ -142,10 +143,32 @@ function panel(tab, row, ended) {
     return ready((data) => html`<p class="hint">${data.archived ? "The terminal is closed. These are its last lines." : "The process has ended."}</p>
       <div class="screen" tabindex="0" role="region" aria-label="Last output" ${atEnd}>${data.lines.map((line) => html`<div>${visible(line) || "\u00a0"}</div>`)}</div>`);
   }
+  if (tab === "changes") return changesOf(row);
   if (tab === "children" && state.rows.has(row.id)) return children(row);
   load(tab, row);
   return ready((data) => PANELS[tab](data));
 }
+
+/** The changes, with their own part of the page: it comes when somebody looks at changes for the first time. */
+function changesOf(row) {
+  if (ui.changes !== null) {
+    ui.changes.open(row.id);
+    return ui.changes.element;
+  }
+  if (!changesLoad.began) {
+    changesLoad.began = true;
+    import("./changes.js").then(({ changes }) => {
+      ui.changes = changes;
+      ui.draw();
+    }, () => {
+      changesLoad.failed = true;
+      ui.draw();
+    });
+  }
+  return changesLoad.failed ? html`<p class="problem">A part of this page could not be loaded. <a href=${location.href} @click=${() => location.reload()}>Load it again</a></p>`
+    : html`<p class="empty">Loading.</p>`;
+}
+const changesLoad = { began: false, failed: false };
 
 function ready(draw) {
   const problem = loaded.error ? html`<p class="problem">${loaded.error}</p>` : nothing;

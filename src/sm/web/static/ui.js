@@ -12,9 +12,10 @@ export const ui = {
   opened: new Set(), // requests that are shown in full
   ghosts: new Map(), // requests that somebody has answered: key -> {need, words, at}
   answered: new Set(), // requests that were answered here
+  changes: null, // the tab with the changes, which changes.js sets
 };
 
-export const TABS = ["peek", "actions", "messages", "events", "why", "requests", "children"];
+export const TABS = ["peek", "actions", "changes", "messages", "events", "why", "requests", "children"];
 
 export function readRoute(hash) {
   const [, page = "", first = "", second = ""] = hash.split("/");

@@ -19,6 +19,9 @@ export function visible(text) {
   );
 }
 
+/** A line of a file: as `visible`, with its tabs. */
+export const visibleCode = (text) => text.split("\t").map(visible).join("\t");
+
 /** Text of an agent in one line. */
 export const shown = (text, limit = 500) => {
   const words = [...String(text ?? "")];
