@@ -81,7 +81,8 @@ async def test_changes_of_a_session_have_files_on_top_and_hunks_below(
 async def test_changes_are_read_again(
     home: Instance, agent: tuple[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(changes_tab, "_EVERY_S", 0.0)
+    for name in ("_EVERY_S", "_REST"):
+        monkeypatch.setattr(changes_tab, name, 0.0)
     session_id, path = agent
     async with top(home, (120, 40)) as view:
         await open_tab(view, session_id)
