@@ -116,6 +116,11 @@ def git_text(directory: str, *arguments: str) -> str:
     return _done(directory, arguments, {}, b"").stdout.decode("utf-8", "replace")
 
 
+def git_bytes(directory: str, *arguments: str, text: bytes = b"") -> bytes:
+    """Run git as `git` does, and return its output as it is."""
+    return _done(directory, arguments, {}, text).stdout
+
+
 def git_paths(
     directory: str,
     *arguments: str,

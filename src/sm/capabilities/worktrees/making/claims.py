@@ -12,7 +12,8 @@ from sm.capabilities.worktrees.git.progress import Cancelled
 from sm.capabilities.worktrees.git.scratch import GIT_DIRECTORY
 from sm.errors import ExternalError
 
-_MARK = "sm-claim"
+MARK = "sm-claim"
+"""A file in the git directory of what was claimed."""
 _LINK_MAX = 8192
 _LOOK_S = 0.1
 
@@ -27,8 +28,26 @@ class Claim:
         """Claim the worktree with this git directory, which was just made, by a mark in it. Raises OSError."""
         nonce = os.urandom(16).hex()
         self._add(f"worktree {nonce}")
-        with open(f"{own}/{_MARK}", "x", encoding="ascii") as file:
+        with open(f"{own}/{MARK}", "x", encoding="ascii") as file:
             file.write(nonce)
+
+    def add_copy(self) -> str:
+        """Claim a copy that is not made yet. Returns the mark that its git directory gets by `mark`. Raises OSError."""
+        nonce = os.urandom(16).hex()
+        self._add(f"copy {nonce}")
+        return nonce
+
+    def copies(self) -> list[str]:
+        """The marks of the claimed copies."""
+        return [line.removeprefix("copy ") for line in self._lines() if line.startswith("copy ")]
+
+    def has_copy(self, path: str) -> bool:
+        """True for a copy that was claimed."""
+        try:
+            with open(f"{path}/.git/{MARK}", encoding="ascii", errors="replace") as file:
+                return os.path.realpath(path) == path and file.read(_LINK_MAX) in self.copies()
+        except OSError:
+            return False
 
     def add_branch(self, branch: str, start: str) -> None:
         """Claim a branch that was just made at this commit. Raises OSError."""
@@ -48,7 +67,7 @@ class Claim:
         ):  # of one command of sm
             return True
         try:
-            with open(f"{own}/{_MARK}", encoding="ascii", errors="replace") as file:
+            with open(f"{own}/{MARK}", encoding="ascii", errors="replace") as file:
                 return f"worktree {file.read(_LINK_MAX)}" in self._lines()
         except OSError:
             return False
