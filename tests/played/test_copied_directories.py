@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
+from sm.client.http import Client
 from tests.fixtures import context_fixture
-from tests.git_repositories import git, make_app
+from tests.git_repositories import branches, commit, git, make_app
+from tests.played.test_worktree import change_record
 from tests.sim.stage import Instance
 
 pytestmark = pytest.mark.processes  # git
@@ -315,3 +317,124 @@ def test_options_of_branches_are_refused_when_a_copy_is_merged(
     spawn(instance, texts)
     refused = instance.refused("merge", "sleeper-login", *words, exit_code=2)
     assert f"{words[0]} is for git worktrees, and sleeper-login works in a copy of a directory" in refused
+
+
+@pytest.mark.parametrize("place", ["workspace", "directory"])
+def test_copy_of_a_directory_that_a_sandboxed_session_could_write(
+    instance: Instance, texts: Path, place: str
+) -> None:
+    session, path = spawn(instance, texts)
+    (path / "b.txt").write_text("work\n")
+    if place == "workspace":  # contains the directory, but the session works elsewhere in it
+        (instance.work / "beside").mkdir()
+        instance.sm("workspace", "create", "shop", "--working-dir", str(instance.work))
+        near = instance.spawn("Sleeper", "x", "--working-dir", str(instance.work / "beside"))
+    else:
+        near = instance.spawn("Sleeper", "x", "--working-dir", str(texts / "part"))
+    for other in (near, session):
+        instance.sm("kill", other["session_id"])
+    change_record(instance, near, effective_mode="sandboxed")
+    commands = [("spawn", "Sleeper", "x", "--copy"), ("merge", "sleeper-login")]
+    for words in [*commands, *([("diff", "sleeper-login")] if place == "workspace" else [])]:
+        assert "a sandboxed session may have changed" in instance.refused(*words, exit_code=5, cwd=texts)
+    refused = instance.refused("rm", session["session_id"], exit_code=4)
+    assert f"{path} that exists nowhere else: a sandboxed session may have changed" in refused
+    assert (texts / "b.txt").read_text() == "b\n"
+
+
+def test_ask_agent_sends_a_message_about_conflicts(instance: Instance, texts: Path) -> None:
+    _, path = spawn(instance, texts)
+    for directory in (path, texts):
+        (directory / "b.txt").write_text(f"{directory}\n")
+    done = instance.run("merge", "sleeper-login", "--ask-agent")
+    assert done.returncode == 4
+    assert f"asked sleeper-login to bring the changes of {texts} into its copy" in done.stderr
+
+
+def test_json_of_a_merge_has_the_files(instance: Instance, texts: Path) -> None:
+    session, path = spawn(instance, texts)
+    (path / "b.txt").write_text("work\n")
+    git(path, "commit", "-q", "-a", "-m", "work")
+    assert json.loads(instance.sm("merge", "sleeper-login", "--json")) == {
+        "session_id": session["session_id"], "branch": "sm/login", "into": None, "directory": str(texts),
+        "commit": None, "commits": 1, "files": ["b.txt"],
+    }  # fmt: skip
+
+
+def test_killed_session_leaves_no_copy(instance: Instance, texts: Path) -> None:
+    """As Ctrl-C in `sm spawn`, which ends the session."""
+    os.mkfifo(texts / "fifo")
+    instance.sm("daemon", "start")
+    client = Client(str(instance.socket))
+    body = {"agent_type": "Sleeper", "prompt": "x", "name": "login", "cwd": str(texts)}
+    started = client.post("/v1/sessions", {**body, "new_copy": True})
+    client.post(f"/v1/sessions/{started['session_id']}/kill", {})
+    client.get("/v1/worktrees", {"wait_s": 20})
+    left = [*(texts / ".sm" / "worktrees").glob("*")] if (texts / ".sm").exists() else []
+    # The kill came before it was complete, or it has a row, by which it can be removed.
+    assert [str(path) for path in left] == [
+        tree["path"] for tree in client.get("/v1/worktrees") if tree["exists"]
+    ]
+
+
+def test_copy_is_not_removed_under_a_worktree_of_it(instance: Instance, texts: Path) -> None:
+    session, path = spawn(instance, texts)
+    inner = instance.spawn("Sleeper", "x", "--worktree", "--name", "inner", cwd=path)
+    assert inner["worktree"]["path"] == str(path / ".sm/worktrees/inner")
+    for name in (inner, session):
+        instance.sm("kill", name["session_id"])
+    done = instance.run("rm", session["session_id"])
+    assert f"kept the worktree {path}: its git directory belongs to other worktrees too" in done.stderr
+    assert Path(inner["worktree"]["path"]).is_dir()
+
+
+# Jujutsu
+
+
+def jj_repository(work: Path) -> Path:
+    """A colocated repository of jj 0.30: `.jj` beside `.git`, which has no branch checked out."""
+    repo = make_app(work)
+    for name, text in {
+        ".gitignore": "/*\n",
+        "repo/store/type": "git",
+        "repo/store/git_target": "../../../.git",
+        "repo/op_store/type": "simple_op_store",
+        "repo/index/type": "default",
+        "working_copy/type": "local",
+        "working_copy/checkout": "\x12\x40",
+    }.items():
+        path = repo / ".jj" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    git(repo, "checkout", "-q", "--detach")
+    git(repo, "update-ref", "refs/jj/keep/1", "HEAD")
+    return repo
+
+
+def test_colocated_repository_of_jj_works_as_one_of_git(instance: Instance) -> None:
+    repo = jj_repository(instance.work)
+    session = instance.spawn("Sleeper", "x", "--worktree", "--name", "login", cwd=repo)
+    path = Path(session["worktree"]["path"])
+    assert not (path / ".jj").exists()
+    work = commit(path, "work\n")
+    assert changed_files(instance, "sleeper-login") == ["api/a.txt"]
+    refused = instance.refused("merge", "sleeper-login", exit_code=4, cwd=repo)
+    assert refused.startswith(f"sm: no branch is checked out in {repo}\n")
+    instance.sm("merge", "sleeper-login", "--onto", "main", cwd=repo)
+    assert git(repo, "rev-parse", "main") == work
+    instance.sm("kill", session["session_id"])
+    assert instance.run("rm", session["session_id"]).stderr == ""
+    assert (path.exists(), branches(repo)) == (
+        False,
+        ["(HEAD detached at " + git(repo, "rev-parse", "--short", "HEAD") + ")", "main"],
+    )
+
+
+def test_repository_of_jj_without_git_is_copied(instance: Instance) -> None:
+    repo = jj_repository(instance.work)
+    (repo / ".git").rename(repo / ".jj" / "repo" / "store" / "git")
+    refused = instance.refused("spawn", "Sleeper", "x", "--worktree", cwd=repo, exit_code=2)
+    assert "--copy" in refused
+    session, path = spawn(instance, repo)
+    assert session["warnings"] == ["not copied, as they belong to version control: .jj"]
+    assert sorted(name for name in os.listdir(path) if name != ".git") == ["api"]

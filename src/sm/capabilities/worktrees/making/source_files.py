@@ -76,8 +76,10 @@ def source_files(source: str, target: str, max_bytes: int, check: Callable[[], N
 
 def _is_left_out(source: str, path: str, target: str) -> bool:
     full = f"{source}/{path}"
-    is_place = path == PLACE or path.endswith(f"/{PLACE}")
-    return is_place or is_within(full, target) or os.path.lexists(f"{full}/.git/{MARK}")
+    place = f"/{path}"
+    if place.endswith(f"/{os.path.dirname(PLACE)}") and os.listdir(full) == [os.path.basename(PLACE)]:
+        return True  # nothing else is in it
+    return place.endswith(f"/{PLACE}") or is_within(full, target) or os.path.lexists(f"{full}/.git/{MARK}")
 
 
 def _leads_out(source: str, path: str) -> bool:
