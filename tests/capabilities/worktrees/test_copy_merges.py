@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from sm.capabilities.worktrees.copies.bases import Change, Entry
 from sm.capabilities.worktrees.copies.directories import PlainDirectory, blob_name, opened
+from sm.capabilities.worktrees.copies.journal import BegunMerge, begin
 from sm.capabilities.worktrees.copies.merging import CopyConflict, CopyMerger
 from sm.capabilities.worktrees.copies.three_way import (
     Found,
@@ -249,6 +250,23 @@ def test_killed_merge_is_finished_by_the_next_one(
     }
     assert copied.merger().merge() is None
     assert not [*copied.source.rglob(".sm-merge-*")]
+
+
+@pytest.mark.processes
+def test_begun_merge_whose_contents_are_gone_begins_anew(copied: Copied) -> None:
+    write(copied.path / "b", "of the agent\n")
+    begin(str(copied.path), BegunMerge("1" * 40, ".sm-merge-x", [Step("b", None, Entry("100644", "2" * 40))]))
+    copied.merger().merge()
+    assert copied.files()["b"] == "of the agent\n"
+
+
+@pytest.mark.processes
+def test_names_that_are_not_utf8_are_merged(copied: Copied) -> None:
+    for name in (b"\xff new", b" begins with a blank"):
+        with open(os.fsencode(copied.path) + b"/" + name, "wb") as file:
+            file.write(b"x")
+    copied.merger().merge()
+    assert {b"\xff new", b" begins with a blank"} <= set(os.listdir(os.fsencode(copied.source)))
 
 
 @pytest.mark.processes

@@ -36,6 +36,12 @@ def contents(top: str, oids: Iterable[str]) -> Iterator[tuple[str, bytes]]:
     yield from _read(top, chunk)
 
 
+def has_contents(top: str, oids: Iterable[str]) -> bool:
+    """True if the repository still has all of these objects."""
+    wanted = list(dict.fromkeys(oids))
+    return not wanted or " missing" not in git(top, "cat-file", "--batch-check", text=_lines(wanted))
+
+
 def content(top: str, oid: str) -> bytes:
     """Read one object of the repository."""
     return next(data for _, data in contents(top, [oid]))

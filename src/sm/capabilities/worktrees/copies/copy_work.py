@@ -28,6 +28,8 @@ from sm.paths import is_within
 _REMOVAL = "sm-removal"
 """A file in the git directory of a copy whose removal has begun."""
 _SHOWN_MAX = 5
+_TIPS_MAX = 100
+"""Branches, tags and stashes whose files are compared with the directory. Others count as work."""
 
 
 def copy_work(path: str, directory: str, start: str | None) -> list[str]:
@@ -128,11 +130,13 @@ def _lost_commits(path: str, directory: str, base: str, *, has_head: bool) -> It
             yield f"the object of {folded(ref, 200)}"
     if "refs/stash" in tips:
         tips += git(path, "log", "--walk-reflogs", "--format=%H", "refs/stash", "--").split()
-    for tip in tips:
+    if not tips or not git(path, "rev-list", "--max-count=1", *tips, "--not", base, "--"):
+        return
+    for tip in tips[:_TIPS_MAX]:
         tree = git(path, "rev-parse", "--verify", f"{tip}^{{tree}}")
         if not any(_missing(directory, changes_between(path, base, tree))):
             known.append(tip)
-    commits = git(path, "rev-list", *tips, "--not", *known, "--").split() if tips else []
+    commits = git(path, "rev-list", *tips, "--not", *known, "--").split()
     if commits:
         newest = git(path, "log", "--max-count=1", "--format=%h %s", commits[0], "--")
         more = f" and {len(commits) - 1} more" if len(commits) > 1 else ""

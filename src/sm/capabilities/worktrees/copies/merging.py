@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from sm.capabilities.worktrees.copies.bases import BASE, Entry, changes_between, copy_base
-from sm.capabilities.worktrees.copies.content import content, contents, merged_content, stored
+from sm.capabilities.worktrees.copies.content import content, contents, has_contents, merged_content, stored
 from sm.capabilities.worktrees.copies.directories import ChangedMeanwhile, PlainDirectory, blob_name, opened
 from sm.capabilities.worktrees.copies.journal import BegunMerge, begin, begun_merge, end
 from sm.capabilities.worktrees.copies.three_way import MergePlan, PathConflict, Step, plan_merge
@@ -71,7 +71,9 @@ class CopyMerger:
         """
         files = list[str]()
         begun = begun_merge(self._path)
-        if begun is not None:
+        if begun is not None and not self._can_finish(begun):
+            end(self._path)
+        elif begun is not None:
             with self._opened(begun.temporary) as directory:
                 files += self._finish(directory, begun)
         temporary = f".sm-merge-{os.urandom(8).hex()}"
@@ -133,6 +135,11 @@ class CopyMerger:
         if plan.conflicts:
             raise self._conflict(plan.conflicts)
         return _next_base(path, base, tree, has_head=has_commit(repository)), plan
+
+    def _can_finish(self, begun: BegunMerge) -> bool:
+        """False if somebody has deleted what only the merge needed, as `git gc --prune=now` does."""
+        oids = [step.after.oid for step in begun.steps if step.after is not None]
+        return has_contents(self._path, [begun.base, *oids])
 
     def _finish(self, directory: PlainDirectory, begun: BegunMerge) -> list[str]:
         """Change the files, and move the base. Returns the paths. Leaves those alone that have changed meanwhile.

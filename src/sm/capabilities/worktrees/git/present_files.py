@@ -46,8 +46,8 @@ def tree_of_files(top: str) -> str:
 
 def _new_files(top: str) -> list[str]:
     """The new files, without repositories that have no commit: git would then add nothing at all."""
-    listed = git(top, "ls-files", "--others", "--exclude-standard", "-z").split("\0")
-    return [path for path in listed if path and (not path.endswith("/") or _has_commit(f"{top}/{path}"))]
+    listed = git_paths(top, "ls-files", "--others", "--exclude-standard", "-z")
+    return [path for path in listed if (not path.endswith("/") or _has_commit(f"{top}/{path}"))]
 
 
 def _has_commit(directory: str) -> bool:
