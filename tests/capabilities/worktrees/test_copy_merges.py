@@ -200,7 +200,7 @@ LINES = "1\n2\n3\n4\n5\n6\n7\n8\n"
 
 @pytest.fixture
 def copied(tmp_path: Path) -> Copied:
-    made = Copied(tmp_path, {"a": LINES, "b": "b\n", "c/d": "d\n", "e": "e\n"})
+    made = Copied(tmp_path, {"a": LINES, "b": "b\n", "c/d": "d\n", "e": "e\n", "g": "a\nb\nb\na\nb\n"})
     made.make()
     return made
 
@@ -210,13 +210,16 @@ class KilledError(BaseException):
 
 
 @pytest.mark.processes
-@pytest.mark.parametrize("at", range(6))
+@pytest.mark.parametrize("at", range(7))
 def test_killed_merge_is_finished_by_the_next_one(
     copied: Copied, at: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(copied.path / "a", LINES.replace("1", "one"))
     write(copied.source / "a", LINES.replace("2\n", "2\ntwo\n").replace("8", "eight"))
     write(copied.path / "b", "of the agent\n")
+    # What they become together conflicts with the copy, so a second merge must not merge it again.
+    write(copied.path / "g", "a\nb\na\nb\n")
+    write(copied.source / "g", "b\nb\na\nb\n")
     write(copied.path / "new/f", "f\n")
     (copied.path / "c/d").unlink()
     calls = 0
@@ -246,6 +249,7 @@ def test_killed_merge_is_finished_by_the_next_one(
         "a": "one\n2\ntwo\n3\n4\n5\n6\n7\neight\n",
         "b": "of the agent\n",
         "e": "after the kill\n",
+        "g": "b\na\nb\n",
         "new/f": "f\n",
     }
     assert copied.merger().merge() is None
