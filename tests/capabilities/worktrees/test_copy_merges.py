@@ -9,15 +9,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sm.capabilities.worktrees.copies.bases import Change, Entry
+from sm.capabilities.worktrees.copies.bases import Change, TreeEntry
 from sm.capabilities.worktrees.copies.directories import PlainDirectory, blob_name, opened
 from sm.capabilities.worktrees.copies.journal import BegunMerge, begin
 from sm.capabilities.worktrees.copies.merging import CopyConflict, CopyMerger
 from sm.capabilities.worktrees.copies.three_way import (
     Found,
     MergePlan,
-    Obstacle,
-    Step,
+    MergeStep,
+    PathObstacle,
     Subdirectory,
     is_possible,
     plan_merge,
@@ -47,10 +47,10 @@ def is_tree(tree: Tree) -> bool:
 trees = st.dictionaries(st.sampled_from(NAMES), st.sampled_from(TEXTS), max_size=5).filter(is_tree)
 
 
-def entry(text: str | None) -> Entry | None:
+def entry(text: str | None) -> TreeEntry | None:
     if text is None:
         return None
-    return Entry("120000" if text.startswith("->") else "100644", text)
+    return TreeEntry("120000" if text.startswith("->") else "100644", text)
 
 
 def looked(tree: Tree) -> Callable[[str], Found]:
@@ -60,7 +60,7 @@ def looked(tree: Tree) -> Callable[[str], Found]:
         if below := [name for name in tree if name.startswith(f"{path}/")]:
             return Subdirectory(below)
         above = [name for name in tree if path.startswith(f"{name}/")]
-        return Obstacle(above[0], is_link=tree[above[0]].startswith("->")) if above else None
+        return PathObstacle(above[0], is_link=tree[above[0]].startswith("->")) if above else None
 
     return look
 
@@ -139,12 +139,12 @@ def test_merge_into_an_unchanged_directory_makes_it_as_the_copy(base: Tree, thei
 )
 def test_paths_outside_or_of_others_are_impossible(path: str) -> None:
     assert not is_possible(path)
-    step = plan_merge([Change(path, None, Entry("100644", "x"))], lambda _: None, lambda *_: None)
+    step = plan_merge([Change(path, None, TreeEntry("100644", "x"))], lambda _: None, lambda *_: None)
     assert len(step.conflicts) == 1
 
 
 def test_repository_inside_is_a_conflict() -> None:
-    change = Change("lib", None, Entry("160000", "x"))
+    change = Change("lib", None, TreeEntry("160000", "x"))
     assert (
         plan_merge([change], lambda _: None, lambda *_: None).conflicts[0].why
         == "it is a git repository of its own"
@@ -155,7 +155,7 @@ def test_file_that_is_no_file_of_git_is_a_conflict(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "a")
     with opened(str(tmp_path), ".sm-merge-x") as directory:
         found = directory.look("a")
-    assert isinstance(found, Entry)
+    assert isinstance(found, TreeEntry)
     assert not found.is_file
 
 
@@ -259,7 +259,10 @@ def test_killed_merge_is_finished_by_the_next_one(
 @pytest.mark.processes
 def test_begun_merge_whose_contents_are_gone_begins_anew(copied: Copied) -> None:
     write(copied.path / "b", "of the agent\n")
-    begin(str(copied.path), BegunMerge("1" * 40, ".sm-merge-x", [Step("b", None, Entry("100644", "2" * 40))]))
+    begin(
+        str(copied.path),
+        BegunMerge("1" * 40, ".sm-merge-x", [MergeStep("b", None, TreeEntry("100644", "2" * 40))]),
+    )
     copied.merger().merge()
     assert copied.files()["b"] == "of the agent\n"
 
@@ -430,4 +433,4 @@ def test_content_has_the_name_that_git_gives() -> None:
 
 def test_steps_delete_before_they_write() -> None:
     plan = planned({"a": "1"}, {"a": "1"}, {"a/b": "2"})
-    assert plan.steps == [Step("a", entry("1"), None), Step("a/b", None, entry("2"))]
+    assert plan.steps == [MergeStep("a", entry("1"), None), MergeStep("a/b", None, entry("2"))]

@@ -23,7 +23,7 @@ REGULAR, EXECUTABLE, LINK, REPOSITORY = "100644", "100755", "120000", "160000"
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class TreeEntry:
     """A file or a symbolic link at a path. `oid`: the name of the object with its content, as git names it."""
 
     mode: str
@@ -39,8 +39,8 @@ class Change:
     """A path that an agent has changed: how it was in the base, and how it is in the copy. None for no file."""
 
     path: str
-    before: Entry | None
-    after: Entry | None
+    before: TreeEntry | None
+    after: TreeEntry | None
 
 
 def copy_base(path: str, start: str | None) -> str:
@@ -74,7 +74,7 @@ def refuse_other_repository(path: str) -> None:
 
 
 def changes_between(path: str, base: str, tree: str) -> list[Change]:
-    """What differs between two states that the repository of the copy has, by path. Raises ExternalError."""
+    """The differences between two states that the repository of the copy has, by path. Raises ExternalError."""
     words = iter(
         git_paths(
             path, "diff-tree", "-r", "-z", "--no-renames", "--no-abbrev", f"{base}^{{tree}}", tree, "--"
@@ -87,5 +87,5 @@ def changes_between(path: str, base: str, tree: str) -> list[Change]:
     return found
 
 
-def _entry(mode: str, oid: str) -> Entry | None:
-    return None if mode == "000000" else Entry(mode, oid)
+def _entry(mode: str, oid: str) -> TreeEntry | None:
+    return None if mode == "000000" else TreeEntry(mode, oid)

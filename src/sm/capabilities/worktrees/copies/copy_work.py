@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from sm.capabilities.worktrees.copies.bases import (
     Change,
-    Entry,
+    TreeEntry,
     changes_between,
     copy_base,
     refuse_other_repository,
@@ -110,7 +110,7 @@ def _missing(directory: str, changes: Sequence[Change]) -> Iterator[Change]:
         with opened(directory, "") as place:
             for change in changes:
                 found = place.look(change.path)
-                if (found if isinstance(found, Entry) else None) != change.after:
+                if (found if isinstance(found, TreeEntry) else None) != change.after:
                     yield change
     except OSError as error:
         raise ExternalError(f"{folded(directory, 4096)} cannot be read: {error.strerror}") from None

@@ -7,8 +7,8 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from sm.capabilities.worktrees.copies.bases import EXECUTABLE, LINK, REGULAR, Entry
-from sm.capabilities.worktrees.copies.three_way import Found, Obstacle, Subdirectory
+from sm.capabilities.worktrees.copies.bases import EXECUTABLE, LINK, REGULAR, TreeEntry
+from sm.capabilities.worktrees.copies.three_way import Found, PathObstacle, Subdirectory
 from sm.linux.files import regular_file
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -24,7 +24,7 @@ class ChangedMeanwhile(Exception):
 class _Blocked(Exception):
     def __init__(self, at: str, *, is_link: bool) -> None:
         super().__init__(at)
-        self.obstacle = Obstacle(at, is_link)
+        self.obstacle = PathObstacle(at, is_link)
 
 
 class PlainDirectory:
@@ -35,7 +35,7 @@ class PlainDirectory:
         self._temporary = temporary
 
     def look(self, path: str) -> Found:
-        """What is at a path. Raises OSError for what cannot be read."""
+        """Find the file, link or directory at a path. Raises OSError for what cannot be read."""
         try:
             with self._parent(path) as (parent, name):
                 return _found_in(parent, name, path)
@@ -58,7 +58,7 @@ class PlainDirectory:
             return None
         return stat.S_IMODE(found.st_mode) if stat.S_ISREG(found.st_mode) else None
 
-    def delete(self, path: str, before: Entry) -> None:
+    def delete(self, path: str, before: TreeEntry) -> None:
         """Delete a file that is as `before`, and the directories that it leaves empty.
 
         Raises ChangedMeanwhile, and OSError.
@@ -77,7 +77,9 @@ class PlainDirectory:
                 except OSError:
                     return
 
-    def write(self, path: str, before: Entry | None, after: Entry, content: bytes, mode: int | None) -> None:
+    def write(
+        self, path: str, before: TreeEntry | None, after: TreeEntry, content: bytes, mode: int | None
+    ) -> None:
         """Put a file or a link in the place of `before`, at one stroke.
 
         `mode`: the permissions of a new file. Raises ChangedMeanwhile, and OSError.
@@ -105,7 +107,7 @@ class PlainDirectory:
         with suppress(FileNotFoundError, _Blocked), self._parent(path) as (parent, _):
             os.unlink(self._temporary, dir_fd=parent)
 
-    def _place(self, parent: int, name: str, path: str, before: Entry | None) -> None:
+    def _place(self, parent: int, name: str, path: str, before: TreeEntry | None) -> None:
         try:
             if before is None:
                 try:  # it replaces nothing that has come since
@@ -177,7 +179,7 @@ def _pieces(descriptor: int) -> Iterator[bytes]:
         yield piece
 
 
-def _found_in(parent: int, name: str, path: str) -> Entry | Subdirectory | None:
+def _found_in(parent: int, name: str, path: str) -> TreeEntry | Subdirectory | None:
     try:
         status = os.stat(name, dir_fd=parent, follow_symlinks=False)
     except FileNotFoundError:
@@ -186,13 +188,13 @@ def _found_in(parent: int, name: str, path: str) -> Entry | Subdirectory | None:
     if stat.S_ISDIR(mode):
         return Subdirectory([f"{path}/{inner}" for inner in _files(parent, name)])
     if stat.S_ISLNK(mode):
-        return Entry(LINK, blob_name(os.fsencode(os.readlink(name, dir_fd=parent))))
+        return TreeEntry(LINK, blob_name(os.fsencode(os.readlink(name, dir_fd=parent))))
     if not stat.S_ISREG(mode):
-        return Entry("", "")  # no content of a base is such a file
+        return TreeEntry("", "")  # no content of a base is such a file
     with regular_file(name, directory=parent) as descriptor:
         status = os.fstat(descriptor)
         oid = _named(status.st_size, _pieces(descriptor))
-    return Entry(EXECUTABLE if status.st_mode & stat.S_IXUSR else REGULAR, oid)
+    return TreeEntry(EXECUTABLE if status.st_mode & stat.S_IXUSR else REGULAR, oid)
 
 
 def _files(parent: int, name: str) -> Iterator[str]:
@@ -221,7 +223,7 @@ def _remove_empty(parent: int, name: str) -> None:
     os.rmdir(name, dir_fd=parent)
 
 
-def _permissions(parent: int, name: str, after: Entry, mode: int | None) -> int | None:
+def _permissions(parent: int, name: str, after: TreeEntry, mode: int | None) -> int | None:
     """The permissions of the file that is replaced, or of a new one, with the right to execute it as in `after`.
 
     None for those of the umask.
@@ -236,7 +238,7 @@ def _permissions(parent: int, name: str, after: Entry, mode: int | None) -> int 
     return mode & ~0o111
 
 
-def _write_file(parent: int, name: str, after: Entry, content: bytes, mode: int | None) -> None:
+def _write_file(parent: int, name: str, after: TreeEntry, content: bytes, mode: int | None) -> None:
     given = 0o777 if after.mode == EXECUTABLE else 0o666
     descriptor = os.open(name, _NEW_FILE, given if mode is None else 0o600, dir_fd=parent)
     try:

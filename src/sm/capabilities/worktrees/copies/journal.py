@@ -10,8 +10,8 @@ from contextlib import suppress
 from dataclasses import asdict
 from typing import Any
 
-from sm.capabilities.worktrees.copies.bases import Entry
-from sm.capabilities.worktrees.copies.three_way import Step, is_possible
+from sm.capabilities.worktrees.copies.bases import TreeEntry
+from sm.capabilities.worktrees.copies.three_way import MergeStep, is_possible
 from sm.core.dataclass import dataclass
 from sm.linux.files import read_file
 
@@ -25,7 +25,7 @@ class BegunMerge:
 
     base: str
     temporary: str
-    steps: Sequence[Step]
+    steps: Sequence[MergeStep]
 
 
 def begun_merge(path: str) -> BegunMerge | None:
@@ -34,7 +34,7 @@ def begun_merge(path: str) -> BegunMerge | None:
         found = read_file(f"{path}/.git/{_NAME}", _MAX)
         fields: dict[str, Any] = json.loads(found.data)
         steps = [
-            Step(step["path"], _entry(step["before"]), _entry(step["after"])) for step in fields["steps"]
+            MergeStep(step["path"], _entry(step["before"]), _entry(step["after"])) for step in fields["steps"]
         ]
         merge = BegunMerge(str(fields["base"]), str(fields["temporary"]), steps)
     except (OSError, ValueError, TypeError, KeyError):
@@ -59,5 +59,5 @@ def end(path: str) -> None:
         os.unlink(f"{path}/.git/{_NAME}")
 
 
-def _entry(fields: Mapping[str, str] | None) -> Entry | None:
-    return None if fields is None else Entry(**fields)
+def _entry(fields: Mapping[str, str] | None) -> TreeEntry | None:
+    return None if fields is None else TreeEntry(**fields)

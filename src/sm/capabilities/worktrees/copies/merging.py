@@ -9,11 +9,11 @@ import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from sm.capabilities.worktrees.copies.bases import BASE, Entry, changes_between, copy_base
+from sm.capabilities.worktrees.copies.bases import BASE, TreeEntry, changes_between, copy_base
 from sm.capabilities.worktrees.copies.content import content, contents, has_contents, merged_content, stored
 from sm.capabilities.worktrees.copies.directories import ChangedMeanwhile, PlainDirectory, blob_name, opened
 from sm.capabilities.worktrees.copies.journal import BegunMerge, begin, begun_merge, end
-from sm.capabilities.worktrees.copies.three_way import MergePlan, PathConflict, Step, plan_merge
+from sm.capabilities.worktrees.copies.three_way import MergePlan, MergeStep, PathConflict, plan_merge
 from sm.capabilities.worktrees.git.calls import git, is_in_operation, repository_around
 from sm.capabilities.worktrees.git.hidden_changes import hidden_changes
 from sm.capabilities.worktrees.git.present_files import tree_of_files
@@ -124,7 +124,7 @@ class CopyMerger:
             )
         tree = tree_of_files(path)
 
-        def combine(changed: str, before: Entry, ours: Entry, after: Entry) -> str | None:
+        def combine(changed: str, before: TreeEntry, ours: TreeEntry, after: TreeEntry) -> str | None:
             mine = directory.content(changed)
             if blob_name(mine) != ours.oid:  # it changes right now
                 return None
@@ -166,9 +166,9 @@ class CopyMerger:
             )
         return done
 
-    def _with_contents(self, steps: Sequence[Step]) -> Iterator[tuple[Step, bytes, int | None]]:
+    def _with_contents(self, steps: Sequence[MergeStep]) -> Iterator[tuple[MergeStep, bytes, int | None]]:
         """The steps, deletions first, with the contents and the permissions of files of the copy."""
-        by_content = dict[str, list[Step]]()
+        by_content = dict[str, list[MergeStep]]()
         for step in steps:
             if step.after is None:
                 yield step, b"", None
@@ -192,11 +192,11 @@ class CopyMerger:
         )
 
 
-def _change(directory: PlainDirectory, step: Step, data: bytes, mode: int | None) -> bool:
+def _change(directory: PlainDirectory, step: MergeStep, data: bytes, mode: int | None) -> bool:
     """Do a step. Returns False if an earlier merge has done it. Raises ChangedMeanwhile."""
     found = directory.look(step.path)
     if step.after is None:
-        if not isinstance(found, Entry):
+        if not isinstance(found, TreeEntry):
             return False
         if step.before is None:
             raise ChangedMeanwhile(step.path)

@@ -5,7 +5,7 @@ Each path is compared in three states: base, directory, copy. One conflict refus
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 
-from sm.capabilities.worktrees.copies.bases import REPOSITORY, Change, Entry
+from sm.capabilities.worktrees.copies.bases import REPOSITORY, Change, TreeEntry
 from sm.capabilities.worktrees.rules import PLACE
 from sm.core.dataclass import dataclass
 
@@ -14,7 +14,7 @@ VERSION_CONTROL = frozenset({".git", ".hg", ".jj", ".svn", ".bzr", ".pijul", "_d
 
 
 @dataclass(frozen=True, slots=True)
-class Obstacle:
+class PathObstacle:
     """A path cannot exist: `at`, above it, is no directory."""
 
     at: str
@@ -28,20 +28,20 @@ class Subdirectory:
     files: Collection[str]
 
 
-Found = Entry | Obstacle | Subdirectory | None
+Found = TreeEntry | PathObstacle | Subdirectory | None
 Look = Callable[[str], Found]
 """Finds what is at a path of the directory, without following a link."""
-Combine = Callable[[str, Entry, Entry, Entry], str | None]
+Combine = Callable[[str, TreeEntry, TreeEntry, TreeEntry], str | None]
 """Merges the contents of a path in base, directory and copy. Returns the name of the object; None for a conflict."""
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class MergeStep:
     """One path of the directory to change: `before` is how it is now, `after` how it will be. None for no file."""
 
     path: str
-    before: Entry | None
-    after: Entry | None
+    before: TreeEntry | None
+    after: TreeEntry | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,14 +54,14 @@ class PathConflict:
 class MergePlan:
     """`steps`: in the order in which they can be done. Empty if there are conflicts."""
 
-    steps: Sequence[Step]
+    steps: Sequence[MergeStep]
     conflicts: Sequence[PathConflict]
 
 
 def plan_merge(changes: Sequence[Change], look: Look, combine: Combine) -> MergePlan:
     """Plan the merge of all changes. Changes nothing."""
     gone = {change.path for change in changes if change.after is None}
-    steps, conflicts = list[Step](), list[PathConflict]()
+    steps, conflicts = list[MergeStep](), list[PathConflict]()
     for change in changes:
         outcome = _outcome(change, look, combine, gone)
         if isinstance(outcome, str):
@@ -81,8 +81,8 @@ def is_possible(path: str) -> bool:
     )
 
 
-def _outcome(change: Change, look: Look, combine: Combine, gone: Collection[str]) -> Step | str | None:
-    """What to do, why nothing can be done, or None if there is nothing to do."""
+def _outcome(change: Change, look: Look, combine: Combine, gone: Collection[str]) -> MergeStep | str | None:
+    """Decide on one path: a step, the reason of a conflict, or None if there is nothing to do."""
     before, after = change.before, change.after
     if not is_possible(change.path):
         return "it is in a directory of version control or of sm"
@@ -90,7 +90,7 @@ def _outcome(change: Change, look: Look, combine: Combine, gone: Collection[str]
         return "it is a git repository of its own"
     found = _explained(look(change.path), gone)
     match found:
-        case Obstacle(at, is_link):
+        case PathObstacle(at, is_link):
             if after is None:
                 return None
             return f"{at} is a link in the directory" if is_link else f"{at} is a file in the directory"
@@ -104,8 +104,8 @@ def _outcome(change: Change, look: Look, combine: Combine, gone: Collection[str]
 
 
 def _explained(found: Found, gone: Collection[str]) -> Found:
-    """What will be at the path when the files that the copy does not have any more are deleted."""
-    if isinstance(found, Obstacle) and found.at in gone:
+    """Leave out what the merge deletes: the files that the copy does not have any more."""
+    if isinstance(found, PathObstacle) and found.at in gone:
         return None
     if isinstance(found, Subdirectory):
         left = [path for path in found.files if path not in gone]
@@ -113,12 +113,12 @@ def _explained(found: Found, gone: Collection[str]) -> Found:
     return found
 
 
-def _three_way(change: Change, ours: Entry | None, combine: Combine) -> Step | str | None:
+def _three_way(change: Change, ours: TreeEntry | None, combine: Combine) -> MergeStep | str | None:
     before, after = change.before, change.after
     if ours == after:
         return None
     if ours == before:
-        return Step(change.path, ours, after)
+        return MergeStep(change.path, ours, after)
     if before is None:
         return "both have added it"
     if ours is None:
@@ -131,17 +131,17 @@ def _three_way(change: Change, ours: Entry | None, combine: Combine) -> Step | s
     oid = _content(change.path, before, ours, after, combine)
     if oid is None:
         return "both have changed it"
-    outcome = Entry(mode, oid)
-    return None if outcome == ours else Step(change.path, ours, outcome)
+    outcome = TreeEntry(mode, oid)
+    return None if outcome == ours else MergeStep(change.path, ours, outcome)
 
 
-def _content(path: str, before: Entry, ours: Entry, after: Entry, combine: Combine) -> str | None:
+def _content(path: str, before: TreeEntry, ours: TreeEntry, after: TreeEntry, combine: Combine) -> str | None:
     if ours.oid in (before.oid, after.oid):
         return after.oid
     return ours.oid if after.oid == before.oid else combine(path, before, ours, after)
 
 
-def _ordered(steps: Sequence[Step]) -> Iterator[Step]:
+def _ordered(steps: Sequence[MergeStep]) -> Iterator[MergeStep]:
     """Deletions first, so that a file can take the place of a directory, and a directory that of a file."""
     yield from (step for step in sorted(steps, key=lambda s: s.path, reverse=True) if step.after is None)
     yield from (step for step in sorted(steps, key=lambda s: s.path) if step.after is not None)

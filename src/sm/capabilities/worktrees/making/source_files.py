@@ -32,7 +32,7 @@ class SourceFiles:
     """Links to places outside of the directory, and absolute ones."""
 
     def notes(self) -> list[str]:
-        """What a person should know."""
+        """Warnings for a person about files that are left out, and about links."""
         notes = [f"not copied, as they are no files: {_named(self.special)}"] if self.special else []
         if self.version_control:
             notes.append(f"not copied, as they belong to version control: {_named(self.version_control)}")
