@@ -87,7 +87,7 @@ def carried_out(ours: Tree, plan: MergePlan) -> dict[str, str]:
     return found
 
 
-@settings(max_examples=2000, deadline=None)
+@settings(max_examples=600, deadline=None)
 @given(trees, trees, trees)
 def test_result_has_the_changes_of_both_sides_or_is_refused(base: Tree, ours: Tree, theirs: Tree) -> None:
     plan = planned(base, ours, theirs)
@@ -356,7 +356,7 @@ def test_attributes_of_the_directory_change_no_bytes(tmp_path: Path) -> None:
 
 
 @pytest.mark.processes
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(trees, trees, trees)
 def test_files_after_a_merge_are_those_of_the_plan(
     tmp_path_factory: pytest.TempPathFactory, base: Tree, ours: Tree, theirs: Tree
