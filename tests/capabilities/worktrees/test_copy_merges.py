@@ -434,3 +434,27 @@ def test_content_has_the_name_that_git_gives() -> None:
 def test_steps_delete_before_they_write() -> None:
     plan = planned({"a": "1"}, {"a": "1"}, {"a/b": "2"})
     assert plan.steps == [MergeStep("a", entry("1"), None), MergeStep("a/b", None, entry("2"))]
+
+
+@pytest.mark.processes
+def test_merge_that_cannot_write_is_finished_by_the_next_one(
+    copied: Copied, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(copied.path / "a", LINES.replace("1", "one"))
+    write(copied.path / "b", "of the agent\n")
+    original = PlainDirectory.write
+
+    def full(self: PlainDirectory, path: str, *arguments: object) -> None:
+        if path == "b":
+            raise OSError(28, "No space left on device", path)
+        original(self, path, *arguments)  # type: ignore[arg-type]
+
+    with monkeypatch.context() as patch:
+        patch.setattr(PlainDirectory, "write", full)
+        with pytest.raises(ExternalError, match="b: No space left on device") as failed:
+            copied.merger().merge()
+        assert failed.value.hint == "what was merged stays; the next sm merge finishes the rest"
+    assert copied.files()["a"] == LINES.replace("1", "one")
+    done = copied.merger().merge()
+    assert done is not None
+    assert (done.files, copied.files()["b"]) == (["b"], "of the agent\n")

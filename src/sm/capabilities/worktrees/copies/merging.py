@@ -102,7 +102,8 @@ class CopyMerger:
         except OSError as error:
             name = folded(os.fsdecode(error.filename or ""), 200)
             raise ExternalError(
-                f"cannot merge in {where}: {f'{name}: ' if name else ''}{error.strerror}"
+                f"cannot merge in {where}: {f'{name}: ' if name else ''}{error.strerror}",
+                "what was merged stays; the next sm merge finishes the rest",
             ) from None
         finally:
             os.close(lock)
