@@ -80,6 +80,7 @@ _UNITS = {
     "keep_days": "days",
     "unseen_days": "days",
     "max_mb": "megabytes",
+    "copy_max_mb": "megabytes",
     "daily_usd": "US dollars",
     "soft_percent": "per cent",
     "hard_percent": "per cent",

@@ -8,6 +8,7 @@ from contextlib import suppress
 import click
 
 from sm.capabilities.worktrees.reviewed_trees import forget_trees
+from sm.capabilities.worktrees.rules import is_copy
 from sm.capabilities.worktrees.trees import clean
 from sm.capabilities.worktrees.unsaved_work import UnsavedWork, unsaved_work_of
 from sm.cli.selection import agrees
@@ -68,6 +69,7 @@ def follow_worktree(
     if tree is None:
         return encode({**started, **now})
     made = {name: tree[name] for name in ("copied_files", "copied_bytes", "linked")}
+    made |= {"copy_of": tree["repository"]} if is_copy(tree["path"], tree["git_directory"]) else {}
     warnings = [*started["warnings"], *now["warnings"], *tree["notes"]]
     return encode({**started, **now, "worktree_files": made, "warnings": warnings})
 

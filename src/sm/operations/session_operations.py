@@ -55,6 +55,8 @@ class AgentToStart:
     """The git worktree that the client made: `DIRECTORY/.sm/worktrees/NAME`."""
     new_worktree: bool | None = None
     """Make a git worktree of the repository around the working directory, and start the agent there."""
+    new_copy: bool | None = None
+    """The same with a copy of the working directory, which has no version control, in place of a worktree."""
     base: str | None = None
     """The commit or branch that the new worktree begins with, or null for the one that is checked out."""
     branch: str | None = None

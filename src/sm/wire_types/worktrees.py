@@ -23,9 +23,10 @@ class MadeTreeView:
     path: str
     branch: str
     repository: str
-    """The main directory of the repository. For a bare one, the directory around it."""
+    """The main directory of the repository. For a bare one, the directory around it. Of a copy: what was copied."""
     git_directory: str | None
-    """The git directory of the repository, or null if an earlier version of sm has made the worktree."""
+    """The git directory of the repository, or null if an earlier version of sm has made the worktree. That of a copy is
+    `.git` in its `path`."""
     start: str | None
     """The commit that it began with; empty if it had none, or was not fetched yet. Null if it is not known."""
     is_new_branch: bool

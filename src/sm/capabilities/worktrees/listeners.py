@@ -5,7 +5,7 @@ import os
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import field, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from sm.capabilities.worktrees.maker import TreeMaker, changed_by_sandbox, git_environment
 from sm.capabilities.worktrees.model import PlannedTree, TreeWish
@@ -178,10 +178,13 @@ def _wish(request: SpawnRequest) -> TreeWish | None:
         given.get("pull_request"),
         _text(given.get("remote_branch"), "remote-branch"),
         _text(given.get("remote"), "remote"),
+        copy=bool(given.get("new_copy")),
     )
     if wish.pull_request is not None and wish.pull_request < 1:
         raise UsageError(f"invalid pull request {wish.pull_request}", "give its number, such as 12")
-    if given.get("new_worktree"):
+    if wish.copy:
+        _refuse_for_copy(given)
+    if wish.copy or given.get("new_worktree"):
         if given.get("worktree") is not None:
             raise UsageError("a session has one worktree: omit either worktree or new_worktree")
         return wish
@@ -198,6 +201,18 @@ def _wish(request: SpawnRequest) -> TreeWish | None:
     return None
 
 
+def _refuse_for_copy(given: Mapping[str, Any]) -> None:
+    """Raise UsageError for an option of a git worktree."""
+    for what, name in (
+        ("a base", "base"),
+        ("a branch", "branch"),
+        ("a pull request", "pull_request"),
+        ("a branch of a remote", "remote_branch"),
+    ):
+        if given.get(name) is not None:
+            raise UsageError(f"{what} is for a git worktree, not for a copy of a directory")
+
+
 def _text(value: str | None, what: str) -> str | None:
     return None if value is None else validate_text(value, what, _NAME_MAX, one_line=True)
 
@@ -205,7 +220,7 @@ def _text(value: str | None, what: str) -> str | None:
 def _worktree(request: SpawnRequest) -> SpawnWorktree | None:
     """The worktree of a request. Raises UsageError for one that sm does not make."""
     path, branch = request.additions.get("worktree"), request.additions.get("branch")
-    if request.additions.get("new_worktree"):
+    if request.additions.get("new_worktree") or request.additions.get("new_copy"):
         return None
     if path is None:
         return None

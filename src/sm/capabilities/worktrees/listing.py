@@ -131,4 +131,5 @@ def _is_foreign(row: TreeRow) -> bool:
         found = repository_at(row.path)
     except (UnreadableRepository, OSError):
         return False
-    return found is not None and (not found.is_linked or found.common != (row.plan.common or found.common))
+    is_other_kind = found is not None and found.is_linked is row.plan.is_copy
+    return found is not None and (is_other_kind or found.common != (row.plan.common or found.common))

@@ -134,7 +134,7 @@ class TreeMaker:
         settings = self._settings()
         files = TreeFiles(settings.copy, settings.link, settings.submodules)
         task = {**self._task("make", plan), "files": asdict(files), "again": again}
-        task["within_s"] = settings.timeout_s
+        task |= {"within_s": settings.timeout_s, "copy_max_bytes": settings.copy_max_mb * 1_000_000}
         silent_s = _MAKE_SILENT_S + settings.timeout_s
         async with self._turns:
             return MadeTree(**await self._run(task, environment, report, silent_s, starting))

@@ -1,8 +1,16 @@
 """Finds the branch that has all work of a session, before that is merged."""
 
+from sm.capabilities.worktrees.copies.merging import CopyMerger
 from sm.capabilities.worktrees.git.calls import git, is_in_operation, repository_around
 from sm.capabilities.worktrees.unsaved_work import has_branch
-from sm.capabilities.worktrees.work import Work, named_paths, quoted, uncommitted_in, without_commit
+from sm.capabilities.worktrees.work import (
+    Work,
+    named_paths,
+    quoted,
+    refuse_sandboxed,
+    uncommitted_in,
+    without_commit,
+)
 from sm.core.session_lines import label, name_to_type
 from sm.core.statuses import ENDED
 from sm.core.text import folded
@@ -21,6 +29,17 @@ def own_branch(work: Work) -> tuple[str, str]:
             f"sm diff {name_to_type(work.session)}",
         )
     return work.branch, work.tree.repository
+
+
+def copy_merger(work: Work) -> tuple[CopyMerger, str]:
+    """The merger of the copy of a session, and the directory that it merges into.
+
+    Raises NotPermitted if a sandboxed session could write there.
+    """
+    _, directory = own_branch(work)
+    refuse_sandboxed(work.client, work.session, {directory, work.top})
+    start = None if work.tree is None else work.tree.start
+    return CopyMerger(work.top, directory, start), directory
 
 
 def branch_to_merge(work: Work, use: str = "a merge") -> str:

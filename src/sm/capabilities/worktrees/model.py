@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field
 from typing import Any
 
+from sm.capabilities.worktrees.rules import is_copy
 from sm.core.dataclass import dataclass
 
 
@@ -21,6 +22,8 @@ class TreeWish:
     """A branch of a remote, such as `feature` or `origin/feature`, which the new branch follows."""
     remote: str | None = None
     """The name of the remote with the pull request or the branch, or None if that is clear."""
+    copy: bool = False
+    """A copy of a directory without version control, in place of a worktree."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +74,11 @@ class PlannedTree:
     """The file mode creation mask of the files."""
     commands: TreeCommands = field(default_factory=TreeCommands)
     """Chosen when the worktree is made, so that later changes of the configuration do not matter."""
+
+    @property
+    def is_copy(self) -> bool:
+        """True for a copy of the directory `repository`, which has no git."""
+        return is_copy(self.path, self.common)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,8 +4,9 @@ import os
 
 from sm.capabilities.worktrees.git.calls import git, git_paths
 from sm.capabilities.worktrees.git.hidden_changes import hidden_changes
+from sm.capabilities.worktrees.git.present_files import DIFF
 from sm.capabilities.worktrees.merge_targets import MergeTarget
-from sm.capabilities.worktrees.work import DIFF, named_paths, quoted
+from sm.capabilities.worktrees.work import named_paths, quoted
 from sm.errors import IllegalState
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sm.capabilities.worktrees.rules import repository_of
+from sm.capabilities.worktrees.rules import is_copy, repository_of
 from sm.client.http import Client
 from sm.core.dataclass import dataclass
 from sm.core.lines import JsonObject
@@ -27,6 +27,11 @@ class OwnTree:
     teardown: Sequence[str] = ()
     """Commands to run before it is removed."""
     teardown_within_s: float = 0.0
+
+    @property
+    def is_copy(self) -> bool:
+        """True for a copy of the directory `repository`, which has no git: it has a git directory of its own."""
+        return is_copy(self.path, self.git_directory)
 
 
 def tree_of_session(client: Client, session: JsonObject) -> OwnTree | None:

@@ -9,7 +9,8 @@ from threading import Timer
 from typing import IO, BinaryIO
 
 from sm.capabilities.worktrees.git.calls import prepared, reason_of
-from sm.capabilities.worktrees.work import DIFF, Work
+from sm.capabilities.worktrees.git.present_files import DIFF
+from sm.capabilities.worktrees.work import Work
 from sm.core.dataclass import dataclass
 from sm.errors import ExternalError
 

@@ -7,8 +7,9 @@ import os
 from collections.abc import Iterable
 from contextlib import suppress
 
-from sm.capabilities.worktrees.git.calls import git, git_paths, git_text, is_sandboxed, repository_around
-from sm.capabilities.worktrees.work import DIFF, Work
+from sm.capabilities.worktrees.git.calls import git, git_text, is_sandboxed, repository_around
+from sm.capabilities.worktrees.git.present_files import DIFF, tree_of_files
+from sm.capabilities.worktrees.work import Work
 from sm.client.http import Client
 from sm.errors import ExternalError, IllegalState
 from sm.linux.files import read_file
@@ -26,13 +27,7 @@ def present_tree(work: Work) -> str:
 
     No ref of the repository changes, nor its index. Raises ExternalError.
     """
-    with work.index() as variables:
-        changed = git_paths(work.top, *DIFF, "--no-renames", "--name-only", "-z", "--", variables=variables)
-        # By name: git would look into every submodule, by its configuration.
-        names = b"".join(os.fsencode(path.rstrip("/")) + b"\0" for path in dict.fromkeys(changed))
-        options = ("--add", "--remove", "-z", "--stdin")
-        git(work.top, "update-index", *options, variables=variables, text=names)
-        return git(work.top, "write-tree", "--missing-ok", variables=variables)
+    return tree_of_files(work.top)
 
 
 def head_of(work: Work) -> str:

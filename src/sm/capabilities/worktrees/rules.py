@@ -73,3 +73,8 @@ def map_to_repository(working_dir: str, path: str, branch: str) -> str:
     """Map a directory in the worktree at `path` to its directory in the repository; others stay unchanged."""
     main = repository_of(path, branch)
     return working_dir if main is None else f"{main.rstrip('/')}{working_dir[len(path) :]}" or "/"
+
+
+def is_copy(path: str, git_directory: str | None) -> bool:
+    """True for a copy of a directory. The git directory of a worktree is that of its repository, elsewhere."""
+    return git_directory == f"{path}/.git"

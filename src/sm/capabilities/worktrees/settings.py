@@ -96,6 +96,8 @@ class WorktreeSettings(Section):
     """Seconds in which all commands of setup must end."""
     teardown_timeout_s: float = Field(default=300, ge=1, le=86_400, allow_inf_nan=False)
     """Seconds in which all commands of teardown must end."""
+    copy_max_mb: int = Field(default=4000, ge=1, le=100_000_000)
+    """Megabytes of all files of a directory without version control of which sm spawn --copy makes a copy."""
     timeout_s: float = Field(default=120, ge=1, le=86_400, allow_inf_nan=False)
     """Seconds in which a worktree must be made. A repository gets one second more for each 1,000 files."""
 

@@ -5,6 +5,7 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
+from sm.capabilities.worktrees.copies.copy_work import copy_work, refuse_removal, remove_copy
 from sm.capabilities.worktrees.git.calls import common_of, git
 from sm.capabilities.worktrees.git.linked import forget_linked, remove_linked
 from sm.capabilities.worktrees.git.remotes import PULL_REQUESTS
@@ -67,6 +68,9 @@ def remove_tree(tree: OwnTree, *, discard: bool = False) -> str | None:
                 reason = failed and f"{failed}; {_by_hand(tree)}"
                 reason = reason or _reason_not_to_touch(tree) or _reason_to_keep(tree)
         if reason is None:
+            if tree.is_copy:
+                remove_copy(path)
+                return failed
             common = common_of(path)
             # A branch whose changes exist elsewhere was not named.
             gives_up_branch = discard and not is_squashed(tree)
@@ -81,6 +85,8 @@ def remove_tree(tree: OwnTree, *, discard: bool = False) -> str | None:
 
 def _by_hand(tree: OwnTree) -> str:
     main, path = shlex.quote(tree.repository or "."), shlex.quote(tree.path)
+    if tree.is_copy:
+        return f"to delete it: rm -r {path}"
     return f"to delete it: git -C {main} worktree remove --force {path}"
 
 
@@ -127,6 +133,9 @@ def _reason_not_to_touch(tree: OwnTree) -> str | None:
     path, main = tree.path, tree.repository
     if main is None or os.path.realpath(path) != path:
         return "sm did not create this worktree"
+    if tree.is_copy:
+        refuse_removal(path)
+        return None
     if not is_own_worktree(tree):
         return f"it is not a worktree of the repository in {folded(main, 4096)}"
     worktrees = git(path, "worktree", "list", "--porcelain").split("\n")
@@ -140,5 +149,8 @@ def _reason_to_keep(tree: OwnTree) -> str | None:
 
     Raises ExternalError.
     """
-    work = [*unsaved_files(tree.path), *unsaved_commits(tree)]
+    if tree.is_copy and tree.repository is not None:
+        work = copy_work(tree.path, tree.repository, tree.start)
+    else:
+        work = [*unsaved_files(tree.path), *unsaved_commits(tree)]
     return f"it has {'; '.join(work)}" if work else None

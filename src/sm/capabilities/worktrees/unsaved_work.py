@@ -4,6 +4,7 @@ import os
 import re
 from collections.abc import Collection
 
+from sm.capabilities.worktrees.copies.copy_work import copy_work
 from sm.capabilities.worktrees.git.calls import (
     common_of,
     git,
@@ -126,6 +127,8 @@ def _looked_at(
         return [], []
     if is_sandboxed(client, {tree.repository, path}):
         raise IllegalState(_SANDBOXED)
+    if tree.is_copy:
+        return [], copy_work(path, tree.repository, tree.start)
     if is_own_worktree(tree):
         return unsaved_files(path), unsaved_commits(tree, leaving)
     if must_say:

@@ -7,18 +7,18 @@ import os
 import shlex
 import shutil
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, suppress
 
+from sm.capabilities.worktrees.copies.bases import copy_base
 from sm.capabilities.worktrees.git.calls import (
     common_of,
     git,
-    git_paths,
     is_sandboxed,
     prepared,
     repository_around,
 )
-from sm.capabilities.worktrees.git.scratch import INDEX, scratch_directory
+from sm.capabilities.worktrees.git.present_files import DIFF, index_of_files
 from sm.capabilities.worktrees.git.submodules import (
     submodules,
 )
@@ -35,7 +35,6 @@ from sm.operations.hints import Hint, Use
 from sm.operations.session_operations import SPAWN
 
 _SHOWN_MAX = 5
-DIFF = ("diff", "--no-ext-diff", "--no-textconv")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +51,11 @@ class Work:
     common: str
     branch: str | None
     base: str
+
+    @property
+    def is_copy(self) -> bool:
+        """True if the session works in a copy of a directory without version control."""
+        return self.tree is not None and self.tree.is_copy
 
     def show(self, *options: str) -> int:
         """Print the difference as `git diff` does, on a terminal through the user's pager; return git's exit code."""
@@ -82,22 +86,9 @@ class Work:
             return 0
         return int(git(self.top, "rev-list", "--count", f"{self.base}..HEAD", "--") or 0)
 
-    @contextmanager
-    def index(self) -> Iterator[dict[str, str]]:
+    def index(self) -> AbstractContextManager[dict[str, str]]:
         """A copy of the index that also lists the new files, so that the difference contains them."""
-        with scratch_directory(INDEX) as directory:
-            copy, new = f"{directory}/index", f"{directory}/new"
-            with suppress(FileNotFoundError):
-                # With its time: git finds a change within the same clock tick only in an index that is not newer.
-                shutil.copy2(f"{repository_around(self.top).own}/index", copy)
-            variables = {"GIT_INDEX_FILE": copy}
-            # By name: with a directory git would look into every submodule, by its configuration.
-            if paths := _new_files(self.top):
-                with open(new, "wb") as file:
-                    file.write(b"".join(os.fsencode(path) + b"\0" for path in paths))
-                options = ("--intent-to-add", "--pathspec-file-nul", f"--pathspec-from-file={new}")
-                git(self.top, "--literal-pathspecs", "add", *options, variables=variables)
-            yield variables
+        return index_of_files(self.top)
 
 
 def work_of(client: Client, reference: str, seen: Mapping[str, object] | None = None) -> Work:
@@ -117,11 +108,18 @@ def work_of(client: Client, reference: str, seen: Mapping[str, object] | None = 
     except ExternalError as error:
         raise IllegalState(
             f"{label(session)} does not work in a git repository: {error.message}",
-            Hint("start agents whose work you want to merge with: ", Use(SPAWN, "--worktree")),
+            Hint(
+                "start agents whose work you want to merge with: ",
+                Use(SPAWN, "--worktree"),
+                "; without git: ",
+                Use(SPAWN, "--copy"),
+            ),
         ) from None
     branch = None if tree is None else tree.branch
     if tree is None or branch is None:
         base = _head_at(top, session["created_at"])
+    elif tree.is_copy:
+        base = copy_base(tree.path, tree.start)
     elif tree.start == "":
         base = _empty_tree(top)
     elif has_branch(top, branch) or has_commit(repository_around(top)):
@@ -171,20 +169,6 @@ def _head_at(top: str, at: str) -> str:
 
 def _empty_tree(top: str) -> str:
     return git(top, "hash-object", "-t", "tree", "/dev/null")
-
-
-def _new_files(top: str) -> list[str]:
-    """The new files, without repositories that have no commit: git would then add nothing at all."""
-    listed = git_paths(top, "ls-files", "--others", "--exclude-standard", "-z")
-    return [path for path in listed if not path.endswith("/") or _has_commit(f"{top}/{path}")]
-
-
-def _has_commit(directory: str) -> bool:
-    try:
-        found = repository_at(os.path.realpath(directory))
-    except UnreadableRepository:
-        return False
-    return found is not None and has_commit(found)
 
 
 def uncommitted_in(work: Work, top: str, *, new_files: bool = True) -> list[str]:

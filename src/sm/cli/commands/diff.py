@@ -1,9 +1,10 @@
 """Show what an agent changed since it began.
 
 Shows commits, uncommitted changes and new files that git does not ignore: for an agent with a worktree
-(sm spawn --worktree) since its branch began, for other agents since the commit that was checked out when they were
-created. Agents that share a directory share its changes too. A new git repository inside the directory is left out
-until it has a commit. A submodule is shown by its commit; the command warns if there are changes inside.
+(sm spawn --worktree) since its branch began, for one with a copy (sm spawn --copy) since the copy was made or last
+merged, for other agents since the commit that was checked out when they were created. Agents that share a directory
+share its changes too. A new git repository inside the directory is left out until it has a commit. A submodule is
+shown by its commit; the command warns if there are changes inside.
 
 On a terminal, the output goes through your pager (GIT_PAGER, PAGER, else less). Each file has its numbers of added and
 deleted lines, each line its number before and after the change. Colours show the syntax of common languages, by the

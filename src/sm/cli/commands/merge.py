@@ -18,6 +18,10 @@ programs that the repository names, and not at all where a sandboxed agent could
 
 A commit of a submodule that only the agent has is copied into your repository's own copy of that submodule.
 
+The changes of a copy (sm spawn --copy), committed or not, are merged into its directory, file by file: a file that the
+directory has changed too gets both changes, or is named as a conflict, and then nothing changes. With --dry-run, each
+copy is tried in the directory as it is. If the command is stopped halfway, the next sm merge finishes its work.
+
 If the agent still works, the command merges its commits and warns that more may follow.
 
 The worktree and its branch stay until sm rm.
@@ -86,9 +90,12 @@ def command(sessions: Sequence[str], ask_agent: bool, call: Call, **given: Any) 
     trial = MergeTrial() if given["dry_run"] else None
     options = MergeOptions(way, given["onto"], given["check"], trial)
     done: list[JsonObject] = []
-    for work in works_to_merge(call.client, sessions):
+    works = works_to_merge(call.client, sessions)
+    _refuse_for_copies(works, given)
+    for work in works:
         try:
-            document, text = _merged(call, work, options, ask_agent=ask_agent)
+            merged = _merged_copy if work.is_copy else _merged
+            document, text = merged(call, work, options, ask_agent=ask_agent)
         except SmError:
             if done and call.as_json:
                 print_json(encode(done))
@@ -111,10 +118,7 @@ def _merged(call: Call, work: "Work", options: "MergeOptions", *, ask_agent: boo
         if ask_agent:
             _ask_for_rebase(call, work.session, conflict.into, conflict.files)
         raise
-    status = work.session["status"]
-    if status not in ENDED and status != Status.IDLE:
-        name = label(work.session)
-        print_warnings([f"{name} still works ({line(status)}): merge again when it has finished"])
+    _warn_of_more(work)
     if done is not None and done.submodules and done.top is not None:
         paths = ", ".join(line(path) for path in done.submodules)
         update = f"git -C {shlex.quote(line(done.top))} submodule update --init"
@@ -144,6 +148,63 @@ def _merged(call: Call, work: "Work", options: "MergeOptions", *, ask_agent: boo
     )
 
 
+def _refuse_for_copies(works: "Sequence[Work]", given: dict[str, Any]) -> None:
+    """Raise UsageError for options that need git's branches, if one of the works is in a copy."""
+    copies = [work for work in works if work.is_copy]
+    for option in ("squash", "rebase", "onto", "check"):
+        if copies and given[option]:
+            raise UsageError(
+                f"--{option} is for git worktrees, and {label(copies[0].session)} works in a copy of a directory"
+            )
+
+
+def _merged_copy(
+    call: Call, work: "Work", options: "MergeOptions", *, ask_agent: bool
+) -> tuple[JsonObject, str]:
+    """Merge the copy of one session. Returns what was done as JSON and in words."""
+    from sm.capabilities.worktrees.copies.merging import CopyConflict
+    from sm.capabilities.worktrees.merge_sources import copy_merger
+
+    merger, directory, commits = *copy_merger(work), work.commits()
+    try:
+        done = merger.try_merge() if options.trial is not None else merger.merge()
+    except CopyConflict as conflict:
+        if ask_agent:
+            _ask_for_changes(call, work.session, directory, conflict.files)
+        raise
+    _warn_of_more(work)
+    files = [] if done is None else [*done.files]
+    document = {
+        "session_id": work.session["session_id"],
+        "branch": work.branch,
+        "into": None,
+        "directory": directory,
+        "commit": None,
+        "commits": 0 if done is None else commits,
+        "files": files,
+    }
+    if done is None:
+        return (
+            document,
+            f"Nothing to merge: {line(directory, 4096)} has all changes of {line(work.top, 4096)}",
+        )
+    names = f"{plural(len(files), 'file')} ({', '.join(line(path, 200) for path in files[:5])}"
+    names += f" and {len(files) - 5} more)" if len(files) > 5 else ")"
+    if options.trial is not None:
+        return (
+            document,
+            f"Can merge {line(work.top, 4096)} into {line(directory, 4096)}: {names}, no conflicts",
+        )
+    return document, f"Merged {line(work.top, 4096)} into {line(directory, 4096)}: {names}"
+
+
+def _warn_of_more(work: "Work") -> None:
+    status = work.session["status"]
+    if status not in ENDED and status != Status.IDLE:
+        name = label(work.session)
+        print_warnings([f"{name} still works ({line(status)}): merge again when it has finished"])
+
+
 def _warn_of_copied(done: "Merge") -> None:
     from sm.capabilities.worktrees.merging import publication
 
@@ -165,9 +226,23 @@ def _ask_for_rebase(call: Call, session: JsonObject, into: str, files: Sequence[
         f"{into} (git rebase {shlex.quote(into)}), resolve the conflicts, run your checks again, and report when "
         "it is done."
     )
+    _ask(call, session, text, f"to rebase its branch onto {line(into)}")
+
+
+def _ask_for_changes(call: Call, session: JsonObject, directory: str, files: Sequence[str]) -> None:
+    """Send the agent a message, as `_ask_for_rebase`."""
+    names = ", ".join(line(path, 200) for path in files[:20])
+    text = (
+        f"Your copy cannot be merged into {directory}: both have changed {names}. Please bring the changes of these "
+        f"files in {directory} into your copy, run your checks again, and report when it is done."
+    )
+    _ask(call, session, text, f"to bring the changes of {line(directory, 4096)} into its copy")
+
+
+def _ask(call: Call, session: JsonObject, text: str, what: str) -> None:
     try:
         call.client.post("/v1/messages", {"to": session["session_id"], "text": text}, key=new_key())
     except SmError as error:
         print_warnings([f"{label(session)} was not asked: {error.message}"])
     else:
-        print_warnings([f"asked {label(session)} to rebase its branch onto {line(into)}"])
+        print_warnings([f"asked {label(session)} {what}"])

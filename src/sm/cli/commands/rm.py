@@ -10,6 +10,8 @@ in no other branch or tag, commits of a submodule, or an unfinished rebase, merg
 and sm merge merges it. --discard names it, asks a person and deletes it; without a terminal it needs --yes, and an
 agent may not do it. Where sm must not run git, --discard deletes only the session.
 
+A copy from sm spawn --copy is deleted when its directory has all changes and commits of it.
+
 With --ended: every ended session that is not archived; from an agent, only its descendants. A session whose process
 still runs is skipped. One with such work is skipped too, and listed at the end. On a terminal, the command asks before.
 sm prune chooses by age.

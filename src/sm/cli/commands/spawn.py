@@ -19,6 +19,7 @@ Exit codes with --wait:
 Examples:
   sm spawn Engineer "Implement the login endpoint" --name login
   sm spawn Engineer - --worktree < task.md
+  sm spawn Writer "Shorten the second chapter" --copy
 """
 
 import os
@@ -131,6 +132,12 @@ def _definition_above(instance: Instance, directory: str, name: str) -> tuple[st
     help="Create a git worktree and a branch sm/NAME for the agent. sm rm deletes them if no work would be lost.",
 )
 @click.option(
+    "--copy",
+    "is_copy",
+    is_flag=True,
+    help="Copy the working directory, which is in no git repository, for the agent. sm merge brings its changes back.",
+)
+@click.option(
     "--base",
     metavar="REF",
     help="Commit, tag or branch that the worktree begins with.  [default: the commit that is checked out]",
@@ -228,6 +235,7 @@ def command(
     variables: tuple[str, ...],
     working_dir: str | None,
     worktree: bool,
+    is_copy: bool,
     rate_wait_s: float,
     attach: bool,
     call: Call,
@@ -235,6 +243,8 @@ def command(
 ) -> None:
     if attach and call.as_json:
         raise UsageError("--attach and --json cannot be used together")
+    if worktree and is_copy:
+        raise UsageError("--worktree and --copy cannot be used together")
     if attach and not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise UsageError(
             "--attach needs a terminal", "omit --attach, then run in a terminal: sm attach SESSION"
@@ -254,9 +264,11 @@ def command(
     if instance.session_id is None:
         body |= {"environment": environment(), "process_limits": soft_limits()}
     try:
-        if worktree:
+        if worktree or is_copy:
             client.get("/v1/worktrees")  # an older daemon would start the agent without one
-            body["new_worktree"] = True
+            body["new_worktree"] = True  # an older one refuses it in a directory that can be copied
+        if is_copy:
+            body["new_copy"] = True
         timeout_s = START_TIMEOUT_S + (settings["wait_s"] or 0)
         text = _post(client, body, timeout_s, ask=not call.as_json and instance.session_id is None)
     except SmError as error:
@@ -288,9 +300,12 @@ def _spawned(session: dict[str, Any]) -> list[str]:
 def _worktree_lines(tree: dict[str, Any] | None, files: dict[str, Any]) -> list[str]:
     if tree is None:
         return []
+    size = f"{max(1, round(files.get('copied_bytes', 0) / 1000)):,} kB"
+    if files.get("copy_of"):
+        copied = f"{plural(files['copied_files'], 'file')}, {size}"
+        return [f"Copy of {line(files['copy_of'], 4096)}: {line(tree['path'], 4096)} ({copied})"]
     found = [f"Worktree: {line(tree['path'], 4096)}, branch {line(tree['branch'])}"]
     if files.get("copied_files"):
-        size = f"{max(1, round(files['copied_bytes'] / 1000)):,} kB"
         found.append(f"Copied {plural(files['copied_files'], 'file')} that git does not track: {size}")
     if files.get("linked"):
         found.append(f"Linked to the repository: {', '.join(line(path) for path in files['linked'])}")

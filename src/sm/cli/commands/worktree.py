@@ -43,8 +43,8 @@ _PROGRESS_WIDTH = 40
 def command() -> None:
     """Manage the git worktrees of agents.
 
-    An agent that is started with sm spawn --worktree has a git worktree of its own. sm rm deletes it with the session,
-    unless that would lose work.
+    An agent that is started with sm spawn --worktree has a git worktree of its own, with sm spawn --copy a copy of a
+    directory without git. sm rm deletes it with the session, unless that would lose work.
 
     \b
     Examples:

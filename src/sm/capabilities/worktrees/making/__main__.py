@@ -17,6 +17,8 @@ from sm.capabilities.worktrees.git.calls import places_used, repository_around, 
 from sm.capabilities.worktrees.git.progress import Cancelled
 from sm.capabilities.worktrees.git.scratch_worktrees import remove_left_directories
 from sm.capabilities.worktrees.making.claims import Claim
+from sm.capabilities.worktrees.making.copy_planning import plan_copy
+from sm.capabilities.worktrees.making.copying import make_copy, remove_copy_remains
 from sm.capabilities.worktrees.making.filling import make_tree
 from sm.capabilities.worktrees.making.planning import plan_tree, remote_places
 from sm.capabilities.worktrees.making.remains import remove_remains
@@ -60,12 +62,14 @@ def _carry_out(task: Mapping[str, Any]) -> Mapping[str, Any]:
     if task["act"] == "plan":
         wish = TreeWish(**task["wish"])
         with time_limit(_PLAN_S):
-            planned = plan_tree(task["directory"], task["name"], wish, task["place"], task["branch"], _allow)
+            plan_wish = plan_copy if wish.copy else plan_tree
+            planned = plan_wish(task["directory"], task["name"], wish, task["place"], task["branch"], _allow)
         return asdict(planned)
     plan = planned_from(task["plan"])
     is_removal = task["act"] == "remove"
     # A removal needs neither the remote nor the worktree from which it was made, which may be gone.
-    places = () if is_removal else remote_places(repository_around(plan.source), plan.fetched)
+    is_local = is_removal or plan.fetched is None
+    places = () if is_local else remote_places(repository_around(plan.source), plan.fetched)
     _allow({plan.path, plan.repository, plan.common, plan.source, *places}, plan.repository)
     threading.Thread(target=_wait_for_end, daemon=True).start()
     claim = Claim(task["claim"])
@@ -73,7 +77,7 @@ def _carry_out(task: Mapping[str, Any]) -> Mapping[str, Any]:
     with claim.held(_cancelled, _REMOVAL_WAITS_S if is_removal else None):
         if is_removal:
             with time_limit(_REMOVAL_S):
-                remove_remains(plan, claim, report=_report)
+                _remove(plan, claim)
             return {}
         return _make(task, plan, claim)
 
@@ -83,12 +87,23 @@ def _make(task: Mapping[str, Any], plan: PlannedTree, claim: Claim) -> Mapping[s
         if (result := claim.result()) is not None:
             made: dict[str, Any] = json.loads(result)
             return made
-        remove_remains(plan, claim, report=_report)
+        _remove(plan, claim)
     claim.clear()  # of an earlier worktree at this place, if the daemon ended before it was handed over
-    files = TreeFiles(**task["files"])
-    made = asdict(make_tree(plan, files, claim, task["within_s"], _report, _cancelled))
+    if plan.is_copy:
+        tree = make_copy(plan, task["copy_max_bytes"], claim, task["within_s"], _report, _cancelled)
+    else:
+        files = TreeFiles(**task["files"])
+        tree = make_tree(plan, files, claim, task["within_s"], _report, _cancelled)
+    made = asdict(tree)
     claim.finish(json.dumps(made))
     return made
+
+
+def _remove(plan: PlannedTree, claim: Claim) -> None:
+    if plan.is_copy:
+        remove_copy_remains(plan, claim)
+    else:
+        remove_remains(plan, claim, report=_report)
 
 
 def _allow(paths: Iterable[str], below: str) -> None:

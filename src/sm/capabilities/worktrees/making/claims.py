@@ -13,7 +13,7 @@ from sm.capabilities.worktrees.git.scratch import GIT_DIRECTORY
 from sm.errors import ExternalError
 
 MARK = "sm-claim"
-"""A file in the git directory of a claimed worktree."""
+"""A file in the git directory of what was claimed."""
 _LINK_MAX = 8192
 _LOOK_S = 0.1
 
@@ -33,6 +33,24 @@ class Claim:
             os.write(descriptor, nonce.encode())
         finally:
             os.close(descriptor)
+
+    def add_copy(self) -> str:
+        """Claim a copy that is not made yet. Returns the mark that its git directory gets by `mark`. Raises OSError."""
+        nonce = os.urandom(16).hex()
+        self._add(f"copy {nonce}")
+        return nonce
+
+    def copies(self) -> list[str]:
+        """The marks of the claimed copies."""
+        return [line.removeprefix("copy ") for line in self._lines() if line.startswith("copy ")]
+
+    def has_copy(self, path: str) -> bool:
+        """True for a copy that was claimed."""
+        try:
+            with open(f"{path}/.git/{MARK}", encoding="ascii", errors="replace") as file:
+                return os.path.realpath(path) == path and file.read(_LINK_MAX) in self.copies()
+        except OSError:
+            return False
 
     def add_git_directory(self, own: str) -> None:
         """Claim a git directory that will be made, until it names a worktree. Raises OSError."""

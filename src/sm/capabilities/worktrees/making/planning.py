@@ -20,7 +20,8 @@ from sm.capabilities.worktrees.rules import (
 from sm.core.text import folded
 from sm.errors import ExternalError, UsageError
 from sm.linux.repositories import Repository, checkouts, has_commit
-from sm.operations.hints import Argument, Hint
+from sm.operations.hints import Argument, Hint, Use
+from sm.operations.session_operations import SPAWN
 from sm.paths import is_within
 
 _UPSTREAM = "upstream"
@@ -39,8 +40,8 @@ def plan_tree(
     _check(wish)
     repository = _repository(directory)
     main = _main_directory(repository)
-    name = _name(name, wish)
-    path = _path(main, place, name)
+    name = tree_name(name, wish)
+    path = tree_path(main, place, name)
     fetched, follows = _fetched(repository, wish)
     allow({path, main, repository.common, repository.top or main, *remote_places(repository, fetched)}, main)
     with prepared(repository.top or repository.common, ("checkout",)):
@@ -95,7 +96,10 @@ def _repository(directory: str) -> Repository:
     try:
         found = repository_around(directory)
     except ExternalError as error:
-        raise UsageError(f"{folded(directory, 200)} is not in a git repository: {error.message}") from None
+        raise UsageError(
+            f"{folded(directory, 200)} is not in a git repository: {error.message}",
+            Hint("for a copy of the directory: ", Use(SPAWN, "AGENT_TYPE", "--copy")),
+        ) from None
     if found.top is None and os.path.realpath(directory) not in (found.common, os.path.dirname(found.common)):
         raise UsageError(f"{folded(directory, 200)} is not in a git worktree")
     if found.top is not None:
@@ -120,7 +124,8 @@ def _main_directory(repository: Repository) -> str:
     return outer_repository(repository.top)
 
 
-def _name(name: str | None, wish: TreeWish) -> str:
+def tree_name(name: str | None, wish: TreeWish) -> str:
+    """The name of a worktree. Raises UsageError for one that cannot be that of a branch."""
     if name is None:
         return new_name() if wish.pull_request is None else f"pr-{wish.pull_request}-{os.urandom(2).hex()}"
     if not is_name(name):
@@ -130,7 +135,8 @@ def _name(name: str | None, wish: TreeWish) -> str:
     return name
 
 
-def _path(main: str, place: str, name: str) -> str:
+def tree_path(main: str, place: str, name: str) -> str:
+    """The place of a new worktree of the directory `main`, where nothing is. Raises UsageError."""
     path = placed(main, place, name)
     if os.path.lexists(path):
         raise UsageError(f"worktree {path} already exists", ANOTHER_NAME)
