@@ -202,6 +202,8 @@ def test_keys_move_through_the_changes(visitor: Visitor, worktree: Worktree) -> 
         tab.until(lambda: current() == "three.py", "the second file")
         tab.press("k")
         tab.until(lambda: current() == "one.py", "the first file again")
+        tab.press("j", "j", "j", "k", "k", "k")
+        tab.until(lambda: current() == "one.py", "the first file, from the last one")
         tab.press(".", ".")
         tab.until(lambda: "one = 1" in tab.find(".dl.at").inner_text(), "the second line is marked")
         tab.press("Enter")

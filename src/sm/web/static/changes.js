@@ -205,6 +205,17 @@ class Changes {
     return found < 0 ? Math.max(0, this.files.length - 1) : found;
   }
 
+  /** The file that keys act on: the one that was gone to, if it is in sight, because the last files cannot be at the top. */
+  #here() {
+    const { top = Infinity, bottom = 0 } = this.files[this.#current]?.element.getBoundingClientRect() ?? {};
+    const seen = this.#root?.getBoundingClientRect() ?? { top: 0, bottom: innerHeight };
+    return top < seen.bottom && bottom > seen.top + 60 ? this.#current : this.#at();
+  }
+
+  #step(steps) {
+    this.go(Math.max(0, Math.min(this.data.changes.files.length - 1, this.#here() + steps)));
+  }
+
   go(number) {
     const file = this.#ready(number);
     if (file === undefined) return;
@@ -264,13 +275,13 @@ class Changes {
   key(key) {
     if (this.data === null) return false;
     const act = {
-      j: () => this.go(Math.min(this.files.length - 1, this.#at() + 1)),
-      k: () => this.go(Math.max(0, this.#at() - 1)),
+      j: () => this.#step(1),
+      k: () => this.#step(-1),
       ".": () => this.#move(1),
       ",": () => this.#move(-1),
       Enter: () => this.#cursor && this.notes.begin(this.#cursor.file, this.#cursor.row),
-      z: () => this.files[this.#at()]?.fold(),
-      W: () => this.files[this.#at()]?.whole(),
+      z: () => this.files[this.#here()]?.fold(),
+      W: () => this.files[this.#here()]?.whole(),
       V: () => this.turn(),
       L: () => this.#list(),
     }[key];

@@ -9,7 +9,15 @@ import { shown, shownLines } from "./words.js";
 
 const COMMENT_MAX = 4_000;
 const MODES = { auto: "auto: now, or when the agent can take it", idle: "idle: when its turn is over", urgent: "urgent: interrupts its turn" };
+const rank = ({ path, side, last }) => [path === null ? 0 : 1, path ?? "", last ?? 0, side === "new" ? 1 : 0];
 const anchor = ({ path, side, last }) => JSON.stringify([path ?? null, side ?? null, last ?? null]);
+
+/** The order of the numbers of a round. */
+function inOrder(one, other) {
+  const [a, b] = [rank(one), rank(other)];
+  const place = a.findIndex((value, index) => value !== b[index]);
+  return place < 0 ? 0 : a[place] < b[place] ? -1 : 1;
+}
 
 /** `src/login.py:12-14`, as `sm review` names it. */
 export function placeText({ path, side, first, last }) {
@@ -104,7 +112,7 @@ export class Notes {
       const { place, quote, text } = form;
       const kept = await post(this.page.path("drafts"), { ...place, quote, text });
       const gone = form.id !== null && form.id !== kept.id ? form.id : null;
-      this.drafts = [...this.drafts.filter(({ id }) => id !== kept.id && id !== gone), kept];
+      this.drafts = [...this.drafts.filter(({ id }) => id !== kept.id && id !== gone), kept].sort(inOrder);
       if (gone !== null) await post(this.page.path("discard"), { ids: [gone] });
       if (this.#form === form) this.#close();
       this.placeAll();
