@@ -23,7 +23,7 @@ _NO_PROGRAMS = (
 )  # fmt: skip
 """For git in a remote directory of this machine, which reads the configuration there."""
 _ASKS = re.compile(
-    r"terminal prompts disabled|could not read (Username|Password)|Permission denied \(|askpass"
+    r"terminal prompts disabled|could not read (Username|Password)|Permission denied \(|askpass|Authentication failed"
 )
 
 
