@@ -15,7 +15,7 @@ from sm.capabilities.reviews.shown_changes import shown_changes
 from sm.capabilities.worktrees.file_patches import (
     FILES_MAX,
     ChangedFile,
-    FilePatch,
+    RawPatch,
     all_patches,
     changed_files,
     one_patch,
@@ -81,7 +81,7 @@ def _changes(work: Work, task: Task) -> Answer:
     }
 
 
-def _file(file: ChangedFile, patch: FilePatch | None, sizes: Mapping[str, int]) -> JsonObject:
+def _file(file: ChangedFile, patch: RawPatch | None, sizes: Mapping[str, int]) -> JsonObject:
     path = _shown(file.path)
     text = None if patch is None else patch.text.decode("utf-8", "replace")
     return {

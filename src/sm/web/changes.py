@@ -46,7 +46,7 @@ _BODY_FIELDS: Mapping[str, frozenset[str]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class ShownChanges:
+class ComparedStates:
     """A list of changes that a browser has got."""
 
     session_id: str
@@ -61,7 +61,7 @@ class ChangesPages:
         self._link = link
         self._socket_path = socket_path
         self._login = login
-        self._shown: dict[str, ShownChanges] = {}
+        self._shown: dict[str, ComparedStates] = {}
         """The lists by their random names, the oldest first."""
         self._running = asyncio.Semaphore(_AT_ONCE)
         self._waiting = 0
@@ -89,7 +89,7 @@ class ChangesPages:
         task = {"act": "changes", "session": review["session_id"], "base": base}
         head, body = await unless_lost(request, self._ask(task))
         name = secrets.token_urlsafe(16)
-        self._shown[name] = ShownChanges(review["session_id"], head["base"], head["tree"])
+        self._shown[name] = ComparedStates(review["session_id"], head["base"], head["tree"])
         while len(self._shown) > _LISTS_MAX:
             del self._shown[next(iter(self._shown))]
         start = orjson.dumps({"shown": name, "review": review})
@@ -117,7 +117,7 @@ class ChangesPages:
         path = session_path(request.match_info["ref"], "/review")
         return await self._link.get(path, login=request[self._login], timeout_s=TIMEOUT_S)
 
-    def _known(self, name: object, session_id: str) -> ShownChanges:
+    def _known(self, name: object, session_id: str) -> ComparedStates:
         shown = self._shown.get(name) if isinstance(name, str) else None
         if shown is None or shown.session_id != session_id:
             raise IllegalState("these changes are not up to date any more", "load them again")
@@ -201,7 +201,7 @@ class ChangesPages:
         return await self._link.post(path, body, login=request[self._login], key=key, timeout_s=TIMEOUT_S)
 
 
-def _state(shown: ShownChanges) -> Mapping[str, str]:
+def _state(shown: ComparedStates) -> Mapping[str, str]:
     return {"session": shown.session_id, "base": shown.base, "tree": shown.tree}
 
 

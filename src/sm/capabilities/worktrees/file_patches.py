@@ -12,7 +12,7 @@ from itertools import islice
 from typing import IO
 
 from sm.capabilities.worktrees.git.calls import git_bytes, prepared
-from sm.capabilities.worktrees.work import DIFF
+from sm.capabilities.worktrees.git.present_files import DIFF
 from sm.core.dataclass import dataclass
 from sm.errors import ExternalError, LimitReached
 
@@ -68,7 +68,7 @@ class ChangedFile:
 
 
 @dataclass(frozen=True, slots=True)
-class FilePatch:
+class RawPatch:
     """The section of a file in the output of `git diff`."""
 
     text: bytes
@@ -109,9 +109,9 @@ def _count(number: bytes) -> int | None:
     return None if number == b"-" else int(number)
 
 
-def all_patches(top: str, base: str, tree: str, files: list[ChangedFile]) -> list[FilePatch | None]:
+def all_patches(top: str, base: str, tree: str, files: list[ChangedFile]) -> list[RawPatch | None]:
     """The section of each file; None for one without room. Raises ExternalError."""
-    left, found = PATCHES_MAX, list[FilePatch | None]()
+    left, found = PATCHES_MAX, list[RawPatch | None]()
     with _difference(top, base, tree) as stream:
         for _, patch in zip(files, joined(sections(stream, PATCH_MAX), files), strict=False):
             has_room = not patch.is_cut and len(patch.text) <= left
@@ -120,7 +120,7 @@ def all_patches(top: str, base: str, tree: str, files: list[ChangedFile]) -> lis
     return found + [None] * (len(files) - len(found))
 
 
-def one_patch(top: str, base: str, tree: str, file: ChangedFile, *, is_whole: bool) -> FilePatch:
+def one_patch(top: str, base: str, tree: str, file: ChangedFile, *, is_whole: bool) -> RawPatch:
     """The section of one file, with all of its lines if `is_whole`. Raises ExternalError, and LimitReached."""
     options = ("-U1000000",) if is_whole else ()
     paths = dict.fromkeys((file.old_path, file.path))
@@ -156,7 +156,7 @@ def _difference(
             process.wait()
 
 
-def sections(stream: IO[bytes], most: int) -> Iterator[FilePatch]:
+def sections(stream: IO[bytes], most: int) -> Iterator[RawPatch]:
     """The sections of the output of `git diff`, each of at most `most` bytes.
 
     Every line of a file has a sign before it, so that no file can have a line that begins a section.
@@ -166,7 +166,7 @@ def sections(stream: IO[bytes], most: int) -> Iterator[FilePatch]:
         read += len(piece)
         if at_start and piece.startswith(_HEADER):
             if is_open:
-                yield FilePatch(b"".join(parts), size > most)
+                yield RawPatch(b"".join(parts), size > most)
             parts, size, is_open = [], 0, True
         size += len(piece)
         if size <= most:
@@ -176,17 +176,17 @@ def sections(stream: IO[bytes], most: int) -> Iterator[FilePatch]:
             size = most + 1
             break
     if is_open:
-        yield FilePatch(b"".join(parts), size > most)
+        yield RawPatch(b"".join(parts), size > most)
 
 
-def joined(found: Iterable[FilePatch], files: Iterable[ChangedFile]) -> Iterator[FilePatch]:
+def joined(found: Iterable[RawPatch], files: Iterable[ChangedFile]) -> Iterator[RawPatch]:
     """The sections of each file together."""
     rest = iter(found)
     for file in files:
         parts = list(islice(rest, file.sections))
         if not parts:
             return
-        yield FilePatch(b"".join(part.text for part in parts), any(part.is_cut for part in parts))
+        yield RawPatch(b"".join(part.text for part in parts), any(part.is_cut for part in parts))
 
 
 def sizes_of(top: str, blobs: Iterable[str]) -> dict[str, int]:
