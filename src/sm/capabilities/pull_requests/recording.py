@@ -104,13 +104,14 @@ class PullRequestRecords:
         unarchived = False
         async with self._store.transaction() as tx:
             session = tx.session(session.id)
-            part = tx.part(PART)
-            found = next((each for each in await part.all(session.id) if each.url == given.url), None)
+            found = next(
+                (each for each in await tx.part(PART).all(session.id) if each.url == given.url), None
+            )
             if found is None:
                 raise NotFound(
                     f"{short_label(session)} has no pull request {given.url}", Hint(Use(SHOW, session.id))
                 )
-            known = await part.reported(session.id, found.url)
+            known = await tx.part(PART).reported(session.id, found.url)
             if given.key not in known:
                 if len(known) >= REPORTS_MAX:
                     raise LimitReached(f"the pull request {found.number} has {len(known)} reports already")
@@ -118,8 +119,8 @@ class PullRequestRecords:
                 is_retry = given.kind == ReportKind.CHECK and outcome.message_id is not None
                 state = PullRequestState(given.outcome) if given.kind == ReportKind.STATE else found.state
                 found = replace(found, retries=found.retries + is_retry, state=state)
-                part.put(found)
-                part.add_report(found, given.key)
+                tx.part(PART).put(found)
+                tx.part(PART).add_report(found, given.key)
                 facts = {"url": found.url, "number": found.number, "kind": given.kind, "name": given.name}
                 facts |= {
                     "outcome": given.outcome,

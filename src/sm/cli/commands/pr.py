@@ -21,7 +21,7 @@ repository names, and not at all where a sandboxed agent could ever write.
 
 \b
 Exit codes:
-  0   the pull request is open, or was already; with --watch: it was merged or closed
+  0   the pull request is open; with --watch: it was merged or closed
   4   the work is not ready, or the remote has the branch with other commits
   7   only with --watch: the daemon was stopped
   9   git or gh failed, or gh is missing or not logged in
