@@ -278,6 +278,19 @@ def use_review_routes(operator: ApiClient, proxy: str) -> None:
     assert [comment["path"] for comment in operator.get(path, proxy)["comments"]] == ["a", "b"]
     (draft,) = operator.post(f"{path}/discard", proxy, ids=[1])["comments"]
     assert operator.post(f"{path}/send", proxy, ids=[draft["id"]])["comments"][0]["number"] == 1
+    path, url = "/v1/sessions/{ref}/pull-requests", "https://github.com/octo/app/pull/12"
+    operator.post(path, proxy, url=url, number=12, branch="sm/way")
+    assert [found["url"] for found in operator.get(path, proxy)] == [url]
+    news = {
+        "kind": "check",
+        "name": "build",
+        "outcome": "failure",
+        "text": "it failed",
+        "key": "build 1",
+        "url": url,
+    }
+    path = f"{path}/reports"
+    assert operator.ask("post", path, path.format(ref=proxy), json=news).status_code == 200
 
 
 def use_observation_routes(scenario: Scenario) -> None:
