@@ -63,6 +63,8 @@ class AgentToStart:
     """The pull request whose head the new worktree begins with."""
     remote_branch: str | None = None
     """The branch of a remote that the new branch follows."""
+    remote: str | None = None
+    """The name of the remote with the pull request or the branch. Null for `origin`, or the only one."""
     trust: TrustName | None = None
     lifecycle: str | None = None
     """`auto`, `manual` or `supervised`, or null for that of the agent type, the workspace or the configuration."""

@@ -2,13 +2,16 @@
 
 import os
 import threading
+import time
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from sm.capabilities.worktrees.changes import compare_all
 from sm.capabilities.worktrees.git.calls import git, time_limit
-from sm.capabilities.worktrees.git.progress import git_with_progress
+from sm.capabilities.worktrees.git.progress import Report, git_with_progress
 from sm.capabilities.worktrees.making.filling import parallel_checkout
 from sm.core.lines import JsonObject
 from sm.errors import ExternalError, IllegalState, NotPermitted
@@ -41,21 +44,37 @@ def test_git_is_killed_when_the_time_limit_is_over(tmp_path: Path, monkeypatch: 
 def test_time_limit_of_a_checkout_grows_with_the_files_that_git_writes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # The message about the end by a signal has the limit.
-    script = (
-        "printf 'Updating files:  99%% (198000/200000)\\rFiltering content: 100%% (1/1)\\r' >&2; kill -9 $$"
-    )
+    script = "printf 'Updating files:  99%% (198000/200000)\\rFiltering content: 100%% (1/1)\\r' >&2; exec sleep 1000"
     play_git(tmp_path, monkeypatch, script)
-    steps = list[tuple[str, int | None]]()
+    steps, clock = list[tuple[str, int | None]](), time.monotonic
+
+    def pass_time(*step: Any) -> None:
+        steps.append(step)
+        monkeypatch.setattr(time, "monotonic", lambda: clock() + 1000)
+
     with pytest.raises(ExternalError, match="git checkout did not finish within 320 s"):
-        git_with_progress(
-            str(tmp_path),
-            "checkout",
-            report=lambda *step: steps.append(step),
-            cancelled=threading.Event(),
-            within_s=120,
-        )
+        check_out(tmp_path, pass_time)
     assert steps == [("downloading files", 100)]
+
+
+def check_out(directory: Path, report: Report) -> None:
+    git_with_progress(str(directory), "checkout", report=report, cancelled=threading.Event(), within_s=120)
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("is_long", [True, False])
+def test_signal_that_has_killed_git_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_long: bool
+) -> None:
+    """As the kernel kills a process when there is no memory."""
+    play_git(tmp_path, monkeypatch, '[ $# -gt 2 ] && case "$*" in *checkout*) kill -9 $$;; esac')
+    run = partial(check_out, report=lambda *_: None) if is_long else _git_checkout
+    with pytest.raises(ExternalError, match="git checkout was killed by the signal SIGKILL"):
+        run(tmp_path)
+
+
+def _git_checkout(directory: Path) -> None:
+    git(str(directory), "checkout")
 
 
 @pytest.mark.processes

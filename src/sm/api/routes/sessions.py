@@ -83,7 +83,7 @@ routes = OperationTable()
 
 
 _ADDITIONS = (
-    "base", "branch", "budget", "new_worktree", "pull_request", "remote_branch", "restart", "worktree",
+    "base", "branch", "budget", "new_worktree", "pull_request", "remote", "remote_branch", "restart", "worktree",
 )  # fmt: skip
 """The arguments of capabilities."""
 

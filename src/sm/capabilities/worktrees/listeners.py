@@ -177,6 +177,7 @@ def _wish(request: SpawnRequest) -> TreeWish | None:
         _text(given.get("branch"), "branch"),
         given.get("pull_request"),
         _text(given.get("remote_branch"), "remote-branch"),
+        _text(given.get("remote"), "remote"),
     )
     if wish.pull_request is not None and wish.pull_request < 1:
         raise UsageError(f"invalid pull request {wish.pull_request}", "give its number, such as 12")
@@ -189,6 +190,7 @@ def _wish(request: SpawnRequest) -> TreeWish | None:
         ("a base", wish.base is not None),
         ("a pull request", wish.pull_request is not None),
         ("a branch of a remote", wish.remote_branch is not None),
+        ("a remote", wish.remote is not None),
         ("a branch", alone),
     ):
         if is_given:

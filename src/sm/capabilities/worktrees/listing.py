@@ -5,6 +5,7 @@ import os
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
+from sm.capabilities.worktrees.git.linked import missing_linked
 from sm.capabilities.worktrees.listeners import is_used
 from sm.capabilities.worktrees.operations import TreesOf
 from sm.capabilities.worktrees.tables import PART, TreeRow, TreeState, earlier_row
@@ -32,7 +33,8 @@ class TreeList:
     async def show(self, call: OperationCall) -> list[MadeTreeView]:
         """The worktrees of the sessions that the caller may read, the oldest first, or of one that it may see.
 
-        Forgets those whose session is gone, if their directory is gone too, or if something else is there.
+        Forgets those whose session is gone, if something else is in their place, or if their directory is gone and git
+        does not know them either.
         """
         asked: TreesOf = call.arguments
         of = None
@@ -46,13 +48,16 @@ class TreeList:
         sessions = {row.path: self._store.sessions.get(row.session_id) for row in rows}
         left = [row for row in rows if sessions[row.path] is None]
         foreign = await asyncio.to_thread(lambda: {row.path for row in left if _is_foreign(row)})
-        await self._forget(row for row in left if row.path not in there or row.path in foreign)
+        known = await asyncio.to_thread(
+            lambda: {row.path for row in left if row.path in there or _is_registered(row)}
+        )
+        await self._forget(row for row in left if row.path not in known or row.path in foreign)
         there -= foreign
         return [
             self._view(row, sessions[row.path], exists=row.path in there, used=row.path in used)
             for row in sorted(rows, key=lambda row: row.created_at)
             if asked.session is not None
-            or self._is_shown(call.caller, sessions[row.path], exists=row.path in there)
+            or self._is_shown(call.caller, sessions[row.path], is_known=row.path in known - foreign)
         ]
 
     def _rows(self, session_id: str | None) -> list[TreeRow]:
@@ -68,9 +73,9 @@ class TreeList:
                 rows[found.path] = replace(found, session_id=session.id)
         return [row for row in rows.values() if session_id in (None, row.session_id)]
 
-    def _is_shown(self, caller: Caller, session: Session | None, *, exists: bool) -> bool:
+    def _is_shown(self, caller: Caller, session: Session | None, *, is_known: bool) -> bool:
         if session is None:
-            return exists and is_unrestricted(caller)
+            return is_known and is_unrestricted(caller)
         return is_unrestricted(caller) or self._authorizer.may_read(caller, session)
 
     def _view(self, row: TreeRow, session: Session | None, *, exists: bool, used: bool) -> MadeTreeView:
@@ -104,6 +109,11 @@ class TreeList:
             async with self._store.transaction() as tx:
                 for row in gone:
                     tx.part(PART).erase(row)
+
+
+def _is_registered(row: TreeRow) -> bool:
+    """True if the repository has a worktree at this path whose directory is missing. Runs no git. Blocks."""
+    return bool(missing_linked(row.git_directory or f"{row.plan.repository}/.git", row.path))
 
 
 def _is_foreign(row: TreeRow) -> bool:

@@ -40,8 +40,8 @@ _PLAN_SILENT_S = 90
 """Longer than the limit of all commands of git of a plan. The process hangs elsewhere, such as on a dead mount."""
 _MAKE_SILENT_S = 900
 """Longer than the limit for a batch of copied files, which is reported before it begins."""
-_REMOVE_SILENT_S = 3600
-"""A removal says nothing until its end."""
+_REMOVE_SILENT_S = 600
+"""Longer than the limit of all commands of git of a removal, which reports each file and directory of the top."""
 _CALLER = (
     "HOME", "PATH", "USER", "LOGNAME", "LANG", "XDG_CONFIG_HOME", "XDG_RUNTIME_DIR", "SSH_AUTH_SOCK", "GH_TOKEN",
     "GITHUB_TOKEN", "GH_CONFIG_DIR", "http_proxy", "https_proxy", "no_proxy", "HTTPS_PROXY", "NO_PROXY",

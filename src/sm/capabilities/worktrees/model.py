@@ -19,6 +19,8 @@ class TreeWish:
     """The number of a pull request whose head is the base."""
     remote_branch: str | None = None
     """A branch of a remote, such as `feature` or `origin/feature`, which the new branch follows."""
+    remote: str | None = None
+    """The name of the remote with the pull request or the branch, or None if that is clear."""
 
 
 @dataclass(frozen=True, slots=True)

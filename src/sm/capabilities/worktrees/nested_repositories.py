@@ -4,6 +4,7 @@ import os
 from collections.abc import Collection, Iterator
 
 from sm.capabilities.worktrees.git.calls import git, git_paths
+from sm.capabilities.worktrees.git.fetched_commits import fetched_commits
 from sm.capabilities.worktrees.git.hidden_changes import hidden_changes
 from sm.capabilities.worktrees.git.submodules import submodules
 from sm.core.lines import plural
@@ -25,7 +26,7 @@ def nested_work(top: str, own_submodules: Collection[str]) -> Iterator[str]:
         try:
             is_bare = not os.path.lexists(f"{directory}/.git")
             files = [] if is_bare else _changed_files(directory)
-            commits = git(directory, "rev-list", "--all", "--not", "--remotes").split()
+            commits = _own_commits(directory, top)
         except (ExternalError, IllegalState) as error:
             yield f"the repository {shown}, of which git cannot say what is in it: {error.message}"
             continue
@@ -33,6 +34,15 @@ def nested_work(top: str, own_submodules: Collection[str]) -> Iterator[str]:
             parts = [plural(len(files), "changed file")] if files else []
             parts += [f"{plural(len(commits), 'commit')} in no remote branch"] if commits else []
             yield f"the repository {shown} with {' and '.join(parts)}"
+
+
+def _own_commits(directory: str, top: str) -> list[str]:
+    """The commits that no remote has, as far as the repository says. The stash and a detached HEAD count too."""
+    commits = git(directory, "rev-list", "--all", "--not", "--remotes").split()
+    if not commits or not (fetched := fetched_commits(directory, top)):
+        return commits
+    text = "".join(f"^{name}\n" for name in fetched).encode()
+    return git(directory, "rev-list", "--stdin", "--all", "--not", "--remotes", text=text).split()
 
 
 def _changed_files(directory: str) -> list[str]:

@@ -82,7 +82,8 @@ class WorktreeSettings(Section):
     """Files that git does not track and that a new worktree gets copies of, such as .env and config/local.yml. *, ?
     and ** are patterns. The files of .worktreeinclude in the repository come along too."""
     link: RepositoryPaths = ()
-    """Paths that git ignores and that a new worktree gets links to, such as node_modules."""
+    """Paths that git ignores and that a new worktree gets links to, such as node_modules. A command that changes
+    them through the link, such as npm ci in setup, changes those of the repository."""
     submodules: bool = False
     """Fill the submodules of a new worktree: from the repository where it has them, else from their remote
     repositories."""

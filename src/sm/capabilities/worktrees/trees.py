@@ -94,8 +94,7 @@ def _prune(tree: OwnTree, *, discard: bool) -> str | None:
     if main is None or not os.path.isdir(main):
         return None
     common = common_of(main)
-    is_known = tree.git_directory is not None or is_main(main, common)
-    if not is_known or not git(main, "for-each-ref", f"refs/heads/{tree.branch}"):
+    if tree.git_directory is None and not is_main(main, common):
         return None
     if not discard and (work := missing_work(tree)):
         return _kept(tree, f"its directory is missing, and git has {'; '.join(work)}")

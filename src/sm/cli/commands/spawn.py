@@ -153,6 +153,12 @@ def _definition_above(instance: Instance, directory: str, name: str) -> tuple[st
     help="Begin the worktree with a branch of the remote repository, which the new branch follows.",
 )
 @click.option(
+    "--remote",
+    metavar="NAME",
+    help="Remote of --pr or --remote-branch, such as upstream.  [default: origin, or the only one; needed for --pr if "
+    "there is an upstream too]",
+)
+@click.option(
     "--prompt-file",
     metavar="FILE",
     type=click.Path(),

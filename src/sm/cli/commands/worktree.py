@@ -1,6 +1,7 @@
 """Manages the git worktrees that sm has made, for `sm worktree`."""
 
 import os
+import shlex
 import sys
 from collections.abc import Sequence
 from functools import partial
@@ -83,7 +84,8 @@ def prune(yes: bool, call: Call) -> None:
     """Delete the worktrees of removed sessions, of all workspaces.
 
     Those with work that exists nowhere else stay, and are listed, as do those whose tear-down fails. A branch stays
-    while it has commits that no other branch or tag has.
+    while it has commits that no other branch or tag has. A worktree whose directory is missing is one of them as long
+    as git knows it.
 
     \b
     Examples:
@@ -93,21 +95,21 @@ def prune(yes: bool, call: Call) -> None:
     from sm.capabilities.worktrees.reviewed_trees import forget_trees
     from sm.capabilities.worktrees.trees import remove_tree
 
-    left = [tree for tree in _trees(call) if tree["label"] is None and tree["exists"] and not tree["used"]]
+    left = [tree for tree in _trees(call) if tree["label"] is None and not tree["used"]]
     left = _looked_at(call, left)
     gone = [tree for tree in left if tree["work"] is None]
     if gone:
         ask(f"Delete {plural(len(gone), 'worktree')}: {_named(gone)}?", yes=yes)
-    warnings = [
-        f"kept {line(tree['path'], 4096)}: {tree['work']}" for tree in left if tree["work"] is not None
-    ]
+    warnings = [_why_kept(tree) for tree in left if tree["work"] is not None]
     removed = []
     for tree in gone:
         # Somebody may have begun to work there since.
         if any(now["path"] == tree["path"] and now["used"] for now in _trees(call)):
             warnings.append(f"kept {line(tree['path'], 4096)}: a session works there")
             continue
-        forget_trees(call.client, tree["session_id"], filter(None, [tree["git_directory"]]))
+        forget_trees(
+            call.client, tree["session_id"], filter(None, (tree["git_directory"], tree["repository"]))
+        )
         warning = remove_tree(_own(tree))
         if warning is not None:
             warnings.append(warning)
@@ -190,7 +192,7 @@ def _look_at(client: Client, tree: JsonObject) -> JsonObject:
     from sm.capabilities.worktrees.unsaved_work import tree_work
 
     size = _size_of(tree["path"]) if tree["exists"] else 0
-    work = tree_work(client, _own(tree)) if tree["exists"] and tree["state"] == "made" else None
+    work = tree_work(client, _own(tree)) if tree["state"] == "made" else None
     return {**tree, "bytes": size, "work": work}
 
 
@@ -216,7 +218,7 @@ def _row(tree: JsonObject) -> tuple[str, ...]:
     if tree["state"] != "made":
         state = f"being made: {line(tree['step'] or '')}"
     elif not tree["exists"]:
-        state = "its directory is gone"
+        state = _of_missing(tree)
     elif tree["used"]:
         state = "a session works there"
     else:
@@ -229,6 +231,22 @@ def _row(tree: JsonObject) -> tuple[str, ...]:
         age(tree["created_at"], now()),
         line(tree["path"], 4096),
         state,
+    )
+
+
+def _of_missing(tree: JsonObject) -> str:
+    gone = "its directory is gone"
+    return gone if tree["work"] is None else f"{gone}; git still knows it: {line(tree['work'], 1000)}"
+
+
+def _why_kept(tree: JsonObject) -> str:
+    kept = f"kept {line(tree['path'], 4096)}: "
+    if tree["exists"]:
+        return f"{kept}{tree['work']}"
+    main, path = (shlex.quote(line(tree[name], 4096)) for name in ("repository", "path"))
+    return (
+        f"{kept}its directory is missing, and git still knows it: {tree['work']}; to keep it: move the directory "
+        f"back, or: git branch NAME COMMIT; to delete it: git -C {main} worktree remove --force {path}"
     )
 
 

@@ -7,6 +7,7 @@ could ever write something that git uses, it does not run at all: `is_sandboxed`
 
 import os
 import re
+import signal
 import subprocess
 import tempfile
 import time
@@ -150,7 +151,9 @@ def _done(
 ) -> "subprocess.CompletedProcess[bytes]":
     """Run git. `most`: the highest exit code that is no failure."""
     done = _run(directory, arguments, variables, text, file)
-    if done.returncode > most or done.returncode < 0:
+    if done.returncode < 0:
+        raise killed(arguments, done.returncode)
+    if done.returncode > most:
         raise ExternalError(reason_of(done.stderr, done.returncode))
     return done
 
@@ -187,6 +190,18 @@ def _index_size(variables: Mapping[str, str]) -> int:
         return os.stat(f"{variables.get('GIT_DIR', '')}/index").st_size
     except OSError:
         return 0
+
+
+def killed(arguments: Sequence[str], code: int) -> ExternalError:
+    """The error for a command of git that a signal has ended. `code`: as of `subprocess`, negative."""
+    return ExternalError(f"git {_command_of(arguments)} was killed by {signal_name(-code)}")
+
+
+def signal_name(number: int) -> str:
+    try:
+        return f"the signal {signal.Signals(number).name}"
+    except ValueError:  # one of the real-time signals
+        return f"signal {number}"
 
 
 def reason_of(said: bytes, code: int) -> str:

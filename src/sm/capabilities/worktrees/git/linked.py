@@ -2,6 +2,7 @@
 
 import os
 import shutil
+from collections.abc import Callable
 from contextlib import suppress
 
 from sm.capabilities.worktrees.git.calls import git, repository_around
@@ -16,15 +17,19 @@ _REMOVAL = "sm-removal"
 _LINK_MAX = 8192
 
 
-def add_linked(source: str, common: str, path: str, *words: str) -> str:
+def add_linked(
+    source: str, common: str, path: str, *words: str, made: Callable[[str], object] = lambda own: None
+) -> str:
     """Add an empty worktree at `path`. `words`: options and the commit of `git worktree add`.
 
-    Returns the git directory of the worktree. Raises ExternalError, and OSError.
+    `made`: gets the git directory of the worktree before the worktree names it. Returns it too. Raises ExternalError,
+    and OSError.
     """
     git(source, "worktree", "add", "--quiet", "--no-checkout", *words)
     # git wrote the path of the directory that it got.
     with open(f"{path}/.git", encoding="utf-8", errors="surrogateescape") as file:
         own = f"{common}/worktrees/{os.path.basename(file.read().rstrip())}"
+    made(own)
     write_links(path, own)
     return own
 
@@ -107,8 +112,8 @@ def _names(own: str, path: str) -> bool:
 
 def write_links(path: str, own: str) -> None:
     """Let the worktree and its git directory name each other."""
-    _write(f"{own}/gitdir", f"{path}/.git\n")
     _write(f"{path}/.git", f"gitdir: {own}\n")
+    _write(f"{own}/gitdir", f"{path}/.git\n")
 
 
 def write_head(own: str, branch: str) -> None:
@@ -118,5 +123,12 @@ def write_head(own: str, branch: str) -> None:
 
 
 def _write(path: str, text: str) -> None:
-    with open(path, "w", encoding="utf-8", errors="surrogateescape") as file:
-        file.write(text)
+    """Write a small file as a whole: a process that is killed here, or a full disk, leaves no empty one."""
+    data = os.fsencode(text)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o666)
+    try:
+        # Over the former text, and blank lines for the rest of that, which git ignores.
+        os.pwrite(descriptor, data.ljust(os.fstat(descriptor).st_size, b"\n"), 0)
+        os.ftruncate(descriptor, len(data))
+    finally:
+        os.close(descriptor)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from types import MappingProxyType
 
-from sm.capabilities.worktrees.git.calls import prepared, reason_of
+from sm.capabilities.worktrees.git.calls import killed, prepared, reason_of
 from sm.errors import ExternalError
 from sm.linux.parent_death import die_with_parent
 
@@ -71,14 +71,18 @@ def git_with_progress(
             watch.join()
     if cancelled.is_set():
         raise Cancelled
-    if code < 0:
+    if code < 0 and limit.has_ended_git:
         raise ExternalError(f"git {arguments[0]} did not finish within {limit.within_s:.0f} s")
+    if code < 0:
+        raise killed(arguments, code)
     if code:
         raise ExternalError(reason_of(said, code))
 
 
 class _TimeLimit:
     """The time that one command of git has."""
+
+    has_ended_git = False
 
     def __init__(self, within_s: float) -> None:
         self._least_s = self.within_s = within_s
@@ -116,6 +120,7 @@ def _end_when(
 ) -> None:
     while not done.wait(0.05):
         if cancelled.is_set() or limit.is_over():
+            limit.has_ended_git = True
             _kill(process)
             return
 

@@ -21,12 +21,15 @@ from sm.capabilities.worktrees.making.filling import make_tree
 from sm.capabilities.worktrees.making.planning import plan_tree, remote_places
 from sm.capabilities.worktrees.making.remains import remove_remains
 from sm.capabilities.worktrees.model import PlannedTree, TreeFiles, TreeWish, planned_from
-from sm.errors import IllegalState, SmError
+from sm.core.text import folded
+from sm.errors import ExternalError, IllegalState, SmError
 from sm.operations.hints import Argument, Use, parts_of
 
 _cancelled = threading.Event()
 _PLAN_S = 60.0
 """For all commands of git of a plan together."""
+_REMOVAL_S = 300.0
+"""For all commands of git of a removal together."""
 _REMOVAL_WAITS_S = 10.0
 """For an earlier process. The kill of a session waits for it."""
 
@@ -43,6 +46,9 @@ def main() -> None:
     except SmError as error:
         hint = None if error.hint is None else [*map(_sent, parts_of(error.hint))]
         _say({"error": {"code": error.code, "message": error.message, "hint": hint}})
+    except OSError as error:  # such as a full disk for the claim
+        message = f"{folded(str(error.filename or 'git'), 4096)}: {error.strerror}"
+        _say({"error": {"code": ExternalError.code, "message": message, "hint": None}})
 
 
 def _sent(part: str | Use | Argument) -> str | list[str]:
@@ -66,7 +72,8 @@ def _carry_out(task: Mapping[str, Any]) -> Mapping[str, Any]:
     remove_left_directories()
     with claim.held(_cancelled, _REMOVAL_WAITS_S if is_removal else None):
         if is_removal:
-            remove_remains(plan, claim)
+            with time_limit(_REMOVAL_S):
+                remove_remains(plan, claim, report=_report)
             return {}
         return _make(task, plan, claim)
 
@@ -76,7 +83,7 @@ def _make(task: Mapping[str, Any], plan: PlannedTree, claim: Claim) -> Mapping[s
         if (result := claim.result()) is not None:
             made: dict[str, Any] = json.loads(result)
             return made
-        remove_remains(plan, claim)
+        remove_remains(plan, claim, report=_report)
     claim.clear()  # of an earlier worktree at this place, if the daemon ended before it was handed over
     files = TreeFiles(**task["files"])
     made = asdict(make_tree(plan, files, claim, task["within_s"], _report, _cancelled))

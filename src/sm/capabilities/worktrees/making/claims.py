@@ -12,7 +12,8 @@ from sm.capabilities.worktrees.git.progress import Cancelled
 from sm.capabilities.worktrees.git.scratch import GIT_DIRECTORY
 from sm.errors import ExternalError
 
-_MARK = "sm-claim"
+MARK = "sm-claim"
+"""A file in the git directory of a claimed worktree."""
 _LINK_MAX = 8192
 _LOOK_S = 0.1
 
@@ -27,12 +28,29 @@ class Claim:
         """Claim the worktree with this git directory, which was just made, by a mark in it. Raises OSError."""
         nonce = os.urandom(16).hex()
         self._add(f"worktree {nonce}")
-        with open(f"{own}/{_MARK}", "x", encoding="ascii") as file:
-            file.write(nonce)
+        descriptor = os.open(f"{own}/{MARK}", os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666)
+        try:
+            os.write(descriptor, nonce.encode())
+        finally:
+            os.close(descriptor)
 
-    def add_branch(self, branch: str, start: str) -> None:
-        """Claim a branch that was just made at this commit. Raises OSError."""
-        self._add(f"branch {start} {branch}")
+    def add_git_directory(self, own: str) -> None:
+        """Claim a git directory that will be made, until it names a worktree. Raises OSError."""
+        self._add(f"directory {own}")
+
+    def git_directories(self) -> list[str]:
+        """The git directories that were claimed before they were made."""
+        found = (line.partition("directory ") for line in self._lines())
+        return [own for before, word, own in found if word and not before]
+
+    def add_branch(self, branch: str, start: str) -> str:
+        """Claim a branch that will be made at this commit. Raises OSError.
+
+        Returns the message for its log, by which `remove_remains` knows it from another branch of that name.
+        """
+        nonce = os.urandom(8).hex()
+        self._add(f"branch {nonce} {start} {branch}")
+        return _message(nonce, start)
 
     def has_worktree(self, path: str) -> bool:
         """True for a worktree that was claimed, and for one of a command of git that had no time to be claimed."""
@@ -48,17 +66,27 @@ class Claim:
         ):  # of one command of sm
             return True
         try:
-            with open(f"{own}/{_MARK}", encoding="ascii", errors="replace") as file:
+            with open(f"{own}/{MARK}", encoding="ascii", errors="replace") as file:
                 return f"worktree {file.read(_LINK_MAX)}" in self._lines()
         except OSError:
             return False
 
     def start_of(self, branch: str) -> str | None:
-        """The commit at which the branch was made. None for a branch that was there before."""
+        """The commit at which the branch was claimed. None for a branch that was there before."""
+        found = self._branch(branch)
+        return None if found is None else found[1]
+
+    def message_of(self, branch: str) -> str | None:
+        """The first message in the log of a branch that was made by its claim."""
+        found = self._branch(branch)
+        return None if found is None else _message(*found)
+
+    def _branch(self, branch: str) -> tuple[str, str] | None:
+        """The nonce and the start of a claimed branch."""
         for line in self._lines():
-            words = line.split(" ", 2)
-            if len(words) == 3 and (words[0], words[2]) == ("branch", branch):
-                return words[1]
+            words = line.split(" ", 3)
+            if len(words) == 4 and (words[0], words[3]) == ("branch", branch):
+                return words[1], words[2]
         return None
 
     @contextmanager
@@ -122,3 +150,7 @@ class Claim:
                 return [os.fsdecode(line) for line in file.read().split(b"\n")]
         except OSError:
             return []
+
+
+def _message(nonce: str, start: str) -> str:
+    return f"branch: Created from {start} by sm ({nonce})"

@@ -154,17 +154,16 @@ def _add(plan: PlannedTree, start: str, claim: Claim) -> None:
         _add_unborn(plan, claim)
         return
     if plan.is_new_branch:
-        words = ("-m", f"branch: Created from {start}", f"refs/heads/{plan.branch}", start, "0" * len(start))
+        message = claim.add_branch(plan.branch, start)
+        words = ("-m", message, f"refs/heads/{plan.branch}", start, "0" * len(start))
         try:
             git(plan.source, "update-ref", "--create-reflog", *words)
         except ExternalError as error:
             raise UsageError(f"cannot create branch {plan.branch}: {error.message}", ANOTHER_NAME) from None
-        claim.add_branch(plan.branch, start)
     try:
-        own = add_linked(plan.source, plan.common, plan.path, plan.path, plan.branch)
+        own = add_linked(plan.source, plan.common, plan.path, plan.path, plan.branch, made=claim.add_worktree)
     except ExternalError as error:
         raise UsageError(f"cannot create worktree {name}: {error.message}") from None
-    claim.add_worktree(own)
     _copy_sparse(plan, own)
 
 
@@ -175,6 +174,7 @@ def _add_unborn(plan: PlannedTree, claim: Claim) -> None:
     while os.path.lexists(own):
         number += 1
         own = f"{plan.common}/worktrees/{name}{number}"
+    claim.add_git_directory(own)
     os.makedirs(own)
     claim.add_worktree(own)
     write_head(own, plan.branch)

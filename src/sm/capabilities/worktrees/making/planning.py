@@ -23,6 +23,7 @@ from sm.linux.repositories import Repository, checkouts, has_commit
 from sm.operations.hints import Argument, Hint
 from sm.paths import is_within
 
+_UPSTREAM = "upstream"
 Allow = Callable[[Iterable[str], str], None]
 """Returns if no sandboxed session could have written what git uses at these paths. Gets the directory of them too."""
 
@@ -82,6 +83,8 @@ def _check(wish: TreeWish) -> None:
     ]
     if len(given) > 1:
         raise UsageError(f"{given[0]} and {given[1]} cannot be used together")
+    if wish.remote is not None and wish.pull_request is None and wish.remote_branch is None:
+        raise UsageError("a remote is only for a pull request or a branch of a remote")
     if wish.branch is not None and not is_branch(wish.branch):
         raise UsageError(f"invalid branch name {folded(wish.branch, 80)!r}")
     if wish.remote_branch is not None and not is_branch(wish.remote_branch):
@@ -256,15 +259,21 @@ def _fetched(repository: Repository, wish: TreeWish) -> tuple[Fetched | None, tu
             f"pull request {wish.pull_request}" if wish.pull_request is not None else "a branch of a remote"
         )
         raise UsageError(f"there is no remote to fetch {what} from", "git remote add origin URL")
+    if wish.remote is not None and wish.remote not in remotes:
+        raise UsageError(
+            f"there is no remote {folded(wish.remote, 80)!r}, only {_names(remotes)}", "git remote --verbose"
+        )
     if wish.remote_branch is not None:
-        remote = next((r for r in remotes if wish.remote_branch.startswith(f"{r}/")), None) or _only(remotes)
+        named = (r for r in remotes if wish.remote_branch.startswith(f"{r}/"))
+        remote = wish.remote or next(named, None) or _only(remotes)
         branch = _short(wish.remote_branch, remote)
         kept, what = f"refs/remotes/{remote}/{branch}", f"branch {branch}"
         return Fetched(remote, (f"refs/heads/{branch}",), kept, what), (remote, branch)
-    number, remote = wish.pull_request, _only(remotes)
+    number, remote = wish.pull_request, wish.remote or _with_pull_requests(remotes, wish.pull_request)
     # GitHub's name, then GitLab's.
     refs = (f"refs/pull/{number}/head", f"refs/merge-requests/{number}/head")
-    kept = f"{PULL_REQUESTS}/{number}"
+    # Two remotes have different ones with the same number.
+    kept = f"{PULL_REQUESTS}/{number}" if wish.remote is None else f"{PULL_REQUESTS}/{number}-{remote}"
     return Fetched(remote, refs, kept, f"pull request {number}"), None
 
 
@@ -283,7 +292,23 @@ def _only(remotes: Iterable[str]) -> str:
     names = list(remotes)
     if "origin" in names or len(names) == 1:
         return "origin" if "origin" in names else names[0]
+    raise UsageError(f"which remote? There are {_names(remotes)}", "--remote-branch REMOTE/BRANCH")
+
+
+def _with_pull_requests(remotes: Iterable[str], number: int | None) -> str:
+    """The remote whose pull requests are meant. Raises UsageError if that is not clear.
+
+    `origin` may be a fork with pull requests of its own, if there is a remote `upstream`.
+    """
+    names = list(remotes)
+    if len(names) == 1 or ("origin" in names and _UPSTREAM not in names):
+        return "origin" if "origin" in names else names[0]
+    likely = _UPSTREAM if _UPSTREAM in names else names[0]
     raise UsageError(
-        f"which remote? There are {', '.join(folded(name, 80) for name in names[:5])}",
-        "--remote-branch REMOTE/BRANCH",
+        f"which remote has pull request {number}? There are {_names(names)}",
+        Hint("name it: ", Argument("remote", shlex.quote(folded(likely, 80)))),
     )
+
+
+def _names(remotes: Iterable[str]) -> str:
+    return ", ".join(folded(name, 80) for name in list(remotes)[:5])

@@ -9,8 +9,9 @@ from contextlib import suppress
 from sm.capabilities.worktrees.git.calls import git, git_paths, is_in_operation, repository_around
 from sm.capabilities.worktrees.git.hidden_changes import hidden_changes
 from sm.capabilities.worktrees.git.linked import forget_linked
+from sm.capabilities.worktrees.git.progress import Report
 from sm.capabilities.worktrees.git.submodules import submodules, uncommitted_submodules
-from sm.capabilities.worktrees.making.claims import Claim
+from sm.capabilities.worktrees.making.claims import MARK, Claim
 from sm.capabilities.worktrees.model import PlannedTree
 from sm.capabilities.worktrees.nested_repositories import nested_work
 from sm.capabilities.worktrees.rules import PLACE
@@ -21,7 +22,9 @@ _MISSING = (" D", "D ")
 """States of `git status` of a file that git has not written yet, or that was removed already."""
 
 
-def remove_remains(plan: PlannedTree, claim: Claim, *, is_new: bool = False) -> None:
+def remove_remains(
+    plan: PlannedTree, claim: Claim, *, is_new: bool = False, report: Report = lambda *_: None
+) -> None:
     """Remove what was made of the worktree of this plan: the directory, and the new branch while it is at its start.
 
     `is_new`: this process has just made it. Otherwise it may have stood there for days, so nothing is removed in which
@@ -30,7 +33,7 @@ def remove_remains(plan: PlannedTree, claim: Claim, *, is_new: bool = False) -> 
     if claim.has_worktree(plan.path):
         if not is_new:
             _refuse_work(plan, claim)
-        _remove_directory(plan.path)
+        _remove_directory(plan.path, report)
         forget_linked(plan.common, plan.path)
     above = [plan.path, os.path.dirname(plan.path)]
     if above[-1] == f"{plan.repository}/{PLACE}":
@@ -38,18 +41,39 @@ def remove_remains(plan: PlannedTree, claim: Claim, *, is_new: bool = False) -> 
     for directory in above:
         with suppress(OSError):  # only an empty one: not what somebody else has put there
             os.rmdir(directory)
+    for own in claim.git_directories():
+        _remove_git_directory(own)
     start = claim.start_of(plan.branch)
     if start is not None:
         with suppress(SmError):
-            git(plan.common, "update-ref", "-d", f"refs/heads/{plan.branch}", start)
+            if _first_message(plan) == claim.message_of(plan.branch):
+                git(plan.common, "update-ref", "-d", f"refs/heads/{plan.branch}", start)
     claim.clear()
 
 
-def _remove_directory(path: str) -> None:
+def _first_message(plan: PlannedTree) -> str:
+    """The first message in the log of the branch. Raises ExternalError if there is no branch."""
+    words = ("log", "--walk-reflogs", "--format=%gs", f"refs/heads/{plan.branch}", "--")
+    return git(plan.common, *words).rpartition("\n")[2]
+
+
+def _remove_git_directory(own: str) -> None:
+    """Remove the git directory of a worktree that was never made, as long as it names no worktree."""
+    if os.path.lexists(f"{own}/gitdir"):
+        return
+    with suppress(OSError):
+        for name in (MARK, "HEAD", "commondir"):
+            with suppress(FileNotFoundError):
+                os.unlink(f"{own}/{name}")
+        os.rmdir(own)
+
+
+def _remove_directory(path: str, report: Report) -> None:
     """Remove a claimed worktree; last the file by which it is known, so that a removal that is killed can go on."""
     with os.scandir(path) as entries:
         inside = [entry for entry in entries if entry.name != ".git"]
     for entry in inside:
+        report("removing the worktree", None)
         if entry.is_dir(follow_symlinks=False):
             shutil.rmtree(entry.path, ignore_errors=True)
         else:
