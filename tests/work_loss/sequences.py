@@ -316,7 +316,7 @@ class _Sequence:
         end = "dies" if done is None else f"{done.returncode}: {done.stdout}{done.stderr}".rstrip()
         self._tell(f"{act}: sm {' '.join(words)}, death {death}: {end}".replace(f"{self._root}/", ""))
         after = self._surveyor.look()
-        gone = {os.path.relpath(path, self._root) for path in trees if _is_going(path)}
+        gone = {os.path.relpath(path, self._root) for path in trees if _is_removed(path)}
         if words[0] in ("rm", "prune", "worktree"):
             self._compare(before, after, gone, named, of)
         else:
@@ -372,12 +372,11 @@ def _is_index(place: str, named: str) -> bool:
     return path != "" and (path in named or "staged changes" in named)
 
 
-def _is_going(tree: str) -> bool:
-    """True for a worktree that is removed, or whose removal has begun: it deletes the files that git ignores."""
-    try:
-        own = Path(tree, ".git").read_text().strip().removeprefix("gitdir: ")
-    except OSError:
+def _is_removed(path: str) -> bool:
+    """True for a worktree that is gone, and for one whose removal has begun and died."""
+    if not os.path.lexists(f"{path}/.git"):
         return True
+    own = Path(path, ".git").read_text(errors="surrogateescape").strip().removeprefix("gitdir: ")
     return is_half_removed(own)
 
 

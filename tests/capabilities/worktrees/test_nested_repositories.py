@@ -26,9 +26,12 @@ class Nest:
         git(self.remote, "tag", "-a", "-m", "x", "v2")
         git(self.remote, "reset", "-q", "--hard", "HEAD~1")
 
+    is_path = False
+    """The clone gets the files of the remote, and no pack."""
+
     @property
     def url(self) -> str:
-        return f"file://{self.remote}"
+        return str(self.remote) if self.is_path else f"file://{self.remote}"
 
     def make(self, kind: str) -> None:
         match kind:
@@ -53,16 +56,25 @@ def nest(tmp_path: Path) -> Nest:
     return Nest(tmp_path)
 
 
+PACKINGS = ("", "pack-refs", "pack-refs --all", "gc -q")
 WORKING = ("clone", "clone --depth 1 --branch v1", "clone --branch v2", "clone --no-checkout", "fetched")
 BARE = ("clone --mirror", "clone --bare", "init --bare")
 
 
 @pytest.mark.parametrize("kind", [*WORKING, *BARE])
-def test_clone_has_no_work(nest: Nest, kind: str) -> None:
+@pytest.mark.parametrize("is_path", [False, True])
+def test_clone_has_no_work(nest: Nest, kind: str, is_path: bool) -> None:
+    nest.is_path = is_path
     nest.make(kind)
     if kind == "clone --no-checkout":
         git(nest.clone, "checkout", "-q", "v1")
     assert nest.work() == []
+
+
+def pack(clone: Path, words: str) -> None:
+    """Pack the refs of a clone, after which those that it was made with are not known."""
+    if words:
+        git(clone, *words.split(" "))
 
 
 def on_a_branch(clone: Path) -> None:
@@ -97,30 +109,28 @@ def at_a_moved_tag(clone: Path) -> None:
     [on_a_branch, on_a_detached_head, in_the_stash, at_a_tag, at_a_moved_tag],
     ids=lambda f: f.__name__,
 )
-@pytest.mark.parametrize("is_packed", [False, True])
+@pytest.mark.parametrize("packing", PACKINGS)
 def test_commit_that_no_remote_has_is_work(
-    nest: Nest, kind: str, work: Callable[[Path], None], is_packed: bool
+    nest: Nest, kind: str, work: Callable[[Path], None], packing: str
 ) -> None:
     nest.make(kind)
     if kind == "clone --no-checkout":
         git(nest.clone, "checkout", "-q", "v1")
     work(nest.clone)
-    if is_packed:
-        git(nest.clone, "gc", "-q")
+    pack(nest.clone, packing)
     assert len(nest.work()) == 1
 
 
 @pytest.mark.parametrize("kind", BARE)
 @pytest.mark.parametrize("ref", ["refs/heads/mine", "refs/heads/main", "refs/tags/mine", "refs/tags/v1"])
-@pytest.mark.parametrize("is_packed", [False, True])
-def test_commit_that_was_pushed_to_a_mirror_is_work(nest: Nest, kind: str, ref: str, is_packed: bool) -> None:
+@pytest.mark.parametrize("packing", PACKINGS)
+def test_commit_that_was_pushed_to_a_mirror_is_work(nest: Nest, kind: str, ref: str, packing: str) -> None:
     nest.make(kind)
     other = nest.top.parent / "other"
     git(nest.top, "clone", "-q", nest.url, str(other))
     commit(other, "mine\n")
     git(other, "push", "-q", "--force", str(nest.clone), f"HEAD:{ref}")
-    if is_packed:  # then nothing says which refs the clone had
-        git(nest.clone, "gc", "-q")
+    pack(nest.clone, packing)
     assert "the repository clone with" in nest.work()[0]
 
 
@@ -129,6 +139,16 @@ def test_clone_of_a_repository_that_goes_too_is_work(nest: Nest, kind: str) -> N
     nest.remote = nest.remote.rename(nest.top / "remote")
     nest.make(kind)
     assert any("repository clone with" in part for part in nest.work())
+
+
+@pytest.mark.parametrize("kind", ["clone --depth 1 --branch v1", "clone --mirror", "clone --bare"])
+def test_clone_of_the_own_repository_is_work(nest: Nest, kind: str) -> None:
+    """Its branches are removed with their sessions, so the clone may be the last place of a commit."""
+    tree = nest.top.parent / "linked"
+    git(nest.remote, "worktree", "add", "-q", str(tree))
+    nest.top, nest.clone = tree, tree / "clone"
+    nest.make(kind)
+    assert len(nest.work()) == 1
 
 
 def test_clone_of_a_repository_that_is_gone_is_work(nest: Nest) -> None:

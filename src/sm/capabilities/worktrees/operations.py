@@ -20,7 +20,7 @@ class TreesOf:
 
 LIST = Operation(
     "worktrees",
-    "List the worktrees that sm has made for sessions, also those of removed sessions that still exist.",
+    "List the worktrees that sm has made for sessions, also those of removed sessions that exist or that git knows.",
     "GET /v1/worktrees",
     list[MadeTreeView],
     TreesOf,

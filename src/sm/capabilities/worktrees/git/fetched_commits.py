@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from sm.capabilities.worktrees.git.calls import git, repository_around
 from sm.capabilities.worktrees.git.remotes import local_place, remote_urls
 from sm.linux.files import read_file
-from sm.linux.repositories import Repository
+from sm.linux.repositories import Repository, UnreadableRepository, find_repository
 from sm.paths import is_within
 
 _READ_MAX = 16 << 20
@@ -33,7 +33,8 @@ def fetched_commits(directory: str, outside: str) -> list[str]:
     names = [name for name, url in _noted(repository) if _is_elsewhere(url, directory, outside)]
     urls = remote_urls(repository).values()
     if urls and all(_is_elsewhere(url, directory, outside) for url in urls):
-        names += _packed(repository)
+        sources = [place for url in urls if (place := _place(url, directory)) is not None]
+        names += (name for name in _packed(repository) if not _is_made_here(repository, name, sources))
     return _present(directory, dict.fromkeys(names))
 
 
@@ -61,6 +62,24 @@ def _packed(repository: Repository) -> list[str]:
     return [match[1] for match in found if match[2].startswith("refs/tags/")]
 
 
+def _is_made_here(repository: Repository, name: str, sources: Iterable[str]) -> bool:
+    """True for an object that no clone has brought: in a file of its own that no local remote has.
+
+    A clone gets a pack, or the files of a local remote. `git pack-refs` packs local refs too.
+    """
+    file = f"objects/{name[:2]}/{name[2:]}"
+    if not os.path.lexists(f"{repository.common}/{file}"):
+        return False
+    return not any(os.path.lexists(f"{found.common}/{file}") for found in map(_repository, sources) if found)
+
+
+def _repository(place: str) -> Repository | None:
+    try:
+        return find_repository(place)
+    except UnreadableRepository:
+        return None
+
+
 def _lines(path: str) -> list[str]:
     try:
         content = read_file(path, _READ_MAX)
@@ -71,13 +90,30 @@ def _lines(path: str) -> list[str]:
 
 
 def _is_elsewhere(url: str, directory: str, outside: str) -> bool:
-    """True for a remote that stays when the directory `outside` is removed."""
-    place = local_place(url)
+    """True for a remote that stays when the directory `outside` is removed.
+
+    Not for the repository of a worktree there: its branches are removed with their sessions.
+    """
+    place = _place(url, directory)
     if place is None:
         return True
+    if is_within(place, outside) or not os.path.isdir(place):
+        return False
+    try:
+        found, around = find_repository(place), find_repository(outside)
+    except UnreadableRepository:
+        return False
+    return found is None or around is None or found.common != around.common
+
+
+def _place(url: str, directory: str) -> str | None:
+    """The directory of a remote on this machine, or None if it is elsewhere."""
+    place = local_place(url)
+    if place is None:
+        return None
     place = os.path.realpath(os.path.join(directory, place))
     # Git leaves out the ending `.git` of URLs in FETCH_HEAD.
-    return not is_within(place, outside) and (os.path.isdir(place) or os.path.isdir(f"{place}.git"))
+    return place if os.path.isdir(place) else f"{place}.git"
 
 
 def _present(directory: str, names: Iterable[str]) -> list[str]:
