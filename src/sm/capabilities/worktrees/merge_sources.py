@@ -1,7 +1,7 @@
 """Finds the branch that has all work of a session, before that is merged."""
 
+from sm.capabilities.worktrees.deleted_branches import has_branch
 from sm.capabilities.worktrees.git.calls import git, is_in_operation, repository_around
-from sm.capabilities.worktrees.unsaved_work import has_branch
 from sm.capabilities.worktrees.work import Work, named_paths, quoted, uncommitted_in, without_commit
 from sm.core.session_lines import label, name_to_type
 from sm.core.statuses import ENDED

@@ -12,15 +12,17 @@ from sm.capabilities.worktrees.git.linked import missing_linked
 from sm.capabilities.worktrees.git.remotes import PULL_REQUESTS
 from sm.capabilities.worktrees.git.submodules import OnlyCopy
 from sm.capabilities.worktrees.own_trees import OwnTree
+from sm.capabilities.worktrees.work_parts import WorkPart
 from sm.core.lines import plural
 from sm.core.text import folded
 from sm.errors import ExternalError, IllegalState
 from sm.linux.repositories import has_commit
 
 _SUBMODULES_MAX = 1_000
+UNFINISHED = "an unfinished rebase, merge, cherry-pick or bisect"
 
 
-def missing_work(tree: OwnTree) -> list[str]:
+def missing_work(tree: OwnTree) -> list[WorkPart]:
     """Describe the commits and the staged changes that exist nowhere else. Raises ExternalError and IllegalState.
 
     Commits of the new branch alone are no such work: the branch stays then. Beside other work they are counted too.
@@ -38,18 +40,18 @@ def own_refs(directory: str) -> list[tuple[str, str]]:
     return [(kind, ref) for kind, _, ref in (line.partition(" ") for line in lines if line)]
 
 
-def _work_in(own: str, tree: OwnTree) -> list[str]:
+def _work_in(own: str, tree: OwnTree) -> list[WorkPart]:
     is_born, refs = has_commit(repository_around(own)), own_refs(own)
     tips = [*(["HEAD"] if is_born else []), *(ref for kind, ref in refs if kind == "commit")]
-    found, is_lost = list[str](), bool(_only_here(own, tips))
+    found, is_lost = list[WorkPart](), bool(_only_here(own, tips))
     if os.path.lexists(f"{own}/index"):
         base = "HEAD" if is_born else git(own, "hash-object", "-t", "tree", "/dev/null")
         code, _ = git_answer(own, "diff-index", "--cached", "--quiet", base, "--")
         if code:
-            found.append("staged changes")
-    found += (f"the object of {folded(ref, 200)}" for kind, ref in refs if kind != "commit")
+            found.append(WorkPart("staged changes"))
+    found += (WorkPart(f"the object of {folded(ref, 200)}") for kind, ref in refs if kind != "commit")
     if copies := list(_only_copies(own)):
-        found.append(f"commits of submodules ({'; '.join(map(str, copies))})")
+        found.append(WorkPart(f"commits of submodules ({'; '.join(map(str, copies))})"))
     if not found and not is_lost:
         return []
     branch = f"refs/heads/{tree.branch}"
@@ -60,9 +62,8 @@ def _work_in(own: str, tree: OwnTree) -> list[str]:
     if commits:
         newest = git(own, "log", "--max-count=1", "--format=%h %s", commits[0], "--")
         more = f" and {len(commits) - 1} more" if len(commits) > 1 else ""
-        found.insert(
-            0, f"{plural(len(commits), 'commit')} in no other branch or tag ({folded(newest, 100)}{more})"
-        )
+        text = f"{plural(len(commits), 'commit')} in no other branch or tag ({folded(newest, 100)}{more})"
+        found.insert(0, WorkPart(text, commits))
     return found
 
 

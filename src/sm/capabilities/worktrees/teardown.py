@@ -26,15 +26,19 @@ _OF_ANOTHER_REPOSITORY = (
 )
 
 
-def tear_down(tree: OwnTree) -> str | None:
+def tear_down(tree: OwnTree, lock: int | None = None) -> str | None:
     """Run the commands one after the other, with their output on a terminal. Return why one has failed, or None.
 
-    The caller knows that no sandboxed session could write there, and that nobody works there.
+    The caller knows that no sandboxed session could write there, and that nobody works there. `lock`: a descriptor that
+    the commands keep open: see `removal_lock`.
     """
     until = time.monotonic() + tree.teardown_within_s
     environment = {n: v for n, v in os.environ.items() if n not in _OF_ANOTHER_REPOSITORY}
     for command in tree.teardown:
-        run = _Run(command, tree.path, environment)
+        try:
+            run = _Run(command, tree.path, environment, lock)
+        except OSError as error:
+            return f"its tear-down {folded(command, _SHOWN_MAX)!r} cannot start: {error.strerror}"
         code = run.end(until)
         if code != 0:
             how = f"did not end within {tree.teardown_within_s:g} s" if code is None else _ended(code)
@@ -50,7 +54,9 @@ def _ended(code: int) -> str:
 class _Run:
     """One command that runs. `lines`: its last lines of output."""
 
-    def __init__(self, command: str, directory: str, environment: Mapping[str, str]) -> None:
+    def __init__(
+        self, command: str, directory: str, environment: Mapping[str, str], lock: int | None
+    ) -> None:
         self.lines = deque[str](maxlen=_LINES_SHOWN)
         self._process = subprocess.Popen(
             ["/bin/sh", "-c", command],
@@ -60,6 +66,7 @@ class _Run:
             cwd=directory,
             env=environment,
             start_new_session=True,
+            pass_fds=() if lock is None else (lock,),
         )
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()

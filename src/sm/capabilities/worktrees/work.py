@@ -10,6 +10,7 @@ import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 
+from sm.capabilities.worktrees.deleted_branches import has_branch
 from sm.capabilities.worktrees.git.calls import (
     common_of,
     git,
@@ -22,7 +23,6 @@ from sm.capabilities.worktrees.git.submodules import (
     submodules,
 )
 from sm.capabilities.worktrees.own_trees import OwnTree, tree_of_session
-from sm.capabilities.worktrees.unsaved_work import has_branch
 from sm.client.http import Client, session_path
 from sm.core.dataclass import dataclass
 from sm.core.lines import JsonObject, plural

@@ -23,7 +23,7 @@ Examples:
   sm rm --ended --workspace shop
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -34,7 +34,7 @@ from sm.cli.display.errors import print_warnings
 from sm.cli.display.output import now
 from sm.cli.options import ended_sessions, sessions_argument, workspace_option
 from sm.cli.selection import check, confirm, ended, seconds_of, yes_option
-from sm.client.http import session_path
+from sm.client.http import new_key, session_path
 from sm.core.lines import JsonObject, line, plural
 from sm.core.session_lines import has_process
 from sm.errors import IllegalState, NotPermitted, SmError, UsageError
@@ -70,11 +70,12 @@ def command(
     kept: dict[str, SmError] = {}
     found = {reference: _session(call, reference) for reference in sessions}
     leaving = _branches(filter(None, found.values()))
-    given_up = set[str]()
+    given_up = dict[str, Collection[str]]()
     for reference, session in found.items():
         try:
-            if session is not None and _check_work(call, session, leaving, discard=discard, yes=yes):
-                given_up.add(session["session_id"])
+            if session is not None:
+                items = _check_work(call, session, leaving, discard=discard, yes=yes)
+                given_up |= {} if items is None else {session["session_id"]: items}
         except (IllegalState, NotPermitted) as error:
             if len(sessions) == 1:
                 raise
@@ -122,19 +123,22 @@ def _branches(sessions: Iterable[JsonObject]) -> list[str]:
     return [str(s["worktree"]["branch"]) for s in sessions if s["worktree"] is not None]
 
 
-def _check_work(call: Call, session: JsonObject, leaving: Sequence[str], *, discard: bool, yes: bool) -> bool:
-    """Return True if the session has work that was named and that a person gives up.
+def _check_work(
+    call: Call, session: JsonObject, leaving: Sequence[str], *, discard: bool, yes: bool
+) -> Collection[str] | None:
+    """Return the items of work that were named and that a person gives up, or None.
 
     Raises IllegalState or NotPermitted for work that nobody has given up.
     """
     if (work := _unsaved_work(call, session, leaving)) is None:
-        return False
+        return None
     if not discard:
         raise work.refusal()
+    from sm.capabilities.worktrees.work_parts import items_of
     from sm.cli.worktrees import check_discard
 
     check_discard(work, by_session=call.instance.session_id is not None, yes=yes)
-    return work.unknown is None
+    return items_of(work.parts) if work.unknown is None else None
 
 
 def _unsaved_work(call: Call, session: JsonObject, leaving: Sequence[str]) -> "UnsavedWork | None":
@@ -149,29 +153,36 @@ def _remove(
     call: Call,
     sessions: Sequence[str],
     found: Iterable[JsonObject],
-    given_up: Collection[str] = (),
+    given_up: Mapping[str, Collection[str]] | None = None,
     *,
     chosen: bool = False,
 ) -> int:
     """Delete sessions and what git keeps of them.
 
-    `found`: the sessions as far as they are known. `given_up`: the ids of those whose work a person gives up.
+    `found`: the sessions as far as they are known. `given_up`: the work that a person gives up, by their ids.
     """
     directories = {session["session_id"]: session["working_dir"] for session in found}
-    removed: list[JsonObject] = []
+    asked, removed = list[tuple[str, str]](), list[tuple[str, str, JsonObject]]()
+
+    def key_of(reference: str) -> str:
+        asked.append((session_path(reference, "/remove"), new_key()))
+        return asked[-1][1]
 
     def done(session: JsonObject) -> str:
-        removed.append(session)
+        removed.append((*asked[-1], session))
         return f"Removed {line(session.get('label') or session['removed'])}"
 
-    code = act_on_each(call, sessions, "remove", done, chosen=chosen)
-    for session in removed:
-        from sm.cli.worktrees import clean, forget_reviews
+    code = act_on_each(call, sessions, "remove", done, chosen=chosen, key_of=key_of)
+    if removed:
+        from sm.cli.worktrees import Removal, clean_up
 
-        forget_reviews(call.client, session, directories.get(session["removed"]))
-        if session.get("worktree") is not None:
-            warning = clean(session, discard=session["removed"] in given_up)
-            print_warnings([warning] if warning else [])
+        removals = [
+            Removal(
+                path, key, answer, directories.get(answer["removed"]), (given_up or {}).get(answer["removed"])
+            )
+            for path, key, answer in removed
+        ]
+        clean_up(call.client, removals)
     return code
 
 

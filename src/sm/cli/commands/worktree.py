@@ -103,14 +103,10 @@ def prune(yes: bool, call: Call) -> None:
     warnings = [_why_kept(tree) for tree in left if tree["work"] is not None]
     removed = []
     for tree in gone:
-        # Somebody may have begun to work there since.
-        if any(now["path"] == tree["path"] and now["used"] for now in _trees(call)):
-            warnings.append(f"kept {line(tree['path'], 4096)}: a session works there")
-            continue
         forget_trees(
             call.client, tree["session_id"], filter(None, (tree["git_directory"], tree["repository"]))
         )
-        warning = remove_tree(_own(tree))
+        warning = remove_tree(_own(tree), partial(_reason_of_use, call, tree))
         if warning is not None:
             warnings.append(warning)
         if not os.path.lexists(tree["path"]):
@@ -158,6 +154,17 @@ def open_(name: str, call: Call) -> None:
 def _trees(call: Call) -> list[JsonObject]:
     trees: list[JsonObject] = call.client.get("/v1/worktrees")
     return trees
+
+
+def _reason_of_use(call: Call, tree: JsonObject) -> str | None:
+    """Return why the worktree of a removed session must stay now, or None."""
+    from sm.capabilities.worktrees.trees import reason_of_sessions
+
+    known = [now for now in _trees(call) if now["path"] == tree["path"]]
+    if not known:
+        return "the daemon does not know it any more"
+    used = any(now["used"] or now["label"] is not None for now in known)
+    return reason_of_sessions(call.client, _own(tree), used=used)
 
 
 def _is_left(tree: JsonObject) -> bool:
