@@ -101,13 +101,15 @@ def test_tree_stays_when_its_teardown_leaves_work(make_tree: MakeTree, command: 
     assert os.path.exists(tree.path)
 
 
-@pytest.mark.parametrize("kind", ["work", "link"])
+@pytest.mark.parametrize("kind", ["work", "link", "lock"])
 def test_teardown_does_not_run_in_a_tree_that_is_not_removed(
     repo: Path, make_tree: MakeTree, kind: str
 ) -> None:
     tree = make_tree(f"touch {repo}/ran.txt")
     if kind == "work":
         commit(Path(tree.path), "b")
+    elif kind == "lock":
+        git(repo, "worktree", "lock", tree.path)
     else:
         os.rename(tree.path, f"{tree.path}-moved")
         os.symlink(f"{tree.path}-moved", tree.path)

@@ -7,10 +7,10 @@ from typing import Any
 
 from sm.capabilities.worktrees.deleted_branches import has_branch
 from sm.capabilities.worktrees.git.calls import common_of, git, is_sandboxed
-from sm.capabilities.worktrees.git.linked import forget_linked, remove_linked
+from sm.capabilities.worktrees.git.linked import check_removable, forget_linked, remove_linked
 from sm.capabilities.worktrees.git.remotes import PULL_REQUESTS
 from sm.capabilities.worktrees.git.scratch_worktrees import remove_left_directories
-from sm.capabilities.worktrees.missing_trees import missing_work
+from sm.capabilities.worktrees.missing_trees import lock_of, missing_work
 from sm.capabilities.worktrees.own_trees import OwnTree, tree_of_removal
 from sm.capabilities.worktrees.removal_lock import removal_lock
 from sm.capabilities.worktrees.teardown import tear_down
@@ -144,6 +144,10 @@ def _prune(tree: OwnTree, given_up: Collection[str] | None) -> str | None:
     common = common_of(main)
     if tree.git_directory is None and not is_main(main, common):
         return None
+    if (lock := lock_of(tree)) is not None:  # its file system may not be mounted now
+        main = shlex.quote(tree.repository or main)
+        unlock = f"git -C {main} worktree unlock {shlex.quote(tree.path)}"
+        return _kept(tree, f"its directory is missing, and {lock}; to unlock it: {unlock}")
     if work := not_given_up(missing_work(tree), given_up):
         return _kept(tree, f"its directory is missing, and git has {'; '.join(work)}")
     forget_linked(common, tree.path)
@@ -170,7 +174,7 @@ def _remove_branch(common: str, tree: OwnTree, *, discard: bool) -> str | None:
 def _reason_not_to_touch(tree: OwnTree) -> str | None:
     """Check that the worktree is one that sm created for this branch. Return the reason to keep it, or None.
 
-    Raises ExternalError.
+    Raises ExternalError, and IllegalState as `check_removable`.
     """
     path, main = tree.path, tree.repository
     if main is None or os.path.realpath(path) != path:
@@ -180,4 +184,5 @@ def _reason_not_to_touch(tree: OwnTree) -> str | None:
     worktrees = git(path, "worktree", "list", "--porcelain").split("\n")
     if any(entry.startswith(f"worktree {path}/") for entry in worktrees):
         return "it contains another worktree"
+    check_removable(path)
     return None
