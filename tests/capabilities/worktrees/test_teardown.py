@@ -186,3 +186,14 @@ def test_two_commands_do_not_tear_down_one_tree_at_the_same_time(repo: Path, mak
         (repo / "go").touch()
         assert first.result() is None
     assert (repo / "ran.txt").read_text() == "ran\n"
+
+
+def test_long_line_of_a_teardown_is_cut(make_tree: MakeTree) -> None:
+    kept = remove_tree(make_tree("head -c 3000000 /dev/zero | tr '\\0' x; echo; echo end; false"), free)
+    assert kept is not None
+    assert " | end; " in kept and len(kept) < 1_000
+
+
+def test_teardown_that_cannot_start_keeps_the_tree(make_tree: MakeTree) -> None:
+    kept = remove_tree(make_tree("x" * 200_000), free)  # more than an argument can have
+    assert kept is not None and "cannot start: Argument list too long; to delete it: " in kept

@@ -22,7 +22,10 @@ def has_branch(directory: str, branch: str) -> bool:
 
 
 def other_refs(tree: OwnTree, leaving: Collection[str], *, keeps_branch: bool = False) -> list[str]:
-    """The options of git for the refs that stay when the worktree is removed, with its new branch or without it."""
+    """The options of git for the refs that stay when the worktree is removed, with its new branch or without it.
+
+    Not the stash, which goes with the next `git stash pop`.
+    """
     own = [f"--exclude={branch}" for branch in leaving if branch != tree.branch]
     own += [f"--exclude={tree.branch}"] if tree.is_new_branch and not keeps_branch else []
     return [*own, "--branches", "--tags", "--remotes", f"--glob={PULL_REQUESTS}/*"]

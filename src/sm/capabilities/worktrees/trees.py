@@ -5,10 +5,9 @@ import shlex
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-from sm.capabilities.worktrees.deleted_branches import has_branch
+from sm.capabilities.worktrees.deleted_branches import has_branch, other_refs
 from sm.capabilities.worktrees.git.calls import common_of, git, is_sandboxed
 from sm.capabilities.worktrees.git.linked import check_removable, forget_linked, remove_linked
-from sm.capabilities.worktrees.git.remotes import PULL_REQUESTS
 from sm.capabilities.worktrees.git.scratch_worktrees import remove_left_directories
 from sm.capabilities.worktrees.missing_trees import lock_of, missing_work
 from sm.capabilities.worktrees.own_trees import OwnTree, tree_of_removal
@@ -18,7 +17,6 @@ from sm.capabilities.worktrees.unsaved_work import (
     SANDBOXED,
     is_main,
     is_own_worktree,
-    is_squashed,
     unsaved_commits,
     unsaved_files,
 )
@@ -26,9 +24,6 @@ from sm.capabilities.worktrees.work_parts import not_given_up
 from sm.client.http import Client
 from sm.core.text import folded
 from sm.errors import ExternalError, SmError
-
-_LASTING = ("refs/heads", "refs/tags", "refs/remotes", PULL_REQUESTS)
-"""The refs that keep a commit. Not the stash, which goes with the next `git stash pop`."""
 
 
 def clean(
@@ -103,10 +98,8 @@ def _remove(
     if reason is not None:
         return _kept(tree, "; ".join(filter(None, (failed if given_up is not None else None, reason))))
     common = common_of(tree.path)
-    # A branch whose changes exist elsewhere was not named.
-    gives_up_branch = given_up is not None and not is_squashed(tree)
     remove_linked(tree.path)
-    warnings = (failed, _remove_branch(common, tree, discard=gives_up_branch))
+    warnings = (failed, _remove_branch(common, tree, given_up))
     return "; ".join(filter(None, warnings)) or None
 
 
@@ -151,18 +144,22 @@ def _prune(tree: OwnTree, given_up: Collection[str] | None) -> str | None:
     if work := not_given_up(missing_work(tree), given_up):
         return _kept(tree, f"its directory is missing, and git has {'; '.join(work)}")
     forget_linked(common, tree.path)
-    return _remove_branch(common, tree, discard=given_up is not None)
+    return _remove_branch(common, tree, given_up)
 
 
-def _remove_branch(common: str, tree: OwnTree, *, discard: bool) -> str | None:
+def _remove_branch(common: str, tree: OwnTree, given_up: Collection[str] | None) -> str | None:
+    """Remove the new branch if its commits are in other refs too, or were given up. Return a warning, or None.
+
+    Not with commits that were not named, such as those of a branch whose changes exist elsewhere.
+    """
     if not tree.is_new_branch:
         return None
-    ref = f"refs/heads/{tree.branch}"
     try:
         if not has_branch(common, tree.branch):
             return None
-        containing = git(common, "for-each-ref", "--format=%(refname)", f"--contains={ref}", *_LASTING)
-        if discard or set(containing.split("\n")) - {ref}:
+        tip = f"refs/heads/{tree.branch}"
+        commits = git(common, "rev-list", tip, "--not", *other_refs(tree, ()), "--").split()
+        if frozenset(commits) <= frozenset(given_up or ()):
             git(common, "branch", "-D", tree.branch)
             return None
         reason = "it has commits that no other branch or tag contains"

@@ -17,7 +17,7 @@ from sm.capabilities.worktrees.git.submodules import only_copies, submodules, un
 from sm.capabilities.worktrees.missing_trees import UNFINISHED, missing_work, own_refs
 from sm.capabilities.worktrees.nested_repositories import nested_work
 from sm.capabilities.worktrees.own_trees import OwnTree, tree_of_session
-from sm.capabilities.worktrees.work_parts import WorkPart, files_part
+from sm.capabilities.worktrees.work_parts import WorkPart, files_part, items_of
 from sm.client.http import Client
 from sm.core.dataclass import dataclass
 from sm.core.lines import JsonObject, plural
@@ -99,12 +99,16 @@ def unsaved_work_of(client: Client, session: JsonObject, leaving: Collection[str
 
 
 def tree_work(client: Client, tree: OwnTree) -> str | None:
-    """Describe the work in a worktree that exists nowhere else. Returns None if nothing would be lost with it."""
+    """Describe the work in a worktree that exists nowhere else. Returns None if nothing would be lost with it.
+
+    A WorkPart, or plain text if sm cannot look there.
+    """
     try:
         files, parts = _looked_at(client, tree, must_say=True)
     except (ExternalError, IllegalState) as error:
         return f"sm cannot look: {error.message}"
-    return "; ".join((*files, *parts)) or None
+    found = (*files, *parts)
+    return WorkPart("; ".join(found), items_of(found)) if found else None
 
 
 def _looked_at(

@@ -3,7 +3,8 @@
 Deletes a session's messages, terminal and files; its events are kept.
 
 A git worktree from sm spawn --worktree is deleted too, including files that git ignores, and so is its branch. The
-worktree is kept if another session works in it, or if a command of worktrees.teardown in config.yaml fails.
+worktree is kept if another session works in it, or if a command of worktrees.teardown in config.yaml fails. --discard
+deletes it in spite of such a failure.
 
 The session is not deleted while its worktree has work that exists nowhere else: uncommitted or untracked files, commits
 in no other branch or tag, commits of a submodule, or an unfinished rebase, merge or bisect. sm diff shows this work
@@ -54,7 +55,7 @@ if TYPE_CHECKING:
 @click.option(
     "--discard",
     is_flag=True,
-    help="Delete worktrees and branches with unmerged work too. Only with SESSION.",
+    help="Delete worktrees with unmerged work, or with a failing tear-down, too. Only with SESSION.",
 )
 @workspace_option
 @yes_option
@@ -80,7 +81,8 @@ def command(
             if len(sessions) == 1:
                 raise
             kept[reference] = error
-    named = [session for session in sessions if session not in kept]
+    # By id: another session may get the name since, and its worktree was not looked at.
+    named = [_id(found[name], name) for name in sessions if name not in kept]
     code = _remove(call, named, filter(None, found.values()), given_up)
     print_warnings([f"kept: {error.message}; {error.hint}" for error in kept.values()])
     return code or next((error.exit_code for error in kept.values()), 0)
@@ -118,6 +120,10 @@ def _session(call: Call, reference: str) -> JsonObject | None:
     return session
 
 
+def _id(session: JsonObject | None, reference: str) -> str:
+    return reference if session is None else str(session["session_id"])
+
+
 def _branches(sessions: Iterable[JsonObject]) -> list[str]:
     """The branches of their worktrees, which are removed together."""
     return [str(s["worktree"]["branch"]) for s in sessions if s["worktree"] is not None]
@@ -126,18 +132,21 @@ def _branches(sessions: Iterable[JsonObject]) -> list[str]:
 def _check_work(
     call: Call, session: JsonObject, leaving: Sequence[str], *, discard: bool, yes: bool
 ) -> Collection[str] | None:
-    """Return the items of work that were named and that a person gives up, or None.
+    """Return the items of work that were named and that a person gives up, or None if `--discard` does not count.
+
+    Without work there are none, but the worktree is removed also if its tear-down fails.
 
     Raises IllegalState or NotPermitted for work that nobody has given up.
     """
+    by_session = call.instance.session_id is not None
     if (work := _unsaved_work(call, session, leaving)) is None:
-        return None
+        return frozenset() if discard and not by_session else None
     if not discard:
         raise work.refusal()
     from sm.capabilities.worktrees.work_parts import items_of
     from sm.cli.worktrees import check_discard
 
-    check_discard(work, by_session=call.instance.session_id is not None, yes=yes)
+    check_discard(work, by_session=by_session, yes=yes)
     return items_of(work.parts) if work.unknown is None else None
 
 
