@@ -12,6 +12,7 @@ import click
 from sm.capabilities.worktrees.reviewed_trees import forget_trees
 from sm.capabilities.worktrees.trees import clean
 from sm.capabilities.worktrees.unsaved_work import UnsavedWork, unsaved_work_of
+from sm.capabilities.worktrees.work_parts import items_of
 from sm.cli.display.errors import print_warnings
 from sm.cli.selection import agrees
 from sm.client.http import Client, decode_answer, session_path
@@ -125,9 +126,9 @@ class Removal:
         """Remove its worktree, and what `sm review` has kept of it. Return a warning about what stays, or None."""
         answer = self.answer
         if answer.get("effective_mode") == "direct":
-            forget_trees(
-                client, answer["removed"], filter(None, (answer.get("git_directory"), self.working_dir))
-            )
+            directories = filter(None, (answer.get("git_directory"), self.working_dir))
+            with suppress(SmError):  # old files stay, but the worktree need not
+                forget_trees(client, answer["removed"], directories)
         if self.worktree is None:
             return None
         return clean(client, answer, partial(client.post, self.path, {}, key=self.key), self.given_up)
@@ -188,16 +189,20 @@ class _Output:
         return next((at + len(last) for at in places if lines[at : at + len(last)] == last), 0)
 
 
-def check_discard(work: UnsavedWork, *, by_session: bool, yes: bool) -> None:
-    """Ask a person at a terminal whether `--discard` may delete the work. Raises IllegalState and NotPermitted."""
+def check_discard(work: UnsavedWork, *, by_session: bool, yes: bool) -> Collection[str] | None:
+    """Ask a person at a terminal whether `--discard` may delete the work. Return its items, which are given up.
+
+    None for work that sm cannot look into: the worktree stays. Raises IllegalState and NotPermitted.
+    """
     if by_session:
         raise NotPermitted(f"only the operator may delete {work}", "ask the operator")
-    if work.unknown is not None or yes:  # the worktree that sm cannot look into stays
-        return
-    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+    if work.unknown is not None:
+        return None
+    if not yes and not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise IllegalState(
             f"--discard would delete {work}",
             f"to delete it: sm rm {name_to_type(work.session)} --discard --yes",
         )
-    if not agrees(f"Delete {work}?"):
+    if not yes and not agrees(f"Delete {work}?"):
         raise IllegalState("cancelled")
+    return items_of(work.parts)

@@ -38,7 +38,7 @@ def clean(
     answer says who works in the worktree by then. It stays when another session works there, or when its removal would
     destroy data other than ignored files. The branch stays while it has commits that no other ref has.
 
-    `given_up`: the user was told of these files and commits (`WorkPart.items`), and does not want them. None: nobody
+    `given_up`: the files and commits (`WorkPart.items`) that the user was told of and does not want, or None if nobody
     has said so.
     """
     tree = tree_of_removal(removal)

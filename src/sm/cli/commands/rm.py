@@ -143,11 +143,9 @@ def _check_work(
         return frozenset() if discard and not by_session else None
     if not discard:
         raise work.refusal()
-    from sm.capabilities.worktrees.work_parts import items_of
     from sm.cli.worktrees import check_discard
 
-    check_discard(work, by_session=by_session, yes=yes)
-    return items_of(work.parts) if work.unknown is None else None
+    return check_discard(work, by_session=by_session, yes=yes)
 
 
 def _unsaved_work(call: Call, session: JsonObject, leaving: Sequence[str]) -> "UnsavedWork | None":

@@ -4,6 +4,7 @@ import os
 import shlex
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -180,9 +181,10 @@ def _remove(call: Call, tree: JsonObject, *, discard: bool) -> str | None:
     from sm.capabilities.worktrees.work_parts import items_of
 
     given_up = items_of(filter(None, [tree["work"]])) if discard else None
+    directories = filter(None, (tree["git_directory"], tree["repository"]))
     try:
-        directories = filter(None, (tree["git_directory"], tree["repository"]))
-        forget_trees(call.client, tree["session_id"], directories)
+        with suppress(SmError):  # old files stay, but the worktree need not
+            forget_trees(call.client, tree["session_id"], directories)
         return remove_tree(_own(tree), partial(_reason_of_use, call, tree), given_up)
     except SmError as error:
         return f"kept the worktree {line(tree['path'], 4096)}: {error.message}"
