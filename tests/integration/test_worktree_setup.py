@@ -1,7 +1,10 @@
 """Set-up and tear-down of worktrees with real processes, tmux and git."""
 
 import os
+import signal
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -75,3 +78,90 @@ def test_kill_ends_the_setup_with_its_processes(instance: Instance, repo: Path) 
     pid = int(pid_file.read_text())
     instance.until(lambda: not os.path.exists(f"/proc/{pid}"), "the process of the set-up has ended")
     assert ((repo / PLACE).exists(), branches(repo)) == (False, ["main"])
+
+
+WAITING_TEARDOWN = "echo $$ > ../../pid.txt; until test -e ../../go; do sleep 0.05; done"
+
+
+@contextmanager
+def removal_with_teardown(instance: Instance, repo: Path, *words: str) -> Iterator["subprocess.Popen[str]"]:
+    """Run `sm rm` with these words, until the tear-down of the first worktree waits for the file `.sm/go`."""
+    with subprocess.Popen(
+        [SM, "rm", *words],
+        cwd=repo,
+        env=instance.env,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as removing:
+        instance.until(
+            lambda: (repo / ".sm" / "pid.txt").read_text().endswith("\n"), "the tear-down has begun"
+        )
+        yield removing
+
+
+def ended_in_trees(instance: Instance, repo: Path, *names: str) -> None:
+    for name in names:
+        instance.spawn("Sleeper", "x", "--worktree", "--name", name, cwd=repo)
+        instance.sm("kill", f"sleeper-{name}")
+
+
+def test_session_that_begins_during_the_teardown_keeps_its_worktree(instance: Instance, repo: Path) -> None:
+    configure(instance, f'teardown: ["{WAITING_TEARDOWN}"]')
+    ended_in_trees(instance, repo, "login", "other")
+    words = ("sleeper-login", "sleeper-other", "--discard", "--yes")
+    (repo / PLACE / "old.txt").touch()
+    with removal_with_teardown(instance, repo, *words) as removing:
+        for name in ("login", "other"):
+            instance.spawn("Sleeper", "x", "--working-dir", str(repo / ".sm" / "worktrees" / name))
+        (repo / PLACE / "new.txt").touch()
+        (repo / ".sm" / "go").touch()
+        _, errors = removing.communicate()
+    for name in ("login", "other"):
+        path = repo / ".sm" / "worktrees" / name
+        assert f"kept the worktree {path}: another session works there" in errors
+        assert path.exists()
+    assert branches(repo) == ["main", "sm/login", "sm/other"]
+    assert (repo / PLACE / "new.txt").exists()
+
+
+def test_ctrl_c_during_a_teardown_names_the_worktrees_that_stay(instance: Instance, repo: Path) -> None:
+    configure(instance, f'teardown: ["{WAITING_TEARDOWN}"]')
+    ended_in_trees(instance, repo, "login", "other")
+    with removal_with_teardown(instance, repo, "sleeper-login", "sleeper-other") as removing:
+        removing.send_signal(signal.SIGINT)
+        _, errors = removing.communicate()
+    paths = ", ".join(str(repo / ".sm" / "worktrees" / name) for name in ("login", "other"))
+    assert f"interrupted; kept {paths}; to delete the worktrees: sm worktree prune" in errors
+    (repo / ".sm" / "go").touch()
+    assert instance.run("worktree", "prune", "--yes").stderr == ""
+    assert branches(repo) == ["main"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_signal_that_ends_sm_rm_ends_the_teardown(
+    instance: Instance, repo: Path, number: signal.Signals
+) -> None:
+    configure(instance, f'teardown: ["{WAITING_TEARDOWN}"]')
+    ended_in_trees(instance, repo, "login")
+    with removal_with_teardown(instance, repo, "sleeper-login") as removing:
+        removing.send_signal(number)
+        assert removing.wait() == -number
+    pid = int((repo / ".sm" / "pid.txt").read_text())
+    instance.until(lambda: not os.path.exists(f"/proc/{pid}"), "the tear-down has ended")
+    assert (repo / PLACE).exists()
+
+
+def test_discard_removes_the_tree_of_a_failing_teardown(instance: Instance, repo: Path) -> None:
+    configure(instance, 'teardown: ["echo no server; exit 3"]')
+    ended_in_trees(instance, repo, "login", "other")
+    failed = "its tear-down 'echo no server; exit 3' ended with exit code 3: no server"
+    done = instance.run("rm", "sleeper-login", "--discard", "--yes")
+    assert (done.returncode, done.stderr) == (0, f"warning: {failed}\n")
+    assert f"{failed}; to delete it: " in instance.run("rm", "sleeper-other").stderr
+    assert instance.run("worktree", "prune").stdout == "Kept 1 worktree\n"
+    done = instance.run("worktree", "prune", "--discard", "--yes")
+    path = repo / ".sm" / "worktrees" / "other"
+    assert (done.stdout, done.stderr) == (f"Removed {path}\n", f"warning: {failed}\n")
+    assert branches(repo) == ["main"]

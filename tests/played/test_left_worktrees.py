@@ -201,3 +201,28 @@ def test_rm_of_an_older_session_keeps_the_worktree_that_was_made_again_for_anoth
     assert [tree["session_id"] for tree in instance.json("worktree", "ls", "--all")] == [newer["session_id"]]
     instance.sm("rm", newer["session_id"], *discard)
     assert (path.exists(), branches(repo)) == (False, ["main"])
+
+
+def test_prune_with_discard_deletes_the_work_that_it_has_named(instance: Instance, repo: Path) -> None:
+    session, path = ended(instance, repo)
+    commit(path, "b\n")
+    (path / "new").touch()
+    remove_only_session(instance, session)
+    error = instance.refused("worktree", "prune", "--discard", exit_code=4)
+    assert f"--discard would delete work that exists nowhere else: {path} with 1 uncommitted" in error
+    assert "(new); 1 commit in no other branch or tag" in error
+    assert "to delete it: sm worktree prune --discard --yes" in error
+    assert instance.run("worktree", "prune", "--yes").stdout == "Kept 1 worktree\n"
+    assert instance.sm("worktree", "prune", "--discard", "--yes") == f"Removed {path}\n"
+    assert (path.exists(), branches(repo)) == (False, ["main"])
+
+
+def test_prune_with_discard_keeps_a_worktree_into_which_sm_cannot_look(
+    instance: Instance, repo: Path
+) -> None:
+    session, path = ended(instance, repo)
+    (Path(git(path, "rev-parse", "--absolute-git-dir")) / "index").write_text("not an index")
+    remove_only_session(instance, session)
+    done = instance.run("worktree", "prune", "--discard", "--yes")
+    assert (done.stdout, path.exists()) == ("Kept 1 worktree\n", True)
+    assert f"kept {path}: sm cannot look: " in done.stderr

@@ -55,7 +55,7 @@ def test_prune_keeps_and_names_commits_that_git_has_of_it(instance: Instance, re
     for _ in range(2):
         assert f"its directory is gone; git still knows it: {work}" in instance.sm("worktree", "ls")
         done = instance.run("worktree", "prune", "--yes")
-        assert (done.returncode, done.stdout) == (0, "No worktrees to delete\n")
+        assert (done.returncode, done.stdout) == (0, "Kept 1 worktree\n")
         assert done.stderr == (
             f"warning: kept {path}: its directory is missing, and git still knows it: {work}; to keep it: "
             f"move the directory back, or: git branch NAME COMMIT; to delete it: "

@@ -39,13 +39,15 @@ def act_on_each(
     *,
     timeout_s: float = TIMEOUT_S,
     chosen: bool = False,
+    key_of: Callable[[str], str] = lambda _: new_key(),
 ) -> int:
     """Apply `action` to each session, also after a failure, and return the exit code.
 
     `done` turns the daemon's answer into the printed text. It is called with --json too.
 
     `chosen`: the command chose the sessions, not the user. A session that does not allow the action is then skipped
-    with a warning, and the JSON is always an array.
+    with a warning, and the JSON is always an array. `key_of`: gives the Idempotency-Key for a session, just before its
+    request.
     """
     client = call.client
     failures = Failures()
@@ -53,7 +55,7 @@ def act_on_each(
     for session in sessions:
         try:
             path = session_path(session, f"/{action}")
-            text = client.text("POST", path, body=body or {}, key=new_key(), timeout_s=timeout_s)
+            text = client.text("POST", path, body=body or {}, key=key_of(session), timeout_s=timeout_s)
         except SmError as error:
             if chosen and isinstance(error, IllegalState | NotPermitted):
                 print_warnings([f"skipped: {error.message}"])

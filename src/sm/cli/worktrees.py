@@ -1,9 +1,11 @@
 """Follows the worktree of `sm spawn --worktree`, and asks a person about the work that a removal would delete."""
 
+import os
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 
 import click
 
@@ -11,15 +13,18 @@ from sm.capabilities.worktrees.reviewed_trees import forget_trees
 from sm.capabilities.worktrees.rules import is_copy
 from sm.capabilities.worktrees.trees import clean
 from sm.capabilities.worktrees.unsaved_work import UnsavedWork, unsaved_work_of
+from sm.capabilities.worktrees.work_parts import items_of
+from sm.cli.display.errors import print_warnings
 from sm.cli.selection import agrees
 from sm.client.http import Client, decode_answer, session_path
+from sm.core.dataclass import dataclass
 from sm.core.lines import JsonObject, line
 from sm.core.session_lines import name_to_type
 from sm.core.statuses import Status
 from sm.errors import AgentStartFailed, IllegalState, NotPermitted, SmError
 from sm.wire import encode
 
-__all__ = ["UnsavedWork", "check_discard", "clean", "follow_worktree", "forget_reviews", "unsaved_work_of"]
+__all__ = ["Removal", "UnsavedWork", "check_discard", "clean_up", "follow_worktree", "unsaved_work_of"]
 
 _WAIT_S = 1
 _LOOK_S = 0.2
@@ -101,13 +106,56 @@ def _tree(client: Client, session_id: str) -> JsonObject | None:
     return trees[0] if trees else None
 
 
-def forget_reviews(client: Client, session: JsonObject, working_dir: str | None) -> None:
-    """Delete what `sm review` has kept in the repository of a removed session. `session`: the answer to its removal.
+@dataclass(frozen=True, slots=True)
+class Removal:
+    """A removed session. `path`, `key`: of the request, which can be repeated. `answer`: the daemon's.
 
-    `working_dir`: the one of the session, if it is known.
+    `working_dir`: that of the session, if it is known. `given_up`: as for `clean`.
     """
-    if session.get("effective_mode") == "direct":
-        forget_trees(client, session["removed"], filter(None, (session.get("git_directory"), working_dir)))
+
+    path: str
+    key: str
+    answer: JsonObject
+    working_dir: str | None = None
+    given_up: Collection[str] | None = None
+
+    @property
+    def worktree(self) -> str | None:
+        worktree = self.answer.get("worktree")
+        return None if worktree is None else str(worktree["path"])
+
+    def clean(self, client: Client) -> str | None:
+        """Remove its worktree, and what `sm review` has kept of it. Return a warning about what stays, or None."""
+        answer = self.answer
+        if answer.get("effective_mode") == "direct":
+            directories = filter(None, (answer.get("git_directory"), self.working_dir))
+            with suppress(SmError):  # old files stay, but the worktree need not
+                forget_trees(client, answer["removed"], directories)
+        if self.worktree is None:
+            return None
+        return clean(client, answer, partial(client.post, self.path, {}, key=self.key), self.given_up)
+
+
+def clean_up(client: Client, removals: Sequence[Removal]) -> None:
+    """Remove the worktrees of removed sessions, also after one that fails, and print a warning about each that stays.
+
+    Ctrl-C ends it: the worktrees that were not removed are named.
+    """
+    for at, removal in enumerate(removals):
+        try:
+            warning = removal.clean(client)
+        except KeyboardInterrupt:
+            left = [
+                path for one in removals[at:] if (path := one.worktree) is not None and os.path.lexists(path)
+            ]
+            if left:
+                kept = ", ".join(line(path, 4096) for path in left)
+                print_warnings([f"interrupted; kept {kept}; to delete the worktrees: sm worktree prune"])
+            raise
+        except (SmError, OSError) as error:
+            reason = error.message if isinstance(error, SmError) else error.strerror
+            warning = f"kept what is left of {line(str(removal.answer['removed']))}: {reason}"
+        print_warnings([warning] if warning else [])
 
 
 class _Output:
@@ -143,16 +191,20 @@ class _Output:
         return next((at + len(last) for at in places if lines[at : at + len(last)] == last), 0)
 
 
-def check_discard(work: UnsavedWork, *, by_session: bool, yes: bool) -> None:
-    """Ask a person at a terminal whether `--discard` may delete the work. Raises IllegalState and NotPermitted."""
+def check_discard(work: UnsavedWork, *, by_session: bool, yes: bool) -> Collection[str] | None:
+    """Ask a person at a terminal whether `--discard` may delete the work. Return its items, which are given up.
+
+    None for work that sm cannot look into: the worktree stays. Raises IllegalState and NotPermitted.
+    """
     if by_session:
         raise NotPermitted(f"only the operator may delete {work}", "ask the operator")
-    if work.unknown is not None or yes:  # the worktree that sm cannot look into stays
-        return
-    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+    if work.unknown is not None:
+        return None
+    if not yes and not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise IllegalState(
             f"--discard would delete {work}",
             f"to delete it: sm rm {name_to_type(work.session)} --discard --yes",
         )
-    if not agrees(f"Delete {work}?"):
+    if not yes and not agrees(f"Delete {work}?"):
         raise IllegalState("cancelled")
+    return items_of(work.parts)

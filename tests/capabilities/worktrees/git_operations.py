@@ -117,8 +117,8 @@ def main(directory: str, uid: int | None = None) -> None:
     }
     if session["worktree"]:
         operations["rm"] = lambda: unsaved_work_of(client, session)
-        operations["rm, after it has looked"] = lambda: clean(removed)
-        operations["rm --discard"] = lambda: clean(removed, discard=True)
+        operations["rm, after it has looked"] = lambda: clean(client, removed, lambda: removed)
+        operations["rm --discard"] = lambda: clean(client, removed, lambda: removed, ())
     for name, operation in operations.items():
         error = None
         try:

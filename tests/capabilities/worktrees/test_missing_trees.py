@@ -30,7 +30,7 @@ class MissingTree:
     def work(self) -> list[str]:
         if self.path.exists():
             shutil.rmtree(self.path)
-        return missing_work(self.tree)
+        return list(missing_work(self.tree))
 
 
 @pytest.fixture

@@ -1,8 +1,8 @@
 """Finds the branch that has all work of a session, before that is merged."""
 
 from sm.capabilities.worktrees.copies.merging import CopyMerger
+from sm.capabilities.worktrees.deleted_branches import has_branch
 from sm.capabilities.worktrees.git.calls import git, is_in_operation, repository_around
-from sm.capabilities.worktrees.unsaved_work import has_branch
 from sm.capabilities.worktrees.work import (
     Work,
     named_paths,

@@ -4,10 +4,10 @@ import os
 import shlex
 from contextlib import suppress
 
+from sm.capabilities.worktrees.deleted_branches import has_branch
 from sm.capabilities.worktrees.git.calls import git, is_in_operation, repository_around
 from sm.capabilities.worktrees.git.own_directory import settings_of
 from sm.capabilities.worktrees.rules import is_branch
-from sm.capabilities.worktrees.unsaved_work import has_branch
 from sm.capabilities.worktrees.work import (
     Work,
     named_paths,

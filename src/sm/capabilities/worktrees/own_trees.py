@@ -64,16 +64,16 @@ def known_tree(tree: JsonObject) -> OwnTree:
 
 
 def tree_of_removal(answer: Mapping[str, Any]) -> OwnTree:
-    """The worktree in the daemon's answer to the removal of a session."""
+    """The worktree in the daemon's answer to the removal of a session. An older daemon says less."""
     path, branch = str(answer["worktree"]["path"]), str(answer["worktree"]["branch"])
-    repository = answer["repository"] or repository_of(path, branch)
+    repository = answer.get("repository") or repository_of(path, branch)
     return OwnTree(
         path,
         branch,
         repository,
-        answer["start"],
-        git_directory=answer["git_directory"],
-        is_new_branch=not answer["keeps_branch"],
+        answer.get("start"),
+        git_directory=answer.get("git_directory"),
+        is_new_branch=not answer.get("keeps_branch", False),
         teardown=answer.get("teardown", ()),
         teardown_within_s=answer.get("teardown_within_s", 0.0),
     )

@@ -7,14 +7,15 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 
 from sm.capabilities.worktrees.own_trees import OwnTree
 from sm.core.text import folded
 
 _LINES_SHOWN = 5
 _LINE_MAX = 1_000
+_READ_MAX = 16_384
 _SHOWN_MAX = 200
 _DRAINS_WITHIN_S = 1.0
 _OF_ANOTHER_REPOSITORY = (
@@ -26,21 +27,51 @@ _OF_ANOTHER_REPOSITORY = (
 )
 
 
-def tear_down(tree: OwnTree) -> str | None:
+def tear_down(tree: OwnTree, lock: int | None = None) -> str | None:
     """Run the commands one after the other, with their output on a terminal. Return why one has failed, or None.
 
-    The caller knows that no sandboxed session could write there, and that nobody works there.
+    The caller knows that no sandboxed session could write there, and that nobody works there. `lock`: a descriptor that
+    the commands keep open: see `removal_lock`.
     """
     until = time.monotonic() + tree.teardown_within_s
     environment = {n: v for n, v in os.environ.items() if n not in _OF_ANOTHER_REPOSITORY}
     for command in tree.teardown:
-        run = _Run(command, tree.path, environment)
-        code = run.end(until)
+        try:
+            run = _Run(command, tree.path, environment, lock)
+        except OSError as error:
+            return f"its tear-down {folded(command, _SHOWN_MAX)!r} cannot start: {error.strerror}"
+        with _ends_with_this_process(run):
+            code = run.end(until)
         if code != 0:
             how = f"did not end within {tree.teardown_within_s:g} s" if code is None else _ended(code)
             lines = " | ".join(run.lines) or "it printed nothing"
             return f"its tear-down {folded(command, _SHOWN_MAX)!r} {how}: {lines}"
     return None
+
+
+@contextmanager
+def _ends_with_this_process(run: "_Run") -> Iterator[None]:
+    """End the command when a signal ends this process, as when its terminal closes. Only in the main thread.
+
+    It has a session of its own, so the terminal signals it not at all.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def end(number: int, _: object) -> None:
+        run.kill()
+        signal.signal(number, signal.SIG_DFL)
+        os.kill(os.getpid(), number)
+
+    handled = [one for one in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(one) is signal.SIG_DFL]
+    for one in handled:
+        signal.signal(one, end)
+    try:
+        yield
+    finally:
+        for one in handled:
+            signal.signal(one, signal.SIG_DFL)
 
 
 def _ended(code: int) -> str:
@@ -50,7 +81,9 @@ def _ended(code: int) -> str:
 class _Run:
     """One command that runs. `lines`: its last lines of output."""
 
-    def __init__(self, command: str, directory: str, environment: Mapping[str, str]) -> None:
+    def __init__(
+        self, command: str, directory: str, environment: Mapping[str, str], lock: int | None
+    ) -> None:
         self.lines = deque[str](maxlen=_LINES_SHOWN)
         self._process = subprocess.Popen(
             ["/bin/sh", "-c", command],
@@ -60,6 +93,7 @@ class _Run:
             cwd=directory,
             env=environment,
             start_new_session=True,
+            pass_fds=() if lock is None else (lock,),
         )
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
@@ -67,7 +101,11 @@ class _Run:
     def _read(self) -> None:
         assert self._process.stdout is not None
         with self._process.stdout as output:
-            for data in output:
+            is_new = True
+            while data := output.readline(_READ_MAX):
+                is_rest, is_new = not is_new, data.endswith(b"\n")
+                if is_rest:  # of a line that is too long
+                    continue
                 text = folded(data.decode("utf-8", "replace").rstrip("\r\n"), _LINE_MAX)
                 if text.strip():
                     self.lines.append(folded(text, _SHOWN_MAX))
@@ -86,9 +124,13 @@ class _Run:
             pass
         finally:
             if code is None:
-                with suppress(ProcessLookupError):
-                    os.killpg(self._process.pid, signal.SIGKILL)
+                self.kill()
                 self._process.wait()
         # A program in the background may have the output open for ever.
         self._reader.join(_DRAINS_WITHIN_S)
         return code
+
+    def kill(self) -> None:
+        """Kill the command with everything that it has started in its process group."""
+        with suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)

@@ -1,10 +1,10 @@
 """Finds work in the worktree of a session that exists nowhere else, before `sm rm` forgets the session."""
 
 import os
-import re
 from collections.abc import Collection
 
 from sm.capabilities.worktrees.copies.copy_work import copy_work
+from sm.capabilities.worktrees.deleted_branches import commits_of_deleted_branch, has_branch, other_refs
 from sm.capabilities.worktrees.git.calls import (
     common_of,
     git,
@@ -14,11 +14,11 @@ from sm.capabilities.worktrees.git.calls import (
 )
 from sm.capabilities.worktrees.git.hidden_changes import hidden_changes
 from sm.capabilities.worktrees.git.linked import is_half_removed
-from sm.capabilities.worktrees.git.remotes import PULL_REQUESTS
 from sm.capabilities.worktrees.git.submodules import only_copies, submodules, uncommitted_submodules
-from sm.capabilities.worktrees.missing_trees import missing_work, own_refs
+from sm.capabilities.worktrees.missing_trees import UNFINISHED, missing_work, own_refs
 from sm.capabilities.worktrees.nested_repositories import nested_work
 from sm.capabilities.worktrees.own_trees import OwnTree, tree_of_session
+from sm.capabilities.worktrees.work_parts import WorkPart, files_part, items_of
 from sm.client.http import Client
 from sm.core.dataclass import dataclass
 from sm.core.lines import JsonObject, plural
@@ -28,10 +28,9 @@ from sm.errors import ExternalError, IllegalState
 from sm.linux.repositories import has_commit
 
 _SHOWN_MAX = 5
-_SANDBOXED = "a sandboxed session may have changed the programs that git runs in it"
+SANDBOXED = "a sandboxed session may have changed the programs that git runs in it"
 _FIELDS = {"1": 8, "2": 9, "u": 10, "?": 1}
 """The number of fields before the path in a line of `git status --porcelain=v2` (git-status(1)), by its kind."""
-_RENAMED = re.compile("Branch: renamed refs/heads/([^ ]+) to refs/heads/([^ ]+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +42,7 @@ class UnsavedWork:
 
     session: JsonObject
     path: str
-    parts: tuple[str, ...] = ()
+    parts: tuple[WorkPart, ...] = ()
     has_files: bool = False
     unknown: str | None = None
     is_missing: bool = False
@@ -90,7 +89,7 @@ def unsaved_work_of(client: Client, session: JsonObject, leaving: Collection[str
     shown = folded(tree.path, 4096)
     try:
         if session["effective_mode"] != "direct":
-            raise IllegalState(_SANDBOXED)
+            raise IllegalState(SANDBOXED)
         files, parts = _looked_at(client, tree, leaving)
     except (ExternalError, IllegalState) as error:
         return UnsavedWork(session, shown, unknown=error.message)
@@ -101,17 +100,21 @@ def unsaved_work_of(client: Client, session: JsonObject, leaving: Collection[str
 
 
 def tree_work(client: Client, tree: OwnTree) -> str | None:
-    """Describe the work in a worktree that exists nowhere else. Returns None if nothing would be lost with it."""
+    """Describe the work in a worktree that exists nowhere else. Returns None if nothing would be lost with it.
+
+    A WorkPart, or plain text if sm cannot look there.
+    """
     try:
         files, parts = _looked_at(client, tree, must_say=True)
     except (ExternalError, IllegalState) as error:
         return f"sm cannot look: {error.message}"
-    return "; ".join((*files, *parts)) or None
+    found = (*files, *parts)
+    return WorkPart("; ".join(found), items_of(found)) if found else None
 
 
 def _looked_at(
     client: Client, tree: OwnTree, leaving: Collection[str] = (), *, must_say: bool = False
-) -> tuple[list[str], list[str]]:
+) -> tuple[list[WorkPart], list[WorkPart]]:
     """As `unsaved_files` and `unsaved_commits`. Raises IllegalState if git must not run there, and ExternalError.
 
     `must_say`: raise it too for something else in the place of the worktree, which `sm rm` does not touch.
@@ -119,16 +122,16 @@ def _looked_at(
     path = tree.path
     if tree.repository is not None and not os.path.lexists(path):
         if is_sandboxed(client, {tree.repository}):
-            raise IllegalState(_SANDBOXED)
+            raise IllegalState(SANDBOXED)
         return [], missing_work(tree)
     if tree.repository is None or not os.path.isdir(path) or os.path.realpath(path) != path:
         if must_say:
             raise IllegalState("sm did not make what is there")
         return [], []
     if is_sandboxed(client, {tree.repository, path}):
-        raise IllegalState(_SANDBOXED)
+        raise IllegalState(SANDBOXED)
     if tree.is_copy:
-        return [], copy_work(path, tree.repository, tree.start)
+        return [], [*map(WorkPart, copy_work(path, tree.repository, tree.start))]
     if is_own_worktree(tree):
         return unsaved_files(path), unsaved_commits(tree, leaving)
     if must_say:
@@ -136,44 +139,47 @@ def _looked_at(
     return [], []
 
 
-def unsaved_files(path: str) -> list[str]:
+def unsaved_files(path: str) -> list[WorkPart]:
     """Describe uncommitted and untracked files, and an unfinished operation of git. Raises ExternalError."""
-    found = []
+    found = list[WorkPart]()
     if is_in_operation(repository_around(path).own):
-        found.append("an unfinished rebase, merge, cherry-pick or bisect")
+        found.append(WorkPart(UNFINISHED))
     if files := _uncommitted(path):
         more = f" and {len(files) - _SHOWN_MAX} more" if len(files) > _SHOWN_MAX else ""
         names = ", ".join(folded(file, 200) for file in files[:_SHOWN_MAX])
-        found.append(f"{plural(len(files), 'uncommitted or untracked file')} ({names}{more})")
+        found.append(
+            files_part(f"{plural(len(files), 'uncommitted or untracked file')} ({names}{more})", files)
+        )
     if hidden := hidden_changes(path):
         names = ", ".join(folded(file, 200) for file in hidden[:_SHOWN_MAX])
-        found.append(f"changes that git was told not to look at ({names})")
+        found.append(files_part(f"changes that git was told not to look at ({names})", hidden))
     found += (
-        f"uncommitted or untracked files in the submodule {folded(inside, 200)}"
+        WorkPart(f"uncommitted or untracked files in the submodule {folded(inside, 200)}")
         for inside in uncommitted_submodules(path)
     )
-    found += nested_work(path, submodules(path))
+    found += map(WorkPart, nested_work(path, submodules(path)))
     return found
 
 
-def unsaved_commits(tree: OwnTree, leaving: Collection[str] = ()) -> list[str]:
+def unsaved_commits(tree: OwnTree, leaving: Collection[str] = ()) -> list[WorkPart]:
     """Describe the commits of a worktree and its submodules that exist nowhere else. Raises ExternalError.
 
     Commits of the branch whose changes are in the branch of the repository, as after `sm merge --squash`, exist there:
     the branch stays then, with a warning. Not commits that only HEAD has, as two that undo each other.
     """
-    found, path = [], tree.path
+    found, path = list[WorkPart](), tree.path
     commits = _only_here(tree, leaving, keeps_branch=is_squashed(tree))
     if commits:
         newest = git(path, "log", "--max-count=1", "--format=%h %s", commits[0], "--")
         more = f" and {len(commits) - 1} more" if len(commits) > 1 else ""
-        found.append(
-            f"{plural(len(commits), 'commit')} in no other branch or tag ({folded(newest, 100)}{more})"
-        )
-    found += _of_deleted_branch(tree, leaving)
-    found += (f"the object of {folded(ref, 200)}" for kind, ref in own_refs(path) if kind != "commit")
+        text = f"{plural(len(commits), 'commit')} in no other branch or tag ({folded(newest, 100)}{more})"
+        found.append(WorkPart(text, commits))
+    found += commits_of_deleted_branch(path, tree, leaving)
+    found += (
+        WorkPart(f"the object of {folded(ref, 200)}") for kind, ref in own_refs(path) if kind != "commit"
+    )
     if copies := only_copies(path, tree.repository):
-        found.append(f"commits of submodules ({'; '.join(map(str, copies))})")
+        found.append(WorkPart(f"commits of submodules ({'; '.join(map(str, copies))})"))
     return found
 
 
@@ -214,38 +220,8 @@ def _only_here(tree: OwnTree, leaving: Collection[str], *, keeps_branch: bool) -
 
     `keeps_branch`: the branch stays.
     """
-    others, tips = _others(tree, leaving, keeps_branch=keeps_branch), _tips(tree.path, tree.branch)
+    others, tips = other_refs(tree, leaving, keeps_branch=keeps_branch), _tips(tree.path, tree.branch)
     return git(tree.path, "rev-list", *tips, "--not", *others, "--").split() if tips else []
-
-
-def _others(tree: OwnTree, leaving: Collection[str], *, keeps_branch: bool = False) -> list[str]:
-    """The options of git for the refs that stay when the worktree is removed, with its new branch or without it."""
-    own = [f"--exclude={branch}" for branch in leaving if branch != tree.branch]
-    own += [f"--exclude={tree.branch}"] if tree.is_new_branch and not keeps_branch else []
-    return [*own, "--branches", "--tags", "--remotes", f"--glob={PULL_REQUESTS}/*"]
-
-
-def _of_deleted_branch(tree: OwnTree, leaving: Collection[str]) -> list[str]:
-    """Describe the commits of a branch that was deleted, if only the log of the worktree still has them."""
-    path = tree.path
-    if tree.start == "" or has_branch(path, _present_name(path, tree.branch)):
-        return []
-    logged = git(path, "log", "--walk-reflogs", "--format=%H", "HEAD", "--").split()
-    if not logged:
-        return [f"a deleted branch, {folded(tree.branch, 200)}, of whose commits there is no log"]
-    lost = git(path, "rev-list", *dict.fromkeys(logged), "--not", *_others(tree, leaving), "--").split()
-    return [f"{plural(len(lost), 'commit')} of a deleted branch"] if lost else []
-
-
-def _present_name(path: str, branch: str) -> str:
-    """The name of a branch after `git branch -m`, as the log of the worktree has it."""
-    if has_branch(path, branch):
-        return branch
-    messages = git(path, "log", "--walk-reflogs", "--format=%gs", "HEAD", "--").split("\n")
-    for message in reversed(messages):
-        match = _RENAMED.fullmatch(message)
-        branch = match[2] if match is not None and match[1] == branch else branch
-    return branch
 
 
 def _tips(path: str, branch: str) -> list[str]:
@@ -253,11 +229,6 @@ def _tips(path: str, branch: str) -> list[str]:
     tips = ["HEAD"] if has_commit(repository_around(path)) else []
     tips += [ref for kind, ref in own_refs(path) if kind == "commit"]
     return [*tips, own] if has_branch(path, branch) else tips
-
-
-def has_branch(path: str, branch: str) -> bool:
-    ref = f"refs/heads/{branch}"
-    return git(path, "for-each-ref", "--format=%(refname)", ref) == ref
 
 
 def is_squashed(tree: OwnTree) -> bool:

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 
 from sm.capabilities.worktrees.copies.bases import copy_base
+from sm.capabilities.worktrees.deleted_branches import has_branch
 from sm.capabilities.worktrees.git.calls import (
     common_of,
     git,
@@ -23,7 +24,6 @@ from sm.capabilities.worktrees.git.submodules import (
     submodules,
 )
 from sm.capabilities.worktrees.own_trees import OwnTree, tree_of_session
-from sm.capabilities.worktrees.unsaved_work import has_branch
 from sm.client.http import Client, session_path
 from sm.core.dataclass import dataclass
 from sm.core.lines import JsonObject, plural

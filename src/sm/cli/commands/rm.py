@@ -3,7 +3,8 @@
 Deletes a session's messages, terminal and files; its events are kept.
 
 A git worktree from sm spawn --worktree is deleted too, including files that git ignores, and so is its branch. The
-worktree is kept if another session works in it, or if a command of worktrees.teardown in config.yaml fails.
+worktree is kept if another session works in it, or if a command of worktrees.teardown in config.yaml fails. --discard
+deletes it in spite of such a failure.
 
 The session is not deleted while its worktree has work that exists nowhere else: uncommitted or untracked files, commits
 in no other branch or tag, commits of a submodule, or an unfinished rebase, merge or bisect. sm diff shows this work
@@ -25,7 +26,7 @@ Examples:
   sm rm --ended --workspace shop
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -36,7 +37,7 @@ from sm.cli.display.errors import print_warnings
 from sm.cli.display.output import now
 from sm.cli.options import ended_sessions, sessions_argument, workspace_option
 from sm.cli.selection import check, confirm, ended, seconds_of, yes_option
-from sm.client.http import session_path
+from sm.client.http import new_key, session_path
 from sm.core.lines import JsonObject, line, plural
 from sm.core.session_lines import has_process
 from sm.errors import IllegalState, NotPermitted, SmError, UsageError
@@ -56,7 +57,7 @@ if TYPE_CHECKING:
 @click.option(
     "--discard",
     is_flag=True,
-    help="Delete worktrees and branches with unmerged work too. Only with SESSION.",
+    help="Delete worktrees with unmerged work, or with a failing tear-down, too. Only with SESSION.",
 )
 @workspace_option
 @yes_option
@@ -72,16 +73,18 @@ def command(
     kept: dict[str, SmError] = {}
     found = {reference: _session(call, reference) for reference in sessions}
     leaving = _branches(filter(None, found.values()))
-    given_up = set[str]()
+    given_up = dict[str, Collection[str]]()
     for reference, session in found.items():
         try:
-            if session is not None and _check_work(call, session, leaving, discard=discard, yes=yes):
-                given_up.add(session["session_id"])
+            if session is not None:
+                items = _check_work(call, session, leaving, discard=discard, yes=yes)
+                given_up |= {} if items is None else {session["session_id"]: items}
         except (IllegalState, NotPermitted) as error:
             if len(sessions) == 1:
                 raise
             kept[reference] = error
-    named = [session for session in sessions if session not in kept]
+    # By id: another session may get the name since, and its worktree was not looked at.
+    named = [_id(found[name], name) for name in sessions if name not in kept]
     code = _remove(call, named, filter(None, found.values()), given_up)
     print_warnings([f"kept: {error.message}; {error.hint}" for error in kept.values()])
     return code or next((error.exit_code for error in kept.values()), 0)
@@ -119,24 +122,32 @@ def _session(call: Call, reference: str) -> JsonObject | None:
     return session
 
 
+def _id(session: JsonObject | None, reference: str) -> str:
+    return reference if session is None else str(session["session_id"])
+
+
 def _branches(sessions: Iterable[JsonObject]) -> list[str]:
     """The branches of their worktrees, which are removed together."""
     return [str(s["worktree"]["branch"]) for s in sessions if s["worktree"] is not None]
 
 
-def _check_work(call: Call, session: JsonObject, leaving: Sequence[str], *, discard: bool, yes: bool) -> bool:
-    """Return True if the session has work that was named and that a person gives up.
+def _check_work(
+    call: Call, session: JsonObject, leaving: Sequence[str], *, discard: bool, yes: bool
+) -> Collection[str] | None:
+    """Return the items of work that were named and that a person gives up, or None if `--discard` does not count.
+
+    Without work there are none, but the worktree is removed also if its tear-down fails.
 
     Raises IllegalState or NotPermitted for work that nobody has given up.
     """
+    by_session = call.instance.session_id is not None
     if (work := _unsaved_work(call, session, leaving)) is None:
-        return False
+        return frozenset() if discard and not by_session else None
     if not discard:
         raise work.refusal()
     from sm.cli.worktrees import check_discard
 
-    check_discard(work, by_session=call.instance.session_id is not None, yes=yes)
-    return work.unknown is None
+    return check_discard(work, by_session=by_session, yes=yes)
 
 
 def _unsaved_work(call: Call, session: JsonObject, leaving: Sequence[str]) -> "UnsavedWork | None":
@@ -151,29 +162,36 @@ def _remove(
     call: Call,
     sessions: Sequence[str],
     found: Iterable[JsonObject],
-    given_up: Collection[str] = (),
+    given_up: Mapping[str, Collection[str]] | None = None,
     *,
     chosen: bool = False,
 ) -> int:
     """Delete sessions and what git keeps of them.
 
-    `found`: the sessions as far as they are known. `given_up`: the ids of those whose work a person gives up.
+    `found`: the sessions as far as they are known. `given_up`: the work that a person gives up, by their ids.
     """
     directories = {session["session_id"]: session["working_dir"] for session in found}
-    removed: list[JsonObject] = []
+    asked, removed = list[tuple[str, str]](), list[tuple[str, str, JsonObject]]()
+
+    def key_of(reference: str) -> str:
+        asked.append((session_path(reference, "/remove"), new_key()))
+        return asked[-1][1]
 
     def done(session: JsonObject) -> str:
-        removed.append(session)
+        removed.append((*asked[-1], session))
         return f"Removed {line(session.get('label') or session['removed'])}"
 
-    code = act_on_each(call, sessions, "remove", done, chosen=chosen)
-    for session in removed:
-        from sm.cli.worktrees import clean, forget_reviews
+    code = act_on_each(call, sessions, "remove", done, chosen=chosen, key_of=key_of)
+    if removed:
+        from sm.cli.worktrees import Removal, clean_up
 
-        forget_reviews(call.client, session, directories.get(session["removed"]))
-        if session.get("worktree") is not None:
-            warning = clean(session, discard=session["removed"] in given_up)
-            print_warnings([warning] if warning else [])
+        removals = [
+            Removal(
+                path, key, answer, directories.get(answer["removed"]), (given_up or {}).get(answer["removed"])
+            )
+            for path, key, answer in removed
+        ]
+        clean_up(call.client, removals)
     return code
 
 

@@ -4,6 +4,7 @@ import os
 import shlex
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -19,7 +20,7 @@ from sm.cli.selection import ask, yes_option
 from sm.client.http import Client
 from sm.core.lines import JsonObject, age, line, plural
 from sm.core.statuses import ENDED
-from sm.errors import IllegalState, NotFound, NotPermitted
+from sm.errors import IllegalState, NotFound, NotPermitted, SmError
 from sm.wire import encode
 
 _SUGGESTIONS = {
@@ -36,6 +37,7 @@ _AT_ONCE = 8
 """Worktrees that are looked at at the same time, at most one for each processor."""
 _FEW = 4
 """Worktrees for which threads are not worth it."""
+_NAMED = 5
 _PROGRESS_WIDTH = 40
 
 
@@ -78,47 +80,36 @@ def ls(every: bool, call: Call) -> None:
 
 
 @command.command()
+@click.option("--discard", is_flag=True, help="Delete worktrees with work, or with a failing tear-down, too.")
 @yes_option
 @json_option
-def prune(yes: bool, call: Call) -> None:
+def prune(discard: bool, yes: bool, call: Call) -> None:
     """Delete the worktrees of removed sessions, of all workspaces.
 
-    Those with work that exists nowhere else stay, and are listed, as do those whose tear-down fails. A branch stays
-    while it has commits that no other branch or tag has. A worktree whose directory is missing is one of them as long
-    as git knows it.
+    Those with work that exists nowhere else stay, and are listed, as do those whose tear-down fails. --discard names
+    the work, asks a person and deletes it; without a terminal it needs --yes, and an agent may not do it. A branch
+    stays while it has commits that no other branch or tag has. A worktree whose directory is missing is one of them as
+    long as git knows it.
 
     \b
     Examples:
       sm worktree prune
       sm worktree prune --yes
     """
-    from sm.capabilities.worktrees.reviewed_trees import forget_trees
-    from sm.capabilities.worktrees.trees import remove_tree
-
     left = [tree for tree in _trees(call) if tree["label"] is None and not tree["used"]]
     left = _looked_at(call, left)
-    gone = [tree for tree in left if tree["work"] is None]
+    gone = [tree for tree in left if tree["work"] is None or (discard and _is_known(tree))]
     if gone:
-        ask(f"Delete {plural(len(gone), 'worktree')}: {_named(gone)}?", yes=yes)
-    warnings = [_why_kept(tree) for tree in left if tree["work"] is not None]
-    removed = []
-    for tree in gone:
-        # Somebody may have begun to work there since.
-        if any(now["path"] == tree["path"] and now["used"] for now in _trees(call)):
-            warnings.append(f"kept {line(tree['path'], 4096)}: a session works there")
-            continue
-        forget_trees(
-            call.client, tree["session_id"], filter(None, (tree["git_directory"], tree["repository"]))
-        )
-        warning = remove_tree(_own(tree))
-        if warning is not None:
-            warnings.append(warning)
-        if not os.path.lexists(tree["path"]):
-            removed.append(tree["path"])
-    _trees(call)  # the daemon forgets those that are gone
+        _ask(call, gone, discard=discard, yes=yes)
+    warnings = [_why_kept(tree) for tree in left if tree not in gone]
+    warnings += filter(None, (_remove(call, tree, discard=discard) for tree in gone))
+    known = {tree["path"] for tree in _trees(call)}  # the daemon forgets those that are gone
+    removed = [tree["path"] for tree in gone if tree["path"] not in known]
     print_warnings(warnings)
-    text = [f"Removed {line(path, 4096)}" for path in removed] or ["No worktrees to delete"]
-    call.show_value({"removed": removed, "kept": len(left) - len(removed)}, lambda _: text)
+    kept = len(left) - len(removed)
+    nothing = f"Kept {plural(kept, 'worktree')}" if kept else "No worktrees to delete"
+    text = [f"Removed {line(path, 4096)}" for path in removed] or [nothing]
+    call.show_value({"removed": removed, "kept": kept}, lambda _: text)
 
 
 @command.command(name="open")
@@ -158,6 +149,56 @@ def open_(name: str, call: Call) -> None:
 def _trees(call: Call) -> list[JsonObject]:
     trees: list[JsonObject] = call.client.get("/v1/worktrees")
     return trees
+
+
+def _is_known(tree: JsonObject) -> bool:
+    """True if sm could look into the worktree."""
+    from sm.capabilities.worktrees.work_parts import WorkPart
+
+    return isinstance(tree["work"], WorkPart)
+
+
+def _ask(call: Call, trees: Sequence[JsonObject], *, discard: bool, yes: bool) -> None:
+    """Ask a person. Raises IllegalState if the answer is not yes, and for work without a terminal; NotPermitted."""
+    commands = dict.fromkeys(
+        line(command) for tree in trees for command in tree["teardown"] if tree["exists"]
+    )
+    after = f", after the tear-down {'; '.join(commands)}" if commands else ""
+    if discard and call.instance.session_id is not None:
+        raise NotPermitted("only the operator may use --discard", "ask the operator")
+    if any(tree["work"] for tree in trees) and not yes and not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise IllegalState(
+            f"--discard would delete work that exists nowhere else: {_named(trees)}",
+            "to delete it: sm worktree prune --discard --yes",
+        )
+    ask(f"Delete {plural(len(trees), 'worktree')}: {_named(trees)}{after}?", yes=yes)
+
+
+def _remove(call: Call, tree: JsonObject, *, discard: bool) -> str | None:
+    """Remove the worktree of a removed session, with the work that a person has given up. Return a warning, or None."""
+    from sm.capabilities.worktrees.reviewed_trees import forget_trees
+    from sm.capabilities.worktrees.trees import remove_tree
+    from sm.capabilities.worktrees.work_parts import items_of
+
+    given_up = items_of(filter(None, [tree["work"]])) if discard else None
+    directories = filter(None, (tree["git_directory"], tree["repository"]))
+    try:
+        with suppress(SmError):  # old files stay, but the worktree need not
+            forget_trees(call.client, tree["session_id"], directories)
+        return remove_tree(_own(tree), partial(_reason_of_use, call, tree), given_up)
+    except SmError as error:
+        return f"kept the worktree {line(tree['path'], 4096)}: {error.message}"
+
+
+def _reason_of_use(call: Call, tree: JsonObject) -> str | None:
+    """Return why the worktree of a removed session must stay now, or None."""
+    from sm.capabilities.worktrees.trees import reason_of_sessions
+
+    known = [now for now in _trees(call) if now["path"] == tree["path"]]
+    if not known:
+        return "the daemon does not know it any more"
+    used = any(now["used"] or now["label"] is not None for now in known)
+    return reason_of_sessions(call.client, _own(tree), used=used)
 
 
 def _is_left(tree: JsonObject) -> bool:
@@ -251,8 +292,16 @@ def _why_kept(tree: JsonObject) -> str:
 
 
 def _named(trees: Sequence[JsonObject]) -> str:
-    more = f" and {len(trees) - 5} more" if len(trees) > 5 else ""
-    return ", ".join(line(tree["path"], 200) for tree in trees[:5]) + more
+    """The paths of the first worktrees, and the work of each one with work."""
+    found = [
+        f"{line(tree['path'], 200)} with {line(tree['work'], 1000)}"
+        if tree["work"]
+        else line(tree["path"], 200)
+        for at, tree in enumerate(trees)
+        if at < _NAMED or tree["work"]
+    ]
+    more = f" and {len(trees) - len(found)} more" if len(found) < len(trees) else ""
+    return ", ".join(found) + more
 
 
 def _found(trees: Sequence[JsonObject], name: str) -> JsonObject:

@@ -36,9 +36,9 @@ from sm.cli.tui.page_tabs import PageTabs
 from sm.cli.tui.pages import FollowPage
 from sm.cli.tui.palette import PaletteChoice
 from sm.cli.tui.screens import KeyQuestion, LinePrompt, TextPage
-from sm.cli.worktrees import clean, unsaved_work_of
+from sm.cli.worktrees import Removal, unsaved_work_of
 from sm.client.environment import environment
-from sm.client.http import START_TIMEOUT_S, TIMEOUT_S, Client, session_path
+from sm.client.http import START_TIMEOUT_S, TIMEOUT_S, Client, new_key, session_path
 from sm.core.message_lines import outcome
 from sm.core.request_lines import verdict
 from sm.core.states import OPEN_STATES
@@ -348,10 +348,13 @@ class ActionRunner:
                 body = call.body
                 if name == "spawn":
                     body = {**body, "environment": environment(), "process_limits": soft_limits()}
-                answer = await asyncio.to_thread(self._client.post, call.path, body, timeout_s=timeout_s)
+                key = new_key()
+                answer = await asyncio.to_thread(
+                    self._client.post, call.path, body, key=key, timeout_s=timeout_s
+                )
                 text = f"done: {command}"
-            if name == "rm" and answer["worktree"] is not None:
-                warning = await asyncio.to_thread(clean, answer)
+            if name == "rm":
+                warning = await asyncio.to_thread(Removal(call.path, key, answer).clean, self._client)
                 text = f"{text}; {warning}" if warning else text
             if name == "send":
                 app.tell(outcome(answer, must_arrive=False))

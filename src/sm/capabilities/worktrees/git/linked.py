@@ -9,7 +9,6 @@ from sm.capabilities.worktrees.git.calls import git, repository_around
 from sm.core.text import folded
 from sm.errors import ExternalError, IllegalState
 from sm.linux.mount_points import mount_points
-from sm.linux.repositories import Repository
 from sm.paths import is_within
 
 _REMOVAL = "sm-removal"
@@ -40,9 +39,8 @@ def remove_linked(path: str) -> None:
     The link to its repository goes last: a removal that was stopped halfway can be continued. Raises IllegalState for a
     worktree that is locked, or with a mount in it. Raises ExternalError if a file cannot be removed.
     """
-    repository = repository_around(path)
-    _check_removable(repository, path)
-    name = _REMOVAL
+    repository, name = repository_around(path), _REMOVAL
+    check_removable(path)
     try:
         flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW
         os.close(os.open(f"{repository.own}/{_REMOVAL}", flags, 0o666))
@@ -61,7 +59,9 @@ def remove_linked(path: str) -> None:
     forget_linked(repository.common, path)
 
 
-def _check_removable(repository: Repository, path: str) -> None:
+def check_removable(path: str) -> None:
+    """Raise IllegalState for a worktree that is locked, or with a mount in it, and ExternalError for none at all."""
+    repository = repository_around(path)
     # Else whoever wrote `.git` here has chosen which worktree git forgets.
     if repository.top != path or not repository.is_linked or not _names(repository.own, path):
         raise IllegalState("it and its git directory do not name each other")
