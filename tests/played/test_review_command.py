@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from sm.capabilities.reviews.model import DRAFTS_MAX
 from tests.fixtures import context_fixture
 from tests.git_repositories import branches, commit, git, make_app
 from tests.sim.command import Terminal
@@ -164,14 +165,64 @@ def test_drafts_are_at_their_places_again_and_can_be_changed(scene: Scene) -> No
     assert sent["drafts"] == []
 
 
+def test_drafts_that_move_to_the_places_of_others_are_all_kept(scene: Scene) -> None:
+    """Also if there can be no further draft."""
+    path = scene.path / "api" / "a.txt"
+    path.write_text("".join(f"l{i}\n" for i in range(1, 2 * DRAFTS_MAX + 1)))
+    drafts = [
+        {"path": "api/a.txt", "side": "new", "last": 2 * i, "quote": f"+l{2 * i}", "text": f"c{i}"}
+        for i in range(1, DRAFTS_MAX + 1)
+    ]
+    path_of = f"/v1/sessions/{scene.session_id}/review/replace"
+    ((code, *_),) = scene.instance.request_as(None, ("POST", path_of, None, {"drafts": drafts}))
+    assert code == "ok"
+    path.write_text(f"x\ny\n{path.read_text()}")
+    keep_drafts(scene)
+    assert [(last, text) for *_, last, text in scene.drafts()] == [
+        (2 * i + 2, f"c{i}") for i in range(1, DRAFTS_MAX + 1)
+    ]
+
+
+def test_comment_on_a_line_with_the_number_of_a_draft_whose_line_is_gone_is_another_one(scene: Scene) -> None:
+    keep_drafts(scene, ("> +b", "gone soon"))
+    (scene.path / "api" / "a.txt").write_text("a\nc\nd\n")
+    sent = scene.review("--yes", env=scene.below(("> +c", "new")))
+    assert [c["text"] for c in sent["round"]["comments"]] == ["new"]
+    assert [text for *_, text in scene.drafts()] == ["gone soon"]
+
+
+def test_text_is_kept_and_nothing_sent_if_another_window_has_changed_a_draft(scene: Scene) -> None:
+    keep_drafts(scene, ("> +b", "please rename"))
+    env = scene.editor()
+    edit = scene.instance.command.tools.installed[env["EDITOR"]]
+    other = {"path": "api/a.txt", "side": "new", "last": 2, "quote": "+b", "text": "delete the database"}
+
+    def meanwhile(argv: Sequence[str]) -> tuple[int, str]:
+        scene.instance.request_as(
+            None, ("POST", f"/v1/sessions/{scene.session_id}/review/drafts", None, other)
+        )
+        return edit(argv)
+
+    scene.instance.command.tools.installed[env["EDITOR"]] = meanwhile
+    error = scene.instance.refused("review", scene.session_id, "--yes", exit_code=4, env=env)
+    assert "another program has changed your drafts" in error
+    kept = Path(error.partition("your text is in ")[2].split("\n")[0])
+    assert "please rename" in kept.read_text()
+    assert (scene.texts(), [text for *_, text in scene.drafts()]) == ([], ["delete the database"])
+
+
+def test_repeated_message_is_one_comment(scene: Scene) -> None:
+    scene.instance.sm("kill", scene.session_id)
+    for text in ("please split", "please split\n", "and test"):
+        scene.instance.refused("review", scene.session_id, "--message", text, "--yes", exit_code=4)
+    assert [text for *_, text in scene.drafts()] == ["please split\n\nand test"]
+
+
 def test_draft_whose_line_is_gone_is_kept_and_said(scene: Scene) -> None:
     keep_drafts(scene, ("> +b", "gone soon"), ("> +d", "stays"))
     (scene.path / "api" / "a.txt").write_text("a\nc\nd\n")
     done = scene.instance.run("review", scene.session_id, "--yes", env=scene.editor())
-    assert (
-        "warning: kept 1 draft about lines that are not in these changes: sm review sleeper-login"
-        in done.stderr
-    )
+    assert "warning: kept 1 draft without a place in these changes: sm review sleeper-login" in done.stderr
     assert "gone soon" not in scene.shown
     assert "stays" in scene.texts()[0]
     assert [text for *_, text in scene.drafts()] == ["gone soon"]
@@ -246,6 +297,31 @@ def test_text_is_kept_when_the_daemon_refuses_it(scene: Scene) -> None:
     assert (done.returncode, "U+001B" in done.stderr) == (2, True)
     kept = Path(done.stderr.partition("your text is in ")[2].split("\n")[0])
     assert kept.read_text().endswith("\x1b[2J\n")
+
+
+def test_text_is_kept_whenever_the_body_fails_and_swap_files_stay(scene: Scene) -> None:
+    def crash(argv: Sequence[str]) -> tuple[int, str]:
+        Path(argv[1]).with_name(".REVIEW.md.swp").write_text("unsaved")
+        return 137, ""
+
+    env = scene.editor()
+    scene.instance.command.tools.installed[env["EDITOR"]] = crash
+    done = scene.instance.run("review", scene.session_id, env=env)
+    assert done.returncode == 9
+    kept = Path(done.stderr.partition("to recover your text from: ")[2].split("\n")[0])
+    assert kept.read_text() == "unsaved"
+
+
+@pytest.mark.parametrize(
+    ("editor", "refused"),
+    [("code", "export EDITOR='code --wait'"), ("code -n", "--wait"), ("code -nw", ""), ("subl --wait", "")],
+)
+def test_editor_that_returns_at_once_is_refused(scene: Scene, editor: str, refused: str) -> None:
+    env = {"EDITOR": editor, "VISUAL": ""}
+    code = 2 if refused else 9  # it is not installed here
+    error = scene.instance.refused("review", scene.session_id, exit_code=code, env=env)
+    assert ("returns before you have edited the file" in error) is bool(refused)
+    assert refused in error
 
 
 def test_review_without_an_editor_and_a_terminal_is_refused(scene: Scene) -> None:

@@ -36,8 +36,9 @@ from typing import Any
 
 import click
 
+from sm.capabilities.reviews.editor_file import Written, editor_file
 from sm.capabilities.reviews.model import Comment, CommentPlace, Side
-from sm.capabilities.reviews.rules import place_text, shown_line
+from sm.capabilities.reviews.rules import place_text, shown_line, trimmed
 from sm.cli.call import Call, json_option
 from sm.cli.delivery import DeliveryOptions, delivery_options, follow_message
 from sm.cli.display.errors import print_warnings
@@ -140,8 +141,6 @@ def _changes(call: Call, client: Client, session: str, review: JsonObject, *, si
 
 def _edited(client: Client, review: JsonObject, changes: _Changes) -> list[int]:
     """Let a person comment in an editor, and keep the comments as drafts. Returns their ids."""
-    from sm.capabilities.reviews.editor_file import editor_file
-
     if not (is_editor_chosen() or has_terminal()):
         raise UsageError(
             "there is neither an editor nor a terminal",
@@ -152,52 +151,48 @@ def _edited(client: Client, review: JsonObject, changes: _Changes) -> list[int]:
     placed, left = file.placed(drafts)
     with edited_text(file.write(placed), "REVIEW.md", "nothing was sent") as text:
         read = file.read(text)
-        known = {draft.place.anchor: draft for draft in drafts}
-        ids = []
-        for written in read.comments:
-            draft = known.get(written.place.anchor)
-            if draft is None or (draft.place, draft.quote, draft.text) != (
-                written.place,
-                written.quote,
-                written.text,
-            ):
-                ids.append(_put(client, review, written.place, written.quote, written.text))
-            else:
-                ids.append(draft.id)
-        gone = [draft.id for draft in placed.values() if draft.id not in ids]
-        if gone:
-            client.post(_path(review, "/discard"), {"ids": gone})
+        ids = _replaced(client, review, [draft.id for draft in placed.values()], read.comments)
     reference = name_to_type(review)
     if read.changed:
         count = plural(len(read.changed), "changed line")
         print_warnings([f"ignored {count} with >, which is no comment: {line(read.changed[0], 80)}"])
-    left = [draft for draft in left if draft.id not in ids]
     if left:
         kept = plural(len(left), "draft")
-        print_warnings(
-            [f"kept {kept} about lines that are not in these changes: sm review {reference} --list"]
-        )
+        print_warnings([f"kept {kept} without a place in these changes: sm review {reference} --list"])
     return ids
 
 
 def _commented(client: Client, review: JsonObject, text: str) -> list[int]:
     """Keep a comment about the whole change as a draft, after the one that there is. Returns the ids of all drafts."""
     drafts = [_comment(draft) for draft in review["comments"]]
-    earlier = [draft.text for draft in drafts if draft.place == CommentPlace()]
-    new = _put(client, review, CommentPlace(), "", "\n\n".join([*earlier, text]))
-    return list(dict.fromkeys([*(draft.id for draft in drafts), new]))
+    earlier = [draft for draft in drafts if draft.place == CommentPlace()]
+    text = "\n".join(trimmed(text.replace("\r\n", "\n").split("\n")))
+    if any(f"\n\n{draft.text}".endswith(f"\n\n{text}") for draft in earlier):
+        return [draft.id for draft in drafts]  # the same command again, because the first one was refused
+    joined = Written(CommentPlace(), "", "\n\n".join([*(draft.text for draft in earlier), text]))
+    new = _replaced(client, review, [draft.id for draft in earlier], [joined])
+    return [*new, *(draft.id for draft in drafts if draft not in earlier)]
 
 
-def _put(client: Client, review: JsonObject, place: CommentPlace, quote: str, text: str) -> int:
-    body = {
-        "path": place.path,
-        "side": place.side,
-        "first": place.first,
-        "last": place.last,
-        "quote": quote,
-        "text": text,
-    }
-    return int(client.post(_path(review, "/drafts"), body)["id"])
+def _replaced(
+    client: Client, review: JsonObject, shown: Sequence[int], comments: Sequence[Written]
+) -> list[int]:
+    """Keep comments as drafts, in place of those that were shown, all or none. Returns the ids of the new ones."""
+    if not (shown or comments):
+        return []
+    drafts = [
+        {
+            "path": written.place.path,
+            "side": written.place.side,
+            "first": written.place.first,
+            "last": written.place.last,
+            "quote": written.quote,
+            "text": written.text,
+        }
+        for written in comments
+    ]
+    kept = client.post(_path(review, "/replace"), {"drafts": drafts, "shown": shown})
+    return [draft["id"] for draft in kept["comments"]]
 
 
 def _comment(view: JsonObject) -> Comment:
