@@ -11,6 +11,9 @@ from typing import Any
 import pytest
 
 from sm.capabilities.reviews.model import DRAFTS_MAX
+from sm.capabilities.worktrees.reviewed_trees import FILE_MAX
+from sm.client.http import Client
+from sm.errors import DaemonUnavailable
 from tests.fixtures import context_fixture
 from tests.git_repositories import branches, commit, git, make_app
 from tests.sim.command import Terminal
@@ -55,6 +58,18 @@ class Scene:
             return "\n".join(lines)
 
         return self.editor(write)
+
+    def meanwhile(self, act: Callable[[], object], *comments: tuple[str, str]) -> dict[str, str]:
+        """As `below`, with an editor during which the agent or another program acts."""
+        env = self.below(*comments)
+        edit = self.instance.command.tools.installed[env["EDITOR"]]
+
+        def edit_meanwhile(argv: Sequence[str]) -> tuple[int, str]:
+            act()
+            return edit(argv)
+
+        self.instance.command.tools.installed[env["EDITOR"]] = edit_meanwhile
+        return env
 
     @property
     def shown(self) -> str:
@@ -216,6 +231,79 @@ def test_repeated_message_is_one_comment(scene: Scene) -> None:
     for text in ("please split", "please split\n", "and test"):
         scene.instance.refused("review", scene.session_id, "--message", text, "--yes", exit_code=4)
     assert [text for *_, text in scene.drafts()] == ["please split\n\nand test"]
+
+
+def test_round_has_the_commit_that_was_checked_out_when_the_changes_were_taken(scene: Scene) -> None:
+    before = git(scene.path, "rev-parse", "HEAD")
+    env = scene.meanwhile(lambda: commit(scene.path, "later\n"), ("> +b", "why?"))
+    sent = scene.review("--yes", env=env)
+    assert git(scene.path, "rev-parse", "HEAD") != before
+    assert (sent["round"]["head"], git(scene.repo, "show", f"{sent['round']['tree']}:api/a.txt")) == (
+        before,
+        "a\nb\nc\nd",
+    )
+
+
+def test_review_without_comments_writes_nothing_into_the_repository(scene: Scene) -> None:
+    def objects() -> set[Path]:
+        return {path for path in (scene.repo / ".git" / "objects").rglob("*") if path.is_file()}
+
+    scene.instance.sm("diff", scene.session_id)
+    before = objects()
+    scene.instance.sm("review", scene.session_id, env=scene.editor())
+    assert objects() == before
+    scene.review("--yes", env=scene.below(("> +b", "why?")))
+    assert len(objects() - before) == 4  # two files and two directories
+    assert git(scene.repo, "fsck", "--no-dangling", "--connectivity-only") == ""
+
+
+def test_review_leaves_out_files_that_nobody_reads(scene: Scene) -> None:
+    with (scene.path / "large").open("wb") as file:
+        file.truncate(FILE_MAX + 1)
+    env = scene.below(("> +b", "why?"))
+    done = scene.instance.run("review", scene.session_id, "--yes", env=env)
+    assert done.stderr == "warning: left out 1 file with more than 32 MiB: large\n"
+    (ref,) = scene.refs()
+    kept = git(scene.repo, "ls-tree", "-r", "--name-only", ref).split()
+    assert kept == ["api/a.txt", "new.txt"]
+
+
+def test_comments_stay_drafts_if_what_was_reviewed_cannot_be_kept(scene: Scene) -> None:
+    env = scene.meanwhile((scene.repo / ".git" / "refs" / "sm").touch, ("> +b", "why?"))
+    done = scene.instance.run("review", scene.session_id, "--yes", env=env)
+    assert (done.returncode, scene.texts()) == (9, [])
+    assert "warning: kept 1 comment as drafts: sm review sleeper-login\n" in done.stderr
+    assert [text for *_, text in scene.drafts()] == ["why?"]
+
+
+def test_nothing_is_sent_without_a_terminal_and_without_yes(scene: Scene) -> None:
+    error = scene.instance.refused("review", scene.session_id, exit_code=4, env=scene.below(("> +b", "why?")))
+    assert error == (
+        "sm: nothing was sent, because there is no terminal to ask you at; kept 1 comment as drafts\n"
+        "hint: to send without a question: sm review sleeper-login --yes\n"
+    )
+    assert (scene.texts(), [text for *_, text in scene.drafts()]) == ([], ["why?"])
+
+
+def test_lost_answer_does_not_say_that_the_comments_are_drafts(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    post = Client.post
+
+    def lose(self: Client, path: str, *words: Any, **options: Any) -> Any:
+        answer = post(self, path, *words, **options)
+        if path.endswith("/send"):
+            raise DaemonUnavailable("the daemon did not respond within 30 s")
+        return answer
+
+    monkeypatch.setattr(Client, "post", lose)
+    error = scene.instance.refused(
+        "review", scene.session_id, "--yes", exit_code=7, env=scene.below(("> +b", "why?"))
+    )
+    monkeypatch.undo()
+    assert "as drafts" not in error
+    assert "it is not known whether the comments were sent; look: sm review sleeper-login --list" in error
+    assert len(scene.texts()) == 1
 
 
 def test_draft_whose_line_is_gone_is_kept_and_said(scene: Scene) -> None:

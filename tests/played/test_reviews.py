@@ -183,6 +183,11 @@ def test_repeated_request_sends_a_round_once(instance: Instance) -> None:
     assert review.drafts() == ["twice"]
     assert len(texts_to(instance, session)) == 1
     assert instance.post_as(None, path, {"tree": HEAD}, "a-key").status == 400
+    for _ in range(ROUNDS_MAX):
+        review.send()
+        review.put("later")
+    erased = json.loads(instance.post_as(None, path, {"tree": TREE}, "a-key").body)
+    assert erased == {**json.loads(answers[0].body), "comments": []}
 
 
 def test_drafts_and_rounds_survive_a_crash_of_the_daemon(instance: Instance) -> None:

@@ -38,6 +38,7 @@ from sm.messaging import Messages
 from sm.operations.hints import Hint, Use
 from sm.sessions.authorizer import Authorizer
 from sm.store import Store, Transaction
+from sm.wire import decode, encode
 from sm.wire_types.reviews import CommentView, ReviewView, RoundView, SentRoundView
 
 _OBJECT_MAX = 64
@@ -137,12 +138,13 @@ class Reviewing:
                     len(drafts),
                 )
                 comments: Sequence[Comment] = tx.part(PART).keep_round(round, drafts)
-                tx.remember(f"{round.number}{_UNARCHIVED if unarchived else ''}")
+                tx.remember(encode({"unarchived": unarchived, **_fields(round)}))
             else:
-                unarchived = tx.replayed.endswith(_UNARCHIVED)
-                number = int(tx.replayed.removesuffix(_UNARCHIVED))
-                round = _found(session, await tx.part(PART).rounds(session.id, person), number)
-                comments = await tx.part(PART).comments(session.id, person, number)
+                # The round itself may be erased by now, with its comments.
+                stored = decode(tx.replayed)
+                unarchived = stored.pop("unarchived")
+                round = Round(session_id=session.id, person=person, **stored)
+                comments = await tx.part(PART).comments(session.id, person, round.number)
         if unarchived:
             self._messages.record_unarchived(caller, session)
         return SentRoundView(
@@ -160,10 +162,6 @@ class Reviewing:
             _found(session, rounds, number)
         comments = await reads.comments(session.id, caller.name, number)
         return _review(session, comments, rounds)
-
-
-_UNARCHIVED = " unarchived"
-"""The end of the stored result of a round that unarchived the session."""
 
 
 def comment_view(comment: Comment) -> CommentView:
