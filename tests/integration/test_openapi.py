@@ -276,6 +276,8 @@ def use_review_routes(operator: ApiClient, proxy: str) -> None:
     for name in ("a", "b"):
         operator.post(f"{path}/drafts", proxy, text="why?", path=name, side="new", last=3, quote="+x")
     assert [comment["path"] for comment in operator.get(path, proxy)["comments"]] == ["a", "b"]
+    (draft,) = operator.post(f"{path}/replace", proxy, drafts=[{"text": "and?"}], shown=[])["comments"]
+    assert operator.post(f"{path}/discard", proxy, ids=[draft["id"]])["comments"]
     (draft,) = operator.post(f"{path}/discard", proxy, ids=[1])["comments"]
     assert operator.post(f"{path}/send", proxy, ids=[draft["id"]])["comments"][0]["number"] == 1
     path, url = "/v1/sessions/{ref}/pull-requests", "https://github.com/octo/app/pull/12"

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -70,3 +71,23 @@ def test_review_with_an_editor_reaches_the_agent(shared: Instance) -> None:
     assert git(repo, "for-each-ref", "--format=%(objecttype)", "refs/sm/reviews") == "tree"
     nothing = shared.sm("review", session["session_id"], "--since-last", env={"EDITOR": "false"})
     assert nothing == "No comments: nothing was sent\n"
+
+
+def test_ctrl_c_is_for_the_editor_and_costs_no_text(shared: Instance) -> None:
+    """A person interrupts a command inside of the editor: the terminal sends Ctrl-C to every process."""
+    repo = make_app(shared.work / "interrupted")
+    session = shared.spawn("Sleeper", "x", "--worktree", "--name", "typing", cwd=repo)
+    (Path(session["worktree"]["path"]) / "api" / "a.txt").write_text("a\nb\n")
+    editor = shared.home / "patient.sh"
+    editor.write_text(
+        "#!/bin/bash\ntrap 'echo caught' INT\necho [sleeping]\nsleep 1000\necho 'mine' >>\"$1\"\n"
+    )
+    editor.chmod(0o755)
+    terminal = Typist({**shared.env, "VISUAL": "", "EDITOR": str(editor)}, shared.home)
+    try:
+        output = terminal.leave(f"sm review {session['session_id']} --yes", re.escape("[sleeping]"))
+    finally:
+        terminal.end()
+    assert "Round 1 with 1 comment" in plain(output)
+    (letter,) = shared.json("inbox", "--take", env=shared.as_session(session["session_id"]))
+    assert "1. the whole change\nmine\n" in letter["text"]

@@ -10,6 +10,10 @@ from typing import Any
 
 import pytest
 
+from sm.capabilities.reviews.model import DRAFTS_MAX
+from sm.capabilities.worktrees.reviewed_trees import FILE_MAX
+from sm.client.http import Client
+from sm.errors import DaemonUnavailable
 from tests.fixtures import context_fixture
 from tests.git_repositories import branches, commit, git, make_app
 from tests.sim.command import Terminal
@@ -54,6 +58,18 @@ class Scene:
             return "\n".join(lines)
 
         return self.editor(write)
+
+    def meanwhile(self, act: Callable[[], object], *comments: tuple[str, str]) -> dict[str, str]:
+        """As `below`, with an editor during which the agent or another program acts."""
+        env = self.below(*comments)
+        edit = self.instance.command.tools.installed[env["EDITOR"]]
+
+        def edit_meanwhile(argv: Sequence[str]) -> tuple[int, str]:
+            act()
+            return edit(argv)
+
+        self.instance.command.tools.installed[env["EDITOR"]] = edit_meanwhile
+        return env
 
     @property
     def shown(self) -> str:
@@ -164,14 +180,137 @@ def test_drafts_are_at_their_places_again_and_can_be_changed(scene: Scene) -> No
     assert sent["drafts"] == []
 
 
+def test_drafts_that_move_to_the_places_of_others_are_all_kept(scene: Scene) -> None:
+    """Also if there can be no further draft."""
+    path = scene.path / "api" / "a.txt"
+    path.write_text("".join(f"l{i}\n" for i in range(1, 2 * DRAFTS_MAX + 1)))
+    drafts = [
+        {"path": "api/a.txt", "side": "new", "last": 2 * i, "quote": f"+l{2 * i}", "text": f"c{i}"}
+        for i in range(1, DRAFTS_MAX + 1)
+    ]
+    path_of = f"/v1/sessions/{scene.session_id}/review/replace"
+    ((code, *_),) = scene.instance.request_as(None, ("POST", path_of, None, {"drafts": drafts}))
+    assert code == "ok"
+    path.write_text(f"x\ny\n{path.read_text()}")
+    keep_drafts(scene)
+    assert [(last, text) for *_, last, text in scene.drafts()] == [
+        (2 * i + 2, f"c{i}") for i in range(1, DRAFTS_MAX + 1)
+    ]
+
+
+def test_comment_on_a_line_with_the_number_of_a_draft_whose_line_is_gone_is_another_one(scene: Scene) -> None:
+    keep_drafts(scene, ("> +b", "gone soon"))
+    (scene.path / "api" / "a.txt").write_text("a\nc\nd\n")
+    sent = scene.review("--yes", env=scene.below(("> +c", "new")))
+    assert [c["text"] for c in sent["round"]["comments"]] == ["new"]
+    assert [text for *_, text in scene.drafts()] == ["gone soon"]
+
+
+def test_text_is_kept_and_nothing_sent_if_another_window_has_changed_a_draft(scene: Scene) -> None:
+    keep_drafts(scene, ("> +b", "please rename"))
+    env = scene.editor()
+    edit = scene.instance.command.tools.installed[env["EDITOR"]]
+    other = {"path": "api/a.txt", "side": "new", "last": 2, "quote": "+b", "text": "delete the database"}
+
+    def meanwhile(argv: Sequence[str]) -> tuple[int, str]:
+        scene.instance.request_as(
+            None, ("POST", f"/v1/sessions/{scene.session_id}/review/drafts", None, other)
+        )
+        return edit(argv)
+
+    scene.instance.command.tools.installed[env["EDITOR"]] = meanwhile
+    error = scene.instance.refused("review", scene.session_id, "--yes", exit_code=4, env=env)
+    assert "another program has changed your drafts" in error
+    kept = Path(error.partition("your text is in ")[2].split("\n")[0])
+    assert "please rename" in kept.read_text()
+    assert (scene.texts(), [text for *_, text in scene.drafts()]) == ([], ["delete the database"])
+
+
+def test_repeated_message_is_one_comment(scene: Scene) -> None:
+    scene.instance.sm("kill", scene.session_id)
+    for text in ("please split", "please split\n", "and test"):
+        scene.instance.refused("review", scene.session_id, "--message", text, "--yes", exit_code=4)
+    assert [text for *_, text in scene.drafts()] == ["please split\n\nand test"]
+
+
+def test_round_has_the_commit_that_was_checked_out_when_the_changes_were_taken(scene: Scene) -> None:
+    before = git(scene.path, "rev-parse", "HEAD")
+    env = scene.meanwhile(lambda: commit(scene.path, "later\n"), ("> +b", "why?"))
+    sent = scene.review("--yes", env=env)
+    assert git(scene.path, "rev-parse", "HEAD") != before
+    assert (sent["round"]["head"], git(scene.repo, "show", f"{sent['round']['tree']}:api/a.txt")) == (
+        before,
+        "a\nb\nc\nd",
+    )
+
+
+def test_review_without_comments_writes_nothing_into_the_repository(scene: Scene) -> None:
+    def objects() -> set[Path]:
+        return {path for path in (scene.repo / ".git" / "objects").rglob("*") if path.is_file()}
+
+    scene.instance.sm("diff", scene.session_id)
+    before = objects()
+    scene.instance.sm("review", scene.session_id, env=scene.editor())
+    assert objects() == before
+    scene.review("--yes", env=scene.below(("> +b", "why?")))
+    assert len(objects() - before) == 4  # two files and two directories
+    assert git(scene.repo, "fsck", "--no-dangling", "--connectivity-only") == ""
+
+
+def test_review_leaves_out_files_that_nobody_reads(scene: Scene) -> None:
+    with (scene.path / "large").open("wb") as file:
+        file.truncate(FILE_MAX + 1)
+    env = scene.below(("> +b", "why?"))
+    done = scene.instance.run("review", scene.session_id, "--yes", env=env)
+    assert done.stderr == "warning: left out 1 file with more than 32 MiB: large\n"
+    (ref,) = scene.refs()
+    kept = git(scene.repo, "ls-tree", "-r", "--name-only", ref).split()
+    assert kept == ["api/a.txt", "new.txt"]
+
+
+def test_comments_stay_drafts_if_what_was_reviewed_cannot_be_kept(scene: Scene) -> None:
+    env = scene.meanwhile((scene.repo / ".git" / "refs" / "sm").touch, ("> +b", "why?"))
+    done = scene.instance.run("review", scene.session_id, "--yes", env=env)
+    assert (done.returncode, scene.texts()) == (9, [])
+    assert "warning: kept 1 comment as drafts: sm review sleeper-login\n" in done.stderr
+    assert [text for *_, text in scene.drafts()] == ["why?"]
+
+
+def test_nothing_is_sent_without_a_terminal_and_without_yes(scene: Scene) -> None:
+    error = scene.instance.refused("review", scene.session_id, exit_code=4, env=scene.below(("> +b", "why?")))
+    assert error == (
+        "sm: nothing was sent, because there is no terminal to ask you at; kept 1 comment as drafts\n"
+        "hint: to send without a question: sm review sleeper-login --yes\n"
+    )
+    assert (scene.texts(), [text for *_, text in scene.drafts()]) == ([], ["why?"])
+
+
+def test_lost_answer_does_not_say_that_the_comments_are_drafts(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    post = Client.post
+
+    def lose(self: Client, path: str, *words: Any, **options: Any) -> Any:
+        answer = post(self, path, *words, **options)
+        if path.endswith("/send"):
+            raise DaemonUnavailable("the daemon did not respond within 30 s")
+        return answer
+
+    monkeypatch.setattr(Client, "post", lose)
+    error = scene.instance.refused(
+        "review", scene.session_id, "--yes", exit_code=7, env=scene.below(("> +b", "why?"))
+    )
+    monkeypatch.undo()
+    assert "as drafts" not in error
+    assert "it is not known whether the comments were sent; look: sm review sleeper-login --list" in error
+    assert len(scene.texts()) == 1
+
+
 def test_draft_whose_line_is_gone_is_kept_and_said(scene: Scene) -> None:
     keep_drafts(scene, ("> +b", "gone soon"), ("> +d", "stays"))
     (scene.path / "api" / "a.txt").write_text("a\nc\nd\n")
     done = scene.instance.run("review", scene.session_id, "--yes", env=scene.editor())
-    assert (
-        "warning: kept 1 draft about lines that are not in these changes: sm review sleeper-login"
-        in done.stderr
-    )
+    assert "warning: kept 1 draft without a place in these changes: sm review sleeper-login" in done.stderr
     assert "gone soon" not in scene.shown
     assert "stays" in scene.texts()[0]
     assert [text for *_, text in scene.drafts()] == ["gone soon"]
@@ -246,6 +385,31 @@ def test_text_is_kept_when_the_daemon_refuses_it(scene: Scene) -> None:
     assert (done.returncode, "U+001B" in done.stderr) == (2, True)
     kept = Path(done.stderr.partition("your text is in ")[2].split("\n")[0])
     assert kept.read_text().endswith("\x1b[2J\n")
+
+
+def test_text_is_kept_whenever_the_body_fails_and_swap_files_stay(scene: Scene) -> None:
+    def crash(argv: Sequence[str]) -> tuple[int, str]:
+        Path(argv[1]).with_name(".REVIEW.md.swp").write_text("unsaved")
+        return 137, ""
+
+    env = scene.editor()
+    scene.instance.command.tools.installed[env["EDITOR"]] = crash
+    done = scene.instance.run("review", scene.session_id, env=env)
+    assert done.returncode == 9
+    kept = Path(done.stderr.partition("to recover your text from: ")[2].split("\n")[0])
+    assert kept.read_text() == "unsaved"
+
+
+@pytest.mark.parametrize(
+    ("editor", "refused"),
+    [("code", "export EDITOR='code --wait'"), ("code -n", "--wait"), ("code -nw", ""), ("subl --wait", "")],
+)
+def test_editor_that_returns_at_once_is_refused(scene: Scene, editor: str, refused: str) -> None:
+    env = {"EDITOR": editor, "VISUAL": ""}
+    code = 2 if refused else 9  # it is not installed here
+    error = scene.instance.refused("review", scene.session_id, exit_code=code, env=env)
+    assert ("returns before you have edited the file" in error) is bool(refused)
+    assert refused in error
 
 
 def test_review_without_an_editor_and_a_terminal_is_refused(scene: Scene) -> None:

@@ -104,7 +104,10 @@ def test_round_is_one_message_numbered_in_the_order_of_files_and_lines(instance:
 def test_draft_replaces_the_one_about_the_same_last_line(instance: Instance) -> None:
     review = Reviewer(instance, agent(instance))
     first = review.on_line("one", "a.py", 4)
-    assert review.on_line("two", "a.py", 4, first=2)["id"] == first["id"]
+    second = review.on_line("two", "a.py", 4, first=2)
+    assert second["id"] != first["id"]  # nobody sends by the id of `first` what another window has written
+    assert review.on_line("two", "a.py", 4, first=2) == second
+    assert review.asks("POST", "/send", {"ids": [first["id"]]})[0] == "illegal_state"
     other = review.on_line("old", "a.py", 4, "old")
     assert [(d["first"], d["text"]) for d in review.shown()["comments"]] == [(4, "old"), (2, "two")]
     left = review.ask("POST", "/discard", {"ids": [other["id"], 4711]})
@@ -131,6 +134,30 @@ def test_round_shows_an_archived_session_again_and_says_so_when_it_is_repeated(i
     assert [json.loads(answer.body)["number"] for answer in answers] == [1, 1]
     (event,) = [e for e in instance.events(session) if e["metadata"].get("archived") is False]
     assert event["message"] == f"Session {session} unarchived"
+
+
+def test_drafts_are_replaced_together_or_not_at_all(instance: Instance) -> None:
+    review = Reviewer(instance, agent(instance))
+    one, two = review.on_line("one", "a.py", 1), review.on_line("two", "a.py", 2)
+    moved = [{"text": d["text"], "path": "a.py", "side": "new", "last": d["last"] + 1} for d in (one, two)]
+    other = review.put("other")
+    for body, code in (
+        ({"drafts": moved, "shown": [one["id"], 4711]}, "illegal_state"),
+        ({"drafts": [*moved, {"text": "x"}], "shown": [one["id"], two["id"]]}, "illegal_state"),
+        ({"drafts": [*moved, {"text": " "}], "shown": [one["id"], two["id"]]}, "usage"),
+        ({"drafts": [{**moved[0], "side": "middle"}], "shown": []}, "usage"),
+        ({"drafts": [{"text": f"{n}", "path": f"{n}"} for n in range(DRAFTS_MAX)]}, "limit_reached"),
+        ({"drafts": "x"}, "usage"),
+    ):
+        assert review.asks("POST", "/replace", body)[0] == code, body
+        assert review.shown()["comments"] == [other, one, two]
+    body = {"drafts": [*moved, {"text": "other"}], "shown": [one["id"], two["id"], other["id"]]}
+    answers = [instance.post_as(None, f"{review.path}/replace", body, "a-key") for _ in range(2)]
+    assert answers[0].body == answers[1].body
+    kept = json.loads(answers[0].body)["comments"]
+    assert [(d["text"], d["last"]) for d in kept] == [("one", 2), ("two", 3), ("other", None)]
+    assert kept[2]["id"] == other["id"]
+    assert review.shown()["comments"] == [kept[2], *kept[:2]]
 
 
 def test_every_person_has_own_drafts_and_rounds(instance: Instance) -> None:
@@ -177,6 +204,11 @@ def test_repeated_request_sends_a_round_once(instance: Instance) -> None:
     assert review.drafts() == ["twice"]
     assert len(texts_to(instance, session)) == 1
     assert instance.post_as(None, path, {"tree": HEAD}, "a-key").status == 400
+    for _ in range(ROUNDS_MAX):
+        review.send()
+        review.put("later")
+    erased = json.loads(instance.post_as(None, path, {"tree": TREE}, "a-key").body)
+    assert erased == {**json.loads(answers[0].body), "comments": []}
 
 
 def test_drafts_and_rounds_survive_a_crash_of_the_daemon(instance: Instance) -> None:

@@ -10,7 +10,7 @@ from types import UnionType
 from typing import IO, Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from aiohttp import web
-from pydantic import AfterValidator, Field, SkipValidation, create_model
+from pydantic import AfterValidator, BeforeValidator, Field, SkipValidation, create_model
 
 from sm.api.body import Body, EmptyBody
 from sm.api.context import ApiRequest
@@ -18,6 +18,7 @@ from sm.api.fields import Moment, Present, Query, choice, count, needed
 from sm.api.route import Handler, Route
 from sm.core.capability_parts import capability_parts
 from sm.core.models import RequestKey
+from sm.errors import UsageError
 from sm.kernel import OperationCall, UseCases
 from sm.operations import EventStream, Most, Noun, Operation, PackedFile, SessionsResult
 from sm.operations.arguments import Needed, OneOf, Unchecked, Within
@@ -170,7 +171,7 @@ def _body(operation: Operation) -> type[Body]:
     arguments = operation.arguments
     if arguments is None:
         return EmptyBody
-    return _model(Body, arguments, lambda name, hint: _of_json(hint), operation.fields)
+    return _model(Body, arguments, _of_field, operation.fields)
 
 
 def _model(
@@ -197,10 +198,23 @@ def _of_json(hint: Any) -> Any:
         return Union[*map(_of_json, get_args(hint))]
     if get_origin(hint) is list:
         return list[*map(_of_json, get_args(hint))]  # type: ignore[misc]  # made of what it has
+    if dataclasses.is_dataclass(hint):
+        return Annotated[hint, BeforeValidator(partial(_part, hint, _model(Body, hint, _of_field, {})))]
     if get_origin(hint) is not Annotated:
         return hint
     plain, *checks = get_args(hint)
     return Annotated[plain, *(_check(plain, check) for check in checks)]
+
+
+def _of_field(name: str, hint: Any) -> Any:
+    return _of_json(hint)
+
+
+def _part(arguments: Any, model: type[Body], value: Any) -> Any:
+    """An object in a list of a body, checked as a body of its own. Raises UsageError."""
+    if not isinstance(value, dict):
+        raise UsageError("the items of the list must be objects")
+    return arguments(**dict(_values(model.of(value))))
 
 
 def _check(plain: Any, check: Any) -> Any:

@@ -190,8 +190,20 @@ def test_file_explains_itself_and_leaves_no_line_of_an_agent_where_an_editor_loo
     assert "The changes of engineer-login since it began: 3 files." in text
     own = {f"> {line}" for line in DIFF.splitlines()}
     lines = text.splitlines()
-    assert own.isdisjoint({*lines[:5], *lines[-5:]})
+    assert own.isdisjoint({*lines[:10], *lines[-10:]})
     assert FILE.read(text).comments == []
+
+
+def test_file_has_no_words_by_which_emacs_finds_settings() -> None:
+    settings = ["# Local Variables:", "# eval: (x)", "# End:", "// local variable\u017f:"]
+    diff = "\n".join(["diff --git a/x b/x", "@@ -0,0 +1,4 @@", *(f"+{line}" for line in settings)])
+    file = editor_file("x", "y", diff)
+    text = file.write({})
+    assert "local variables:" not in text.casefold()
+    (found,) = file.read(
+        text.replace("> +# Local Variables<U+003A>\n", "> +# Local Variables<U+003A>\nwhy?\n")
+    ).comments
+    assert (found.quote, found.text) == ("+# Local Variables:", "why?")
 
 
 @pytest.mark.parametrize(

@@ -26,9 +26,13 @@ Write comments below the lines that they are about. Lines that begin with > are 
 A comment above all files is about the whole change, one below the first lines of a file is about that file.
 "@3 TEXT" is a comment about the 3 lines above it.
 Begin a line of a comment that itself begins with > or @3 with a \\.
-Nothing is sent before you agree, and nothing at all without a comment.
+Nothing is sent before you agree, unless you gave --yes, and nothing at all without a comment.
+
+
+
 """
-# An editor may obey settings in the first and the last lines of a file: an agent must not have written any of them.
+# An editor may obey settings in the first and the last lines of a file, ten at most as they come: an agent must not
+# have written any of them. Emacs looks for these words in the last 3,000 characters.
 _BELOW = """\
 
 The changes end here.
@@ -36,7 +40,12 @@ A comment below this line is about the whole change.
 
 
 
+
+
+
+
 """
+_EMACS = re.compile("(local variables):", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +198,8 @@ def _fits(line: ShownLine, draft: Comment) -> bool:
 
 
 def _marked(line: ShownLine) -> str:
-    return f"{_MARK} {line.text}" if line.text else _MARK
+    text = _EMACS.sub(r"\1<U+003A>", line.text)
+    return f"{_MARK} {text}" if text else _MARK
 
 
 def _escaped(line: str) -> str:

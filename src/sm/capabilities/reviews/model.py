@@ -36,7 +36,7 @@ class CommentPlace:
 
     @property
     def anchor(self) -> tuple[str | None, Side | None, int | None]:
-        """The part of the place that no two drafts of a person share: a range is found by its last line."""
+        """The part of the place by which a comment is found: a range by its last line."""
         return (self.path, self.side, self.last)
 
 
@@ -45,6 +45,7 @@ class Comment:
     """A comment of a person about the changes of a session."""
 
     id: int
+    """That of a draft is a new one whenever it changes, so that nobody sends a text that another window has changed."""
     session_id: str
     person: str
     """The name of the caller who wrote it."""
@@ -56,6 +57,11 @@ class Comment:
     quote: str
     """The last line that the comment is about, with its sign, as a person has seen it. Empty for a file or a change."""
     text: str
+
+    @property
+    def subject(self) -> tuple[object, ...]:
+        """The line that the comment is about. No two drafts of a person share it."""
+        return (*self.place.anchor, self.quote)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,6 @@
 """The operations of reviews. Standard library alone; `reviewing` carries them out."""
 
+from dataclasses import field
 from typing import Annotated
 
 from sm.core.dataclass import dataclass
@@ -23,7 +24,10 @@ class RoundOf:
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A comment that is not sent yet, in place of the caller's draft about the same last line, file or change."""
+    """A comment that is not sent yet, in place of the caller's draft about the same last line, file or change.
+
+    A draft gets a new id whenever it changes: an id names one text.
+    """
 
     text: Annotated[str, NEEDED] = ""
     path: str | None = None
@@ -36,6 +40,20 @@ class Draft:
     """The number of the last line."""
     quote: str | None = None
     """The last line with its sign, on one line."""
+
+
+@dataclass(frozen=True, slots=True)
+class EditedDraft(Draft):
+    """One of several comments that are not sent yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class DraftsToReplace:
+    """Drafts that a person has edited together, and the ones that were shown before."""
+
+    drafts: list[EditedDraft] = field(default_factory=list)
+    shown: list[WholeNumber] = field(default_factory=list)
+    """The ids of the drafts in whose place they are. Nothing happens if one of these has changed since."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +103,15 @@ PUT = Operation(
     command="review SESSION",
     takes_key=False,
 )
+REPLACE = Operation(
+    "replace_drafts",
+    "Keep comments about the changes of a session as drafts, in place of others. Answers with these drafts alone.",
+    "POST /v1/sessions/{ref}/review/replace",
+    ReviewView,
+    DraftsToReplace,
+    audience=REVIEW,
+    command="review SESSION",
+)
 DISCARD = Operation(
     "discard_comments",
     "Delete drafts of the caller.",
@@ -107,4 +134,4 @@ SEND_ROUND = Operation(
     rules=(INTERRUPT.audience, ARCHIVE.audience),
     command="review SESSION",
 )
-OPERATIONS = (SHOW, PUT, DISCARD, SEND_ROUND)
+OPERATIONS = (SHOW, PUT, REPLACE, DISCARD, SEND_ROUND)

@@ -1,6 +1,6 @@
 """Use cases of reviews: keeps drafts of comments, and sends them to the agent in rounds."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from sm.capabilities.reviews.model import (
@@ -17,10 +17,12 @@ from sm.capabilities.reviews.model import (
 from sm.capabilities.reviews.operations import (
     DISCARD,
     PUT,
+    REPLACE,
     SEND_ROUND,
     SHOW,
     Draft,
     DraftsToDelete,
+    DraftsToReplace,
     RoundOf,
     RoundToSend,
 )
@@ -35,7 +37,8 @@ from sm.kernel import OperationCall
 from sm.messaging import Messages
 from sm.operations.hints import Hint, Use
 from sm.sessions.authorizer import Authorizer
-from sm.store import Store
+from sm.store import Store, Transaction
+from sm.wire import decode, encode
 from sm.wire_types.reviews import CommentView, ReviewView, RoundView, SentRoundView
 
 _OBJECT_MAX = 64
@@ -57,22 +60,43 @@ class Reviewing:
         return await self._view(call.caller, session, asked.round or 0)
 
     async def put(self, call: OperationCall) -> CommentView:
-        """Keep a draft, in place of the one with the same anchor. Raises InvalidText, UsageError and LimitReached."""
+        """Keep a draft, in place of the one about the same line. Raises InvalidText, UsageError and LimitReached."""
         session = self._authorizer.find(call.caller, call.target, PUT.audience)
-        given: Draft = call.arguments
-        person, place = call.caller.name, _place(given)
-        text, quote = _text(given.text), validate_text(given.quote or "", "quote", QUOTE_MAX, one_line=True)
+        new = _comment(session, call.caller, call.arguments)
         async with self._store.transaction() as tx:
             tx.session(session.id)
-            drafts = await tx.part(PART).comments(session.id, person)
-            known = next((draft.id for draft in drafts if draft.place.anchor == place.anchor), 0)
-            if not known and len(drafts) >= DRAFTS_MAX:
-                raise LimitReached(
-                    f"you have {len(drafts)} drafts about the changes of {short_label(session)}, the most there can be",
-                    Hint("send or delete some first: ", Use(SHOW, name_to_type(session), "--list")),
-                )
-            draft = tx.part(PART).put(Comment(known, session.id, person, 0, 0, place, quote, text))
+            drafts = await tx.part(PART).comments(session.id, call.caller.name)
+            known = [draft for draft in drafts if draft.subject == new.subject]
+            (draft,) = _replaced(tx, session, drafts, known, [new])
         return comment_view(draft)
+
+    async def replace(self, call: OperationCall) -> ReviewView:
+        """Keep drafts in place of others, all or none. Returns the new ones, in the order of the call.
+
+        Raises IllegalState if one of the others has changed, or if there is another draft about the same line, and as
+        `put`.
+        """
+        session = self._authorizer.find(call.caller, call.target, REPLACE.audience)
+        given: DraftsToReplace = call.arguments
+        new = [_comment(session, call.caller, draft) for draft in given.drafts]
+        async with self._store.transaction(call.caller, call.key) as tx:
+            tx.session(session.id)
+            drafts = await tx.part(PART).comments(session.id, call.caller.name)
+            by_id = {draft.id: draft for draft in drafts}
+            if tx.replayed is not None:
+                kept = [by_id[int(id)] for id in tx.replayed.split() if int(id) in by_id]
+            else:
+                shown = set(given.shown)
+                left = {draft.subject for draft in drafts if draft.id not in shown}
+                if shown - by_id.keys() or any(draft.subject in left for draft in new):
+                    raise IllegalState(
+                        f"another program has changed your drafts about the changes of {short_label(session)}",
+                        Hint(Use(SHOW, name_to_type(session), "--list")),
+                    )
+                kept = _replaced(tx, session, drafts, [by_id[id] for id in shown], new)
+                tx.remember(" ".join(str(draft.id) for draft in kept))
+            rounds = await tx.part(PART).rounds(session.id, call.caller.name)
+        return _review(session, kept, rounds)
 
     async def discard(self, call: OperationCall) -> ReviewView:
         """Delete drafts. One that does not exist is no error, so that a repetition does no more."""
@@ -114,12 +138,13 @@ class Reviewing:
                     len(drafts),
                 )
                 comments: Sequence[Comment] = tx.part(PART).keep_round(round, drafts)
-                tx.remember(f"{round.number}{_UNARCHIVED if unarchived else ''}")
+                tx.remember(encode({"unarchived": unarchived, **_fields(round)}))
             else:
-                unarchived = tx.replayed.endswith(_UNARCHIVED)
-                number = int(tx.replayed.removesuffix(_UNARCHIVED))
-                round = _found(session, await tx.part(PART).rounds(session.id, person), number)
-                comments = await tx.part(PART).comments(session.id, person, number)
+                # The round itself may be erased by now, with its comments.
+                stored = decode(tx.replayed)
+                unarchived = stored.pop("unarchived")
+                round = Round(session_id=session.id, person=person, **stored)
+                comments = await tx.part(PART).comments(session.id, person, round.number)
         if unarchived:
             self._messages.record_unarchived(caller, session)
         return SentRoundView(
@@ -136,16 +161,7 @@ class Reviewing:
         if number:
             _found(session, rounds, number)
         comments = await reads.comments(session.id, caller.name, number)
-        return ReviewView(
-            session.id,
-            label(session),
-            [comment_view(comment) for comment in comments],
-            [RoundView(**_fields(round)) for round in rounds],
-        )
-
-
-_UNARCHIVED = " unarchived"
-"""The end of the stored result of a round that unarchived the session."""
+        return _review(session, comments, rounds)
 
 
 def comment_view(comment: Comment) -> CommentView:
@@ -160,6 +176,34 @@ def comment_view(comment: Comment) -> CommentView:
         comment.quote,
         comment.text,
     )
+
+
+def _review(session: Session, comments: Sequence[Comment], rounds: Sequence[Round]) -> ReviewView:
+    return ReviewView(
+        session.id,
+        label(session),
+        [comment_view(comment) for comment in comments],
+        [RoundView(**_fields(round)) for round in rounds],
+    )
+
+
+def _replaced(
+    tx: Transaction,
+    session: Session,
+    drafts: Sequence[Comment],
+    replaced: Collection[Comment],
+    new: Sequence[Comment],
+) -> list[Comment]:
+    """Store new drafts in place of some of the `drafts`. One that is as before keeps its id. Raises LimitReached."""
+    if len(new) > len(replaced) and len(drafts) - len(replaced) + len(new) > DRAFTS_MAX:
+        raise LimitReached(
+            f"you have {len(drafts)} drafts about the changes of {short_label(session)}, the most there can be",
+            Hint("send or delete some first: ", Use(SHOW, name_to_type(session), "--list")),
+        )
+    before = {(draft.place, draft.quote, draft.text): draft for draft in replaced}
+    same = [before.pop((draft.place, draft.quote, draft.text), None) for draft in new]
+    tx.part(PART).remove(before.values())
+    return [known or tx.part(PART).put(draft) for known, draft in zip(same, new, strict=True)]
 
 
 def _fields(round: Round) -> dict[str, Any]:
@@ -184,7 +228,7 @@ def _chosen(session: Session, drafts: Sequence[Comment], given: RoundToSend) -> 
         wanted = set(given.ids)
         if gone := wanted - {draft.id for draft in drafts}:
             raise IllegalState(
-                f"the draft {min(gone)} about the changes of {short_label(session)} was sent or deleted",
+                f"the draft {min(gone)} about the changes of {short_label(session)} was changed, sent or deleted",
                 Hint(Use(SHOW, name_to_type(session), "--list")),
             )
         drafts = [draft for draft in drafts if draft.id in wanted]
@@ -210,6 +254,12 @@ def _message(session: Session, drafts: Sequence[Comment], *, one_line: bool) -> 
     return text
 
 
+def _comment(session: Session, caller: Caller, given: Draft) -> Comment:
+    """A new draft. Raises InvalidText and UsageError."""
+    quote = validate_text(given.quote or "", "quote", QUOTE_MAX, one_line=True)
+    return Comment(0, session.id, caller.name, 0, 0, _place(given), quote, _text(given.text))
+
+
 def _text(given: str) -> str:
     """The text of a comment, without blank lines around it. Raises InvalidText and UsageError."""
     lines = trimmed(validate_text(given, "comment", COMMENT_MAX).split("\n"))
@@ -232,7 +282,7 @@ def _place(given: Draft) -> CommentPlace:
             raise UsageError("a comment about lines needs the number of the last one")
         return CommentPlace(path)
     first = given.last if given.first is None else given.first
-    if given.side is None or not 1 <= first <= given.last <= LINE_MAX:
+    if given.side not in set(Side) or not 1 <= first <= given.last <= LINE_MAX:
         raise UsageError("a comment about lines needs their side, and a first line before the last one")
     return CommentPlace(path, Side(given.side), first, given.last)
 

@@ -85,7 +85,7 @@ class ReviewWrites(ReviewReads, PartWrites):
         ReviewReads.__init__(self, transaction.read)
 
     def put(self, draft: Comment) -> Comment:
-        """Replace the draft with that id, or add a draft without one. Return it with its id."""
+        """Store the comment with that id, or with a new one for a draft without. Return it with its id."""
         if not draft.id:
             draft = replace(draft, id=self._tx.mail.new_id(_COMMENTS.name))
         self._tx.write(*insertion(_COMMENTS.name, _COMMENTS.row(draft), verb="INSERT OR REPLACE"))

@@ -4,14 +4,16 @@ Opens the difference of sm diff in your editor (VISUAL, EDITOR). Each of its lin
 the line that it is about: above all files about the whole change, below the first lines of a file about that file.
 "@3 TEXT" is about the 3 lines above it.
 
-Then the command asks, and sends all comments to the agent in one message. It numbers them, with their file and line,
-and asks the agent to answer by these numbers. Without a comment, nothing is sent. If you do not agree, the comments
-stay drafts, and the next sm review has them in their places. A draft about a line that the difference does not have
-stays a draft too.
+Then the command asks, unless you gave --yes, and sends all comments to the agent in one message. It numbers them, with
+their file and line, and asks the agent to answer by these numbers. Without a comment, nothing is sent. If you do not
+agree, or if there is no terminal to ask you at, the comments stay drafts, and the next sm review has them in their
+places. A draft about a line that the difference does not have stays a draft too. If another program has changed a draft
+meanwhile, nothing is sent, and your text stays in its file. Files with more than 32 MiB are left out.
 
 With --since-last, the difference begins where your last review ended: the command keeps what you review as an object
 in the agent's git repository until sm rm. With --message, TEXT is a comment about the whole change, and no editor
-opens; - is stdin. It goes out together with your drafts, and --since-last goes on to begin where it did.
+opens; - is stdin. It goes out together with your drafts, without a terminal unasked, and --since-last goes on to begin
+where it did.
 
 git runs as for sm diff, and not at all where a sandboxed agent could ever write. An agent may review those below it.
 
@@ -21,7 +23,7 @@ has the drafts and all rounds.
 \b
 Exit codes:
   0   the comments were sent, or there were none, or you did not agree
-  4   the message failed or expired, or cannot arrive
+  4   the message failed or expired, or cannot arrive, or there was nobody to ask
   10  only with --wait: timed out; the message stays queued
 
 \b
@@ -31,13 +33,15 @@ Examples:
   sm review engineer-login --message "Please split this change" --yes
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import click
 
+from sm.capabilities.reviews.editor_file import Written, editor_file
 from sm.capabilities.reviews.model import Comment, CommentPlace, Side
-from sm.capabilities.reviews.rules import place_text, shown_line
+from sm.capabilities.reviews.rules import place_text, shown_line, trimmed
 from sm.cli.call import Call, json_option
 from sm.cli.delivery import DeliveryOptions, delivery_options, follow_message
 from sm.cli.display.errors import print_warnings
@@ -51,8 +55,11 @@ from sm.core.dataclass import dataclass
 from sm.core.lines import JsonObject, age, line, plural
 from sm.core.message_lines import outcome
 from sm.core.session_lines import has_process, label, name_to_type
-from sm.errors import IllegalState, SmError, UsageError
+from sm.errors import IllegalState, LimitReached, NotFound, NotPermitted, SmError, UsageError
 from sm.wire import encode
+
+_REFUSALS = (UsageError, NotFound, IllegalState, NotPermitted, LimitReached)
+"""Errors after which the daemon has surely not sent a round. After another one, such as a timeout, it may have."""
 
 
 @click.command(help=__doc__)
@@ -89,13 +96,13 @@ def command(
     if message is not None:
         ids = _commented(client, review, message_text(message))
         return _send(call, client, review, None, ids, delivery, yes=yes)
-    changes = _changes(call, client, session, review, since_last=since_last)
-    if changes.diff:
-        ids = _edited(client, review, changes)
-    else:
-        click.echo(f"{label(review)} has changed nothing {changes.since}", err=True)
-        ids = []
-    return _send(call, client, review, changes, ids, delivery, yes=yes)
+    with _changes(call, client, session, review, since_last=since_last) as changes:
+        if changes.diff:
+            ids = _edited(client, review, changes)
+        else:
+            click.echo(f"{label(review)} has changed nothing {changes.since}", err=True)
+            ids = []
+        return _send(call, client, review, changes, ids, delivery, yes=yes)
 
 
 # The changes
@@ -105,16 +112,18 @@ def command(
 class _Changes:
     """The changes to review. `since`: when they began, in words."""
 
-    work: Any
+    state: Any
     base: str
-    tree: str
     since: str
     diff: str
 
 
-def _changes(call: Call, client: Client, session: str, review: JsonObject, *, since_last: bool) -> _Changes:
+@contextmanager
+def _changes(
+    call: Call, client: Client, session: str, review: JsonObject, *, since_last: bool
+) -> Iterator[_Changes]:
     from sm.capabilities.worktrees.git.submodules import hidden_changes_warning
-    from sm.capabilities.worktrees.reviewed_trees import difference, is_kept, present_tree
+    from sm.capabilities.worktrees.reviewed_trees import FILE_MAX, is_kept, present_state
     from sm.capabilities.worktrees.work import work_of
 
     work = work_of(client, session, call.seen)
@@ -131,8 +140,11 @@ def _changes(call: Call, client: Client, session: str, review: JsonObject, *, si
         base, since = str(last["tree"]), f"since your review in round {last['number']}"
         if not is_kept(work, base):
             raise IllegalState(f"the repository has lost what you reviewed in round {last['number']}", hint)
-    tree = present_tree(work)
-    return _Changes(work, base, tree, since, difference(work, base, tree))
+    with present_state(work) as state:
+        if large := state.left_out:
+            files = f"{plural(len(large), 'file')} with more than {FILE_MAX >> 20} MiB"
+            print_warnings([f"left out {files}: {', '.join(shown_line(path) for path in large[:5])}"])
+        yield _Changes(state, base, since, state.difference(base))
 
 
 # Comments
@@ -140,8 +152,6 @@ def _changes(call: Call, client: Client, session: str, review: JsonObject, *, si
 
 def _edited(client: Client, review: JsonObject, changes: _Changes) -> list[int]:
     """Let a person comment in an editor, and keep the comments as drafts. Returns their ids."""
-    from sm.capabilities.reviews.editor_file import editor_file
-
     if not (is_editor_chosen() or has_terminal()):
         raise UsageError(
             "there is neither an editor nor a terminal",
@@ -152,52 +162,48 @@ def _edited(client: Client, review: JsonObject, changes: _Changes) -> list[int]:
     placed, left = file.placed(drafts)
     with edited_text(file.write(placed), "REVIEW.md", "nothing was sent") as text:
         read = file.read(text)
-        known = {draft.place.anchor: draft for draft in drafts}
-        ids = []
-        for written in read.comments:
-            draft = known.get(written.place.anchor)
-            if draft is None or (draft.place, draft.quote, draft.text) != (
-                written.place,
-                written.quote,
-                written.text,
-            ):
-                ids.append(_put(client, review, written.place, written.quote, written.text))
-            else:
-                ids.append(draft.id)
-        gone = [draft.id for draft in placed.values() if draft.id not in ids]
-        if gone:
-            client.post(_path(review, "/discard"), {"ids": gone})
+        ids = _replaced(client, review, [draft.id for draft in placed.values()], read.comments)
     reference = name_to_type(review)
     if read.changed:
         count = plural(len(read.changed), "changed line")
         print_warnings([f"ignored {count} with >, which is no comment: {line(read.changed[0], 80)}"])
-    left = [draft for draft in left if draft.id not in ids]
     if left:
         kept = plural(len(left), "draft")
-        print_warnings(
-            [f"kept {kept} about lines that are not in these changes: sm review {reference} --list"]
-        )
+        print_warnings([f"kept {kept} without a place in these changes: sm review {reference} --list"])
     return ids
 
 
 def _commented(client: Client, review: JsonObject, text: str) -> list[int]:
     """Keep a comment about the whole change as a draft, after the one that there is. Returns the ids of all drafts."""
     drafts = [_comment(draft) for draft in review["comments"]]
-    earlier = [draft.text for draft in drafts if draft.place == CommentPlace()]
-    new = _put(client, review, CommentPlace(), "", "\n\n".join([*earlier, text]))
-    return list(dict.fromkeys([*(draft.id for draft in drafts), new]))
+    earlier = [draft for draft in drafts if draft.place == CommentPlace()]
+    text = "\n".join(trimmed(text.replace("\r\n", "\n").split("\n")))
+    if any(f"\n\n{draft.text}".endswith(f"\n\n{text}") for draft in earlier):
+        return [draft.id for draft in drafts]  # the same command again, because the first one was refused
+    joined = Written(CommentPlace(), "", "\n\n".join([*(draft.text for draft in earlier), text]))
+    new = _replaced(client, review, [draft.id for draft in earlier], [joined])
+    return [*new, *(draft.id for draft in drafts if draft not in earlier)]
 
 
-def _put(client: Client, review: JsonObject, place: CommentPlace, quote: str, text: str) -> int:
-    body = {
-        "path": place.path,
-        "side": place.side,
-        "first": place.first,
-        "last": place.last,
-        "quote": quote,
-        "text": text,
-    }
-    return int(client.post(_path(review, "/drafts"), body)["id"])
+def _replaced(
+    client: Client, review: JsonObject, shown: Sequence[int], comments: Sequence[Written]
+) -> list[int]:
+    """Keep comments as drafts, in place of those that were shown, all or none. Returns the ids of the new ones."""
+    if not (shown or comments):
+        return []
+    drafts = [
+        {
+            "path": written.place.path,
+            "side": written.place.side,
+            "first": written.place.first,
+            "last": written.place.last,
+            "quote": written.quote,
+            "text": written.text,
+        }
+        for written in comments
+    ]
+    kept = client.post(_path(review, "/replace"), {"drafts": drafts, "shown": shown})
+    return [draft["id"] for draft in kept["comments"]]
 
 
 def _comment(view: JsonObject) -> Comment:
@@ -232,13 +238,12 @@ def _send(
         kept = f"Nothing was sent; kept {comments} as drafts: sm review {name_to_type(review)}"
         _show_unsent(call, client, review, kept)
         return 0
-    sent_as = delivery.body("", None)
-    body = {"ids": list(ids), "mode": sent_as["mode"], "ttl_s": sent_as["ttl_s"], **_reviewed(changes)}
-    try:
-        sent: JsonObject = client.post(_path(review, "/send"), body)
-    except SmError:
-        print_warnings([f"kept {comments} as drafts: sm review {name_to_type(review)}"])
-        raise
+    if not (yes or has_terminal() or changes is None):
+        raise IllegalState(
+            f"nothing was sent, because there is no terminal to ask you at; kept {comments} as drafts",
+            f"to send without a question: sm review {name_to_type(review)} --yes",
+        )
+    sent = _sent(client, review, changes, ids, delivery)
     followed = follow_message(client, sent["message_id"], delivery)
     message = {**followed, "unarchived": sent["unarchived"]}
     if call.as_json:
@@ -249,14 +254,44 @@ def _send(
     return 0
 
 
-def _reviewed(changes: _Changes | None) -> dict[str, str]:
-    """The state that was reviewed, which is kept for --since-last."""
-    from sm.capabilities.worktrees.reviewed_trees import head_of, keep_tree
+def _sent(
+    client: Client,
+    review: JsonObject,
+    changes: _Changes | None,
+    ids: Sequence[int],
+    delivery: DeliveryOptions,
+) -> JsonObject:
+    """Keep the state that was reviewed, and send the drafts. If that fails, say what became of them."""
+    sent_as = delivery.body("", None)
+    body = {"ids": list(ids), "mode": sent_as["mode"], "ttl_s": sent_as["ttl_s"]}
+    is_asked = False
+    try:
+        if changes is not None:
+            changes.state.keep()
+            body |= {"tree": changes.state.tree, "head": changes.state.head, "base": changes.base}
+        is_asked = True
+        sent: JsonObject = client.post(_path(review, "/send"), body)
+    except (SmError, OSError, KeyboardInterrupt) as error:
+        is_known = not is_asked or isinstance(error, _REFUSALS)
+        print_warnings([_unsent(client, review, ids) if is_known else _unknown(review)])
+        raise
+    return sent
 
-    if changes is None:
-        return {}
-    keep_tree(changes.work, changes.tree)
-    return {"tree": changes.tree, "head": head_of(changes.work), "base": changes.base}
+
+def _unsent(client: Client, review: JsonObject, ids: Sequence[int]) -> str:
+    """The words about drafts that were not sent."""
+    command, comments = f"sm review {name_to_type(review)}", plural(len(ids), "comment")
+    try:
+        kept = [draft["id"] for draft in client.get(_path(review, ""))["comments"] if draft["id"] in ids]
+    except SmError:
+        return _unknown(review)
+    if len(kept) < len(ids):
+        return f"nothing was sent; drafts are still {len(kept)} of {comments}: {command}"
+    return f"kept {comments} as drafts: {command}"
+
+
+def _unknown(review: JsonObject) -> str:
+    return f"it is not known whether the comments were sent; look: sm review {name_to_type(review)} --list"
 
 
 def _show_unsent(call: Call, client: Client, review: JsonObject, words: str) -> None:

@@ -112,9 +112,9 @@ def git(
     return _done(directory, arguments, variables or {}, text, file).stdout.decode("utf-8", "replace").strip()
 
 
-def git_text(directory: str, *arguments: str) -> str:
+def git_text(directory: str, *arguments: str, variables: Mapping[str, str] | None = None) -> str:
     """Run git as `git` does, and return its output with the blanks around it."""
-    return _done(directory, arguments, {}, b"").stdout.decode("utf-8", "replace")
+    return _done(directory, arguments, variables or {}, b"").stdout.decode("utf-8", "replace")
 
 
 def git_bytes(directory: str, *arguments: str, text: bytes = b"") -> bytes:

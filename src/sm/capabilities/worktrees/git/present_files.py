@@ -2,7 +2,7 @@
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 
 from sm.capabilities.worktrees.git.calls import git, git_paths, repository_around
@@ -30,15 +30,19 @@ def index_of_files(top: str) -> Iterator[dict[str, str]]:
         yield variables
 
 
-def tree_of_files(top: str) -> str:
+def tree_of_files(top: str, objects: Mapping[str, str] | None = None, left_out: Collection[str] = ()) -> str:
     """Write the present files as a tree object. Returns its name.
 
-    No ref of the repository changes, nor its index. Raises ExternalError.
+    `objects`: the variables of another place for new objects than the repository. `left_out`: files that stay as they
+    are in the index. No ref of the repository changes, nor its index. Raises ExternalError.
     """
     with index_of_files(top) as variables:
+        variables |= objects or {}
         changed = git_paths(top, *DIFF, "--no-renames", "--name-only", "-z", "--", variables=variables)
         # By name: git would look into every submodule, by its configuration.
-        names = b"".join(os.fsencode(path.rstrip("/")) + b"\0" for path in dict.fromkeys(changed))
+        names = b"".join(
+            os.fsencode(path.rstrip("/")) + b"\0" for path in dict.fromkeys(changed) if path not in left_out
+        )
         options = ("--add", "--remove", "-z", "--stdin")
         git(top, "update-index", *options, variables=variables, text=names)
         return git(top, "write-tree", "--missing-ok", variables=variables)
