@@ -150,6 +150,31 @@ def test_restored_session_is_not_set_up_again(instance: Instance, repo: Path) ->
     assert (repo / PLACE / "runs.txt").read_text() == "run\n"
 
 
+REPORTS = [
+    ("/v1/sessions/me/complete", {"message": "done"}),
+    ("/v1/sessions/me/checkpoints", {"message": "half of it"}),
+    ("/v1/sessions/me/note", {"text": "installing"}),
+    ("/v1/requests", {"question": "which one?"}),
+]
+
+
+@pytest.mark.parametrize(("path", "body"), REPORTS)
+def test_setup_cannot_report_for_its_session(
+    instance: Instance, repo: Path, path: str, body: dict[str, Any]
+) -> None:
+    configure(instance, 'setup: ["sleep 30"]')
+    spawning = begin(instance, repo)
+    session = setting_up(instance)
+    request = ("POST", path, None, body)
+    (refused,) = instance.request_as(session["session_id"], request)
+    not_yet = "the agent of session sleeper-login has not started yet: its worktree is being set up"
+    assert refused == ["illegal_state", not_yet, None]
+    assert spawning.wait() == 0
+    instance.in_status(session["session_id"], "running")
+    (accepted,) = instance.request_as(session["session_id"], request)
+    assert accepted[0] == "ok"
+
+
 # The commands of a project
 
 
