@@ -240,6 +240,20 @@ def test_project_file_that_cannot_be_used_is_left_out_with_the_reason(
     assert why in instance.run("workspace", "agree", "shop", "--yes").stderr
 
 
+def test_commands_that_are_too_long_to_be_shown_as_a_whole_are_left_out(
+    instance: Instance, repo: Path
+) -> None:
+    padding = "".join(f'    - ": {"x" * 3_000}"\n' for _ in range(4))
+    project(repo, f"worktrees:\n  setup:\n{padding}    - touch ../../owned.txt\n")
+    instance.sm("workspace", "create", "shop", "--working-dir", str(repo))
+    agreed = instance.run("workspace", "agree", "shop", "--yes")
+    assert "nothing to agree to" in agreed.stdout
+    spawned = instance.run("spawn", "Sleeper", "x", *WORDS, cwd=repo)
+    why = "its commands have more than 10,000 characters together"
+    assert f"cannot use {repo}/.sm/project.yaml: {why}" in spawned.stderr
+    assert not (repo / ".sm" / "owned.txt").exists()
+
+
 def test_project_file_that_is_a_link_is_left_out(instance: Instance, repo: Path) -> None:
     project(repo, "")
     (instance.work / "elsewhere.yaml").write_text(PROJECT)
