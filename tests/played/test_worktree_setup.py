@@ -122,6 +122,26 @@ def test_kill_ends_the_setup_and_removes_the_tree(instance: Instance, repo: Path
     assert instance.until(lambda: spawning.poll(), "the spawn has ended") == 9
 
 
+@pytest.mark.parametrize("has_written", [False, True])
+def test_ctrl_c_ends_the_setup_and_tells_of_a_tree_that_stays(
+    instance: Instance, repo: Path, has_written: bool
+) -> None:
+    configure(
+        instance, 'setup: ["touch by-hand.txt", "sleep 1000"]' if has_written else 'setup: ["sleep 1000"]'
+    )
+    spawning = begin(instance, repo)
+    setting_up(instance)
+    instance.until(lambda: (repo / PLACE / "by-hand.txt").exists() == has_written, "the set-up has begun")
+    spawning.interrupt()
+    _, told = spawning.communicate()
+    assert spawning.wait() == 130
+    assert (repo / PLACE).exists() == has_written
+    stays = f"warning: the worktree {repo / PLACE} of session sleeper-login stays\n"
+    kept = f"warning: kept the worktree {repo / PLACE}: it has changes that exist nowhere else: "
+    assert ((stays in told), (kept in told)) == (has_written, has_written)
+    assert programs(instance) == []
+
+
 @pytest.mark.parametrize("is_killed", [False, True])
 def test_setup_goes_on_while_no_daemon_runs_and_runs_once(
     instance: Instance, repo: Path, is_killed: bool
