@@ -122,6 +122,20 @@ def test_kill_ends_the_setup_and_removes_the_tree(instance: Instance, repo: Path
     assert instance.until(lambda: spawning.poll(), "the spawn has ended") == 9
 
 
+def test_time_of_the_setup_goes_on_when_the_daemon_restarts(instance: Instance, repo: Path) -> None:
+    configure(instance, 'setup: ["sleep 1000"], setup_timeout_s: 100')
+    begin(instance, repo)
+    session = setting_up(instance)
+    for _ in range(2):
+        instance.wait(40)
+        instance.kill_daemon()
+        instance.sm("daemon", "start")
+    instance.wait(40)
+    ended = instance.session(session["session_id"])
+    assert (ended["status"], programs(instance)) == ("error", [])
+    assert "the set-up of the worktree did not end within 100 s" in ended["status_reason"]
+
+
 @pytest.mark.parametrize("has_written", [False, True])
 def test_ctrl_c_ends_the_setup_and_tells_of_a_tree_that_stays(
     instance: Instance, repo: Path, has_written: bool
