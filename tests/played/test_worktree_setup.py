@@ -136,6 +136,29 @@ def test_time_of_the_setup_goes_on_when_the_daemon_restarts(instance: Instance, 
     assert "the set-up of the worktree did not end within 100 s" in ended["status_reason"]
 
 
+def test_restore_warns_of_a_tree_whose_setup_has_failed(instance: Instance, repo: Path) -> None:
+    configure(instance, 'setup: ["touch by-hand.txt", "false"]')
+    instance.refused("spawn", "Sleeper", "x", *WORDS, exit_code=9, cwd=repo)
+    instance.sm("restore", "sleeper-login")
+    told = [event["message"] for event in instance.events("--type", "warning")]
+    assert any(f"the worktree {repo / PLACE} is not set up: its set-up failed" in text for text in told)
+
+
+def test_commands_are_only_told_to_callers_who_may_read_the_output(instance: Instance, repo: Path) -> None:
+    configure(instance, 'setup: ["TOKEN=secret1 sleep 1000"], teardown: ["echo secret2"]')
+    begin(instance, repo)
+    session = setting_up(instance)
+    peer = instance.spawn("Sleeper", "y", "--name", "peer", cwd=repo)
+    asked = ("GET", "/v1/worktrees", {"session": session["session_id"]})
+    ((_, (seen,)),) = instance.request_as(peer["session_id"], asked)
+    assert (seen["step"], seen["teardown"]) == ("being set up", [])
+    assert "secret" not in session["status_reason"]
+    ((_, (own,)),) = instance.request_as(session["session_id"], asked)
+    assert (own["step"], own["teardown"]) == ("running TOKEN=secret1 sleep 1000", [])
+    (tree,) = instance.get("/v1/worktrees")
+    assert tree["teardown"] == ["echo secret2"]
+
+
 @pytest.mark.parametrize("has_written", [False, True])
 def test_ctrl_c_ends_the_setup_and_tells_of_a_tree_that_stays(
     instance: Instance, repo: Path, has_written: bool
