@@ -67,6 +67,16 @@ def test_setup_goes_on_when_the_daemon_is_killed(instance: Instance, repo: Path)
     assert (session["status"], session["friendly_name"]) == ("running", "sleeper-login")
 
 
+def test_failed_setup_leaves_no_process_in_the_background(instance: Instance, repo: Path) -> None:
+    child = "echo $$ > ../../pid.txt; exec sleep 1000"
+    wait = "until test -s ../../pid.txt; do sleep 0.05; done"
+    configure(instance, f"setup: [\"setsid sh -c '{child}' & {wait}; exit 3\"]")
+    done = instance.run("spawn", *WORDS, cwd=repo)
+    assert done.returncode == 9
+    pid = int((repo / ".sm" / "pid.txt").read_text())
+    instance.until(lambda: not os.path.exists(f"/proc/{pid}"), "the process of the set-up has ended")
+
+
 def test_kill_ends_the_setup_with_its_processes(instance: Instance, repo: Path) -> None:
     configure(instance, 'setup: ["(sleep 1000 & echo $! > ../../pid.txt; wait)"]')
     pid_file = repo / ".sm" / "pid.txt"

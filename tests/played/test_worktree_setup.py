@@ -122,6 +122,63 @@ def test_kill_ends_the_setup_and_removes_the_tree(instance: Instance, repo: Path
     assert instance.until(lambda: spawning.poll(), "the spawn has ended") == 9
 
 
+def test_time_of_the_setup_goes_on_when_the_daemon_restarts(instance: Instance, repo: Path) -> None:
+    configure(instance, 'setup: ["sleep 1000"], setup_timeout_s: 100')
+    begin(instance, repo)
+    session = setting_up(instance)
+    for _ in range(2):
+        instance.wait(40)
+        instance.kill_daemon()
+        instance.sm("daemon", "start")
+    instance.wait(40)
+    ended = instance.session(session["session_id"])
+    assert (ended["status"], programs(instance)) == ("error", [])
+    assert "the set-up of the worktree did not end within 100 s" in ended["status_reason"]
+
+
+def test_restore_warns_of_a_tree_whose_setup_has_failed(instance: Instance, repo: Path) -> None:
+    configure(instance, 'setup: ["touch by-hand.txt", "false"]')
+    instance.refused("spawn", "Sleeper", "x", *WORDS, exit_code=9, cwd=repo)
+    instance.sm("restore", "sleeper-login")
+    told = [event["message"] for event in instance.events("--type", "warning")]
+    assert any(f"the worktree {repo / PLACE} is not set up: its set-up failed" in text for text in told)
+
+
+def test_commands_are_only_told_to_callers_who_may_read_the_output(instance: Instance, repo: Path) -> None:
+    configure(instance, 'setup: ["TOKEN=secret1 sleep 1000"], teardown: ["echo secret2"]')
+    begin(instance, repo)
+    session = setting_up(instance)
+    peer = instance.spawn("Sleeper", "y", "--name", "peer", cwd=repo)
+    asked = ("GET", "/v1/worktrees", {"session": session["session_id"]})
+    ((_, (seen,)),) = instance.request_as(peer["session_id"], asked)
+    assert (seen["step"], seen["teardown"]) == ("being set up", [])
+    assert "secret" not in session["status_reason"]
+    ((_, (own,)),) = instance.request_as(session["session_id"], asked)
+    assert (own["step"], own["teardown"]) == ("running TOKEN=secret1 sleep 1000", [])
+    (tree,) = instance.get("/v1/worktrees")
+    assert tree["teardown"] == ["echo secret2"]
+
+
+@pytest.mark.parametrize("has_written", [False, True])
+def test_ctrl_c_ends_the_setup_and_tells_of_a_tree_that_stays(
+    instance: Instance, repo: Path, has_written: bool
+) -> None:
+    configure(
+        instance, 'setup: ["touch by-hand.txt", "sleep 1000"]' if has_written else 'setup: ["sleep 1000"]'
+    )
+    spawning = begin(instance, repo)
+    setting_up(instance)
+    instance.until(lambda: (repo / PLACE / "by-hand.txt").exists() == has_written, "the set-up has begun")
+    spawning.interrupt()
+    _, told = spawning.communicate()
+    assert spawning.wait() == 130
+    assert (repo / PLACE).exists() == has_written
+    stays = f"warning: the worktree {repo / PLACE} of session sleeper-login stays\n"
+    kept = f"warning: kept the worktree {repo / PLACE}: it has changes that exist nowhere else: "
+    assert ((stays in told), (kept in told)) == (has_written, has_written)
+    assert programs(instance) == []
+
+
 @pytest.mark.parametrize("is_killed", [False, True])
 def test_setup_goes_on_while_no_daemon_runs_and_runs_once(
     instance: Instance, repo: Path, is_killed: bool
@@ -148,6 +205,31 @@ def test_restored_session_is_not_set_up_again(instance: Instance, repo: Path) ->
     instance.sm("restore", "sleeper-login")
     instance.in_status(session["session_id"], "running")
     assert (repo / PLACE / "runs.txt").read_text() == "run\n"
+
+
+REPORTS = [
+    ("/v1/sessions/me/complete", {"message": "done"}),
+    ("/v1/sessions/me/checkpoints", {"message": "half of it"}),
+    ("/v1/sessions/me/note", {"text": "installing"}),
+    ("/v1/requests", {"question": "which one?"}),
+]
+
+
+@pytest.mark.parametrize(("path", "body"), REPORTS)
+def test_setup_cannot_report_for_its_session(
+    instance: Instance, repo: Path, path: str, body: dict[str, Any]
+) -> None:
+    configure(instance, 'setup: ["sleep 30"]')
+    spawning = begin(instance, repo)
+    session = setting_up(instance)
+    request = ("POST", path, None, body)
+    (refused,) = instance.request_as(session["session_id"], request)
+    not_yet = "the agent of session sleeper-login has not started yet: its worktree is being set up"
+    assert refused == ["illegal_state", not_yet, None]
+    assert spawning.wait() == 0
+    instance.in_status(session["session_id"], "running")
+    (accepted,) = instance.request_as(session["session_id"], request)
+    assert accepted[0] == "ok"
 
 
 # The commands of a project
@@ -213,6 +295,20 @@ def test_project_file_that_cannot_be_used_is_left_out_with_the_reason(
     assert spawned.returncode == 0
     assert f"cannot use {repo}/.sm/project.yaml: {why}" in spawned.stderr
     assert why in instance.run("workspace", "agree", "shop", "--yes").stderr
+
+
+def test_commands_that_are_too_long_to_be_shown_as_a_whole_are_left_out(
+    instance: Instance, repo: Path
+) -> None:
+    padding = "".join(f'    - ": {"x" * 3_000}"\n' for _ in range(4))
+    project(repo, f"worktrees:\n  setup:\n{padding}    - touch ../../owned.txt\n")
+    instance.sm("workspace", "create", "shop", "--working-dir", str(repo))
+    agreed = instance.run("workspace", "agree", "shop", "--yes")
+    assert "nothing to agree to" in agreed.stdout
+    spawned = instance.run("spawn", "Sleeper", "x", *WORDS, cwd=repo)
+    why = "its commands have more than 10,000 characters together"
+    assert f"cannot use {repo}/.sm/project.yaml: {why}" in spawned.stderr
+    assert not (repo / ".sm" / "owned.txt").exists()
 
 
 def test_project_file_that_is_a_link_is_left_out(instance: Instance, repo: Path) -> None:

@@ -20,7 +20,7 @@ from sm.client.http import Client, decode_answer, session_path
 from sm.core.dataclass import dataclass
 from sm.core.lines import JsonObject, line
 from sm.core.session_lines import name_to_type
-from sm.core.statuses import Status
+from sm.core.statuses import ENDED, Status
 from sm.errors import AgentStartFailed, IllegalState, NotPermitted, SmError
 from sm.wire import encode
 
@@ -38,9 +38,10 @@ def follow_worktree(
 ) -> str:
     """Wait until the worktree of a new session is set up and its agent runs. On a terminal, show how far it is.
 
-    `body`, `key`, `answer`: of the request that has started the session. Ctrl-C ends the session, and nothing of its
-    worktree stays. Raises the errors of a spawn. A session whose worktree cannot be made is removed: the caller has its
-    error. It stays if a set-up has run, for the output.
+    `body`, `key`, `answer`: of the request that has started the session. Ctrl-C ends the session and removes its
+    worktree, unless a set-up has written files there that git does not ignore: then a warning tells that it stays.
+    Raises the errors of a spawn. A session whose worktree cannot be made is removed: the caller has its error. It stays
+    if a set-up has run, for the output.
     """
     started = decode_answer(answer)
     if started["status"] != Status.SPAWNED:
@@ -58,7 +59,8 @@ def follow_worktree(
             else:
                 progress.show(f"{name}: {line(tree['step'])}")
     except KeyboardInterrupt:
-        client.post(f"{session_path(started['session_id'])}/kill", {})
+        progress.clear()
+        _end(client, started["session_id"], name)
         raise
     finally:
         progress.clear()
@@ -69,7 +71,7 @@ def follow_worktree(
         if tree is None and not has_setup:
             _forget(client, started["session_id"])
         raise
-    if now["status"] == Status.KILLED and now["pid"] is None:
+    if now["status"] in ENDED and now["pid"] is None:
         raise AgentStartFailed(f"session {name} was ended before it started")
     if tree is None:
         return encode({**started, **now})
@@ -93,6 +95,18 @@ class _Progress:
         if self._shown:
             click.echo(f"\r{' ' * self._shown}\r", nl=False, err=True)
         self._shown = 0
+
+
+def _end(client: Client, session_id: str, name: str) -> None:
+    """End a session whose worktree is being made. Warn of a worktree that stays. A second Ctrl-C does not wait."""
+    client.post(session_path(session_id, "/kill"), {})
+    with suppress(SmError):
+        while (tree := _tree(client, session_id)) is not None and tree["state"] != "made":
+            time.sleep(_LOOK_S)
+        if tree is not None:
+            told = f"the worktree {line(tree['path'], _LINE_MAX)} of session {name} stays"
+            for text in (told, *tree["notes"]):
+                click.echo(f"warning: {line(text, _LINE_MAX)}", err=True)
 
 
 def _forget(client: Client, session_id: str) -> None:

@@ -26,21 +26,22 @@ def read_project_file(directory: str, model: type[_Model]) -> _Model | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
-        raise _unusable(path, error.strerror or "not a regular file, or a link") from None
+        raise unusable(path, error.strerror or "not a regular file, or a link") from None
     if content.cut:
-        raise _unusable(path, f"it is larger than {_FILE_MAX // 1024} KiB")
+        raise unusable(path, f"it is larger than {_FILE_MAX // 1024} KiB")
     try:
         text = content.data.decode("utf-8-sig")
         document = Document(text)
     except UnicodeDecodeError:
-        raise _unusable(path, "invalid UTF-8") from None
+        raise unusable(path, "invalid UTF-8") from None
     except yaml.YAMLError as error:
-        raise _unusable(path, yaml_mistake(error, text)) from None
+        raise unusable(path, yaml_mistake(error, text)) from None
     read = document.validate(model)
     if read is None or document.mistakes:
-        raise _unusable(path, document.mistakes[0])
+        raise unusable(path, document.mistakes[0])
     return read
 
 
-def _unusable(path: str, reason: str) -> UsageError:
+def unusable(path: str, reason: str) -> UsageError:
+    """The error for a project file at this path."""
     return UsageError(f"cannot use {folded(path, 400)}: {folded(reason, 400)}", "fix the file or remove it")

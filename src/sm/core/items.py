@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from sm.core.dataclass import dataclass
 
-_CONTENT_MAX = 10_000
+CONTENT_MAX = 10_000
 
 
 class ItemKind(StrEnum):
@@ -58,12 +58,17 @@ class ProjectItem:
         return f"{_WORDS[self.kind]} {self.name}"
 
     @property
+    def is_cut(self) -> bool:
+        """True if `content` does not show all of it."""
+        return len(self.data.decode("utf-8", "replace")) > CONTENT_MAX
+
+    @property
     def content(self) -> str:
         """The content for people, cut if it is very long."""
         text = self.data.decode("utf-8", "replace")
-        if len(text) <= _CONTENT_MAX:
+        if not self.is_cut:
             return text
-        return f"{text[:_CONTENT_MAX]}\n({len(text) - _CONTENT_MAX:,} more characters in {self.file})"
+        return f"{text[:CONTENT_MAX]}\n({len(text) - CONTENT_MAX:,} more characters in {self.file})"
 
     def _hash(self, *more: bytes) -> str:
         digest = hashlib.sha256()

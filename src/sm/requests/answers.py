@@ -30,7 +30,7 @@ from sm.requests.dialogs import Dialogs
 from sm.requests.setup import SetupDialogs
 from sm.requests.terminal_dialogs import only_at_terminal
 from sm.sessions.authorizer import Authorizer
-from sm.sessions.reports import Reports
+from sm.sessions.reports import Reports, check_setup_is_over
 from sm.state.notices import Notices
 from sm.state.request_steps import (
     EXPIRES_S,
@@ -101,6 +101,7 @@ class Requests:
                 raise IllegalState(
                     f"session {short_label(session)} has ended ({session.status}): it cannot ask questions"
                 )
+            check_setup_is_over(tx, session)
             if len(open_of(tx.mail.open.requests, session.id, list(RequestKind))) >= OPEN_MAX:
                 raise IllegalState(
                     f"session {short_label(session)} already has {OPEN_MAX} open requests",

@@ -5,6 +5,8 @@ terminal meanwhile. They go on while no daemon runs.
 """
 
 import asyncio
+import logging
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -14,8 +16,8 @@ from sm.core.dataclass import dataclass
 from sm.core.models import Exit, Process, Session
 from sm.core.states import TrustLevel
 from sm.core.timestamps import epoch_s
-from sm.errors import NoServer, NoTerminal
-from sm.linux.processes import ProcessWatch, identify
+from sm.errors import ExternalError, NoServer, NoTerminal
+from sm.linux.processes import TICKS_PER_S, ProcessWatch, identify, read_stat
 from sm.paths import InstancePaths
 from sm.sandboxes.base import Sandbox
 from sm.sessions.keepers import SessionKeeper
@@ -23,9 +25,13 @@ from sm.sessions.starts import AgentStarts
 from sm.store import Store
 from sm.terminals.base import Pane, Terminals
 
+log = logging.getLogger(__name__)
+
 RUN_EACH = """for command do printf '+ %s\\n' "$command"; /bin/sh -c "$command" || exit; done"""
 """Runs its arguments one after the other, up to the first one that fails, whose exit code it has."""
 _LINES_KEPT = 200
+_LEAST_S = 1.0
+"""In which commands that have ended are seen as such, although their time is over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +70,8 @@ class PlaceCommands:
         """Run the commands, each by `sh -c`, and leave the terminal open. `working_dir`: as the agent sees it.
 
         May be repeated: commands that run, or have ended, are not started again while their terminal exists. A
-        cancelled call leaves them running. Raises AgentStartFailed, SandboxUnavailable, StorageFull and TerminalError.
+        cancelled call leaves them running. `within_s`: since they began, also in an earlier daemon. Commands that fail
+        leave no processes behind. Raises AgentStartFailed, SandboxUnavailable, StorageFull and TerminalError.
         """
         session = self._store.sessions[session_id]
         is_sandboxed = session.effective_mode is TrustLevel.SANDBOXED
@@ -79,12 +86,16 @@ class PlaceCommands:
         pane = await self._terminals.open(
             session_id, session.terminal, directory, opened, title=session.display_name
         )
+        first = identify(pane.pid)
         process = await self._sandbox.wait_started(session, pane.pid)
         if process is not None:
             self._running[session_id] = process
-        in_time = await self._wait_for_end(session, process, pane, within_s)
+        left_s = max(_LEAST_S, within_s - _age_s(pane.pid))
+        in_time = await self._wait_for_end(session, process, pane, left_s)
         self._running.pop(session_id, None)
         exit = await self._exit(session, pane)
+        if exit != Exit(0) and in_time:
+            await self._end_rest(session, process or first)
         lines = await self._terminals.capture(session.terminal, _LINES_KEPT)
         return CommandsEnd(exit if in_time else None, lines)
 
@@ -122,6 +133,15 @@ class PlaceCommands:
         if ended is not None:
             await self._sandbox.end(session, ended, force=False)
 
+    async def _end_rest(self, session: Session, process: Process | None) -> None:
+        """End the processes that failed commands have left in the background: they have the token of the session."""
+        if process is None:
+            return
+        try:
+            await self._sandbox.end(session, process, force=False)
+        except ExternalError as error:  # the failure of the commands is the reason that people read
+            log.warning("a set-up left processes behind: %s", error.message, extra={"sm_session": session.id})
+
     async def close(self, session_id: str) -> None:
         """Keep the output of the commands in the archive of the session, and close their terminal. Idempotent.
 
@@ -134,6 +154,12 @@ class PlaceCommands:
             if self._cleanup.auto_archive_transcript:
                 await self._keeper.keep(session_id, session.terminal, epoch_s(session.created_at))
             await self._terminals.close(session.terminal)
+
+
+def _age_s(pid: int) -> float:
+    """The seconds since a process began, 0 for one that is gone."""
+    stat = read_stat(pid)
+    return 0.0 if stat is None else time.clock_gettime(time.CLOCK_BOOTTIME) - stat.start / TICKS_PER_S
 
 
 async def _ended(process: Process) -> None:

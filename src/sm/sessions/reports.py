@@ -5,6 +5,7 @@ import unicodedata
 from collections.abc import Mapping
 from typing import Any
 
+from sm.core.effects import EffectKind
 from sm.core.labels import short_label
 from sm.core.lifecycle import is_ended, is_live
 from sm.core.lines import RESULT_MAX
@@ -109,6 +110,7 @@ class Reports:
         async with self._store.transaction(caller, key) as tx:
             done = tx.session(session.id)
             if tx.replayed is None:
+                check_setup_is_over(tx, done)
                 if done.status is Status.COMPLETED and done.status_source == FROM_FINAL_MESSAGE:
                     done = await self._correct(tx, done, signal)
                 elif is_ended(done.status):
@@ -200,6 +202,7 @@ class Reports:
         async with self._store.transaction(caller, key) as tx:
             if tx.replayed is None:
                 now = tx.session(session.id)
+                check_setup_is_over(tx, now)
                 self._quota.check_report(now, tx.now)
                 line = f"{subject(session)} - {quoted(checkpoint.message)}"
                 await tx.checkpoint(now, checkpoint, line)
@@ -217,12 +220,24 @@ class Reports:
         async with self._store.transaction(caller, key) as tx:
             after = tx.session(session.id)
             if tx.replayed is None:
+                check_setup_is_over(tx, after)
                 self._quota.check_report(after, tx.now)
                 after = await tx.update(after, note=line)
                 text = f"{subject(after)} - {quoted(line)}"
                 await tx.event(EventType.NOTE, after, emitted_at or tx.now, text, {})
                 tx.remember(session.id)
         return SessionResult(after, changes)
+
+
+def check_setup_is_over(tx: Transaction, session: Session) -> None:
+    """Raise IllegalState while the session's worktree is made or set up: its agent has not begun to work.
+
+    The set-up has the session's identity, so an install script of a repository could report in its name.
+    """
+    if is_live(session.status) and tx.has_open(EffectKind.WORKTREE, session.id):
+        raise IllegalState(
+            f"the agent of session {short_label(session)} has not started yet: its worktree is being set up"
+        )
 
 
 def _validate_metadata(metadata: Mapping[str, Any]) -> dict[str, str]:

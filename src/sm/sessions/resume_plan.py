@@ -78,6 +78,7 @@ class ResumePlanner:
                 ),
             )
         told = await self._require_place(session, place, is_decided=is_decided)
+        told = (*told, *(warning for part in self._parts for warning in part.restore_warnings(session)))
         launch, token = await self._store.launch(session.id), secrets.token_hex(32)
         if not self._providers[session.provider].has_turns:
             environment = self._environments.restored(session, launch.environment)

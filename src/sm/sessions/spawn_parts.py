@@ -89,6 +89,10 @@ class SpawnPart:
     def check_caller(self, tx: Transaction, caller: Caller) -> None:
         """Raise NotPermitted if the caller has lost the right to start sessions since the call began."""
 
+    def restore_warnings(self, session: Session) -> Sequence[str]:
+        """Warnings about an ended session that is started again."""
+        return ()
+
     def briefing(self, session: Session) -> str:
         """The line of the briefing of a stored session, or empty for none."""
         return ""

@@ -38,7 +38,7 @@ class MadeTreeView:
     """The status of its session."""
     state: TreeProgress
     step: str | None
-    """How far it is: `checking out 41%`. Null if it is made."""
+    """How far it is: `checking out 41%`. Null if it is made. Callers who may not read the output see no commands."""
     exists: bool
     """The directory is there."""
     used: bool
@@ -51,6 +51,6 @@ class MadeTreeView:
     """Facts about it for a person, such as files that were not copied."""
     created_at: Time
     teardown: Sequence[str]
-    """Commands to run in it before it is removed."""
+    """Commands to run in it before it is removed. Empty for callers who may not remove its session."""
     teardown_within_s: float
     """Seconds in which all of them must end."""

@@ -9,7 +9,7 @@ from dataclasses import replace
 from sm.capabilities.worktrees.maker import TreeMaker
 from sm.capabilities.worktrees.model import MadeTree
 from sm.capabilities.worktrees.tables import PART, TreeRow, TreeState
-from sm.capabilities.worktrees.tree_setup import TreeSetup, shown_commands
+from sm.capabilities.worktrees.tree_setup import SET_UP, TreeSetup, shown_commands
 from sm.core.effects import EffectKind
 from sm.core.lifecycle import is_live
 from sm.core.models import Signal
@@ -82,8 +82,8 @@ class TreeBuilder:
         if row.state is not TreeState.SETTING_UP:
             row = await self._made(row, await self._make(row))
         if row.state is TreeState.SETTING_UP:
-            self.steps[row.path] = step = shown_commands(row.plan.commands)
-            await self._tell(row.session_id, f"its worktree is being set up: {step}")
+            self.steps[row.path] = shown_commands(row.plan.commands)
+            await self._tell(row.session_id, f"its worktree is {SET_UP}")
             await self._setup.run(row)
             row = replace(row, state=TreeState.MADE, environment={})
             async with self._store.transaction() as tx:
@@ -186,7 +186,7 @@ class TreeBuilder:
                 await tx.update(session, worktree=None, branch=None)
             return
         made = row.made or MadeTree(row.plan.start)
-        made = replace(made, notes=[*made.notes, left])
+        made = replace(made, notes=[*made.notes, left], is_set_up=not _is_set_up(row))
         tx.part(PART).put(replace(row, state=TreeState.MADE, made=made, environment={}))
         if session is not None:
             await tx.event(EventType.WARNING, session, tx.now, f"{subject(session)} - {left}", {})

@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import field, replace
 from typing import Any, ClassVar
@@ -120,6 +120,14 @@ class SpawnWorktrees(SpawnPart):
             return found
         rows = (row for row in self._trees.rows.values() if is_within(directory, row.path))
         return next((row.plan.repository for row in rows), directory)
+
+    def restore_warnings(self, session: Session) -> Sequence[str]:
+        row = self._trees.of(session.id)
+        if row is None or row.made is None or row.made.is_set_up:
+            return ()
+        return (
+            f"the worktree {row.path} is not set up: its set-up failed or was ended, and is not repeated",
+        )
 
     def plan(
         self, session: Session, request: SpawnRequest | None, agent: AgentConfig | None

@@ -9,11 +9,13 @@ from sm.capabilities.worktrees.git.linked import missing_linked
 from sm.capabilities.worktrees.listeners import is_used
 from sm.capabilities.worktrees.operations import TreesOf
 from sm.capabilities.worktrees.tables import PART, TreeRow, TreeState, earlier_row
+from sm.capabilities.worktrees.tree_setup import SET_UP
 from sm.core.labels import label
 from sm.core.models import Caller, Session
 from sm.kernel import OperationCall
 from sm.linux.repositories import UnreadableRepository, repository_at
 from sm.operations.access_rules import SEE
+from sm.operations.session_operations import REMOVE
 from sm.policy.relations import is_unrestricted
 from sm.sessions.authorizer import Authorizer
 from sm.store import Store
@@ -54,7 +56,7 @@ class TreeList:
         await self._forget(row for row in left if row.path not in known or row.path in foreign)
         there -= foreign
         return [
-            self._view(row, sessions[row.path], exists=row.path in there, used=row.path in used)
+            self._view(call.caller, row, sessions[row.path], exists=row.path in there, used=row.path in used)
             for row in sorted(rows, key=lambda row: row.created_at)
             if asked.session is not None
             or self._is_shown(call.caller, sessions[row.path], is_known=row.path in known - foreign)
@@ -78,8 +80,20 @@ class TreeList:
             return is_known and is_unrestricted(caller)
         return is_unrestricted(caller) or self._authorizer.may_read(caller, session)
 
-    def _view(self, row: TreeRow, session: Session | None, *, exists: bool, used: bool) -> MadeTreeView:
+    def _may_remove(self, caller: Caller, session: Session | None) -> bool:
+        if session is None or is_unrestricted(caller):
+            return is_unrestricted(caller)
+        sessions = self._store.sessions
+        return bool(self._authorizer.filter_allowed(caller, REMOVE.audience, [session], sessions.get))
+
+    def _view(
+        self, caller: Caller, row: TreeRow, session: Session | None, *, exists: bool, used: bool
+    ) -> MadeTreeView:
         plan, made = row.plan, row.made
+        step = None if row.state is TreeState.MADE else self._steps.get(row.path, "waiting for others")
+        if row.state is TreeState.SETTING_UP and not self._is_shown(caller, session, is_known=True):
+            step = SET_UP  # the commands, which may have passwords, are for those who may read the output
+        teardown = plan.commands.teardown if self._may_remove(caller, session) else ()
         return MadeTreeView(
             row.path,
             plan.branch,
@@ -91,7 +105,7 @@ class TreeList:
             None if session is None else label(session),
             None if session is None else session.status,
             TreeProgress(row.state),
-            None if row.state is TreeState.MADE else self._steps.get(row.path, "waiting for others"),
+            step,
             exists,
             used,
             0 if made is None else made.copied,
@@ -99,7 +113,7 @@ class TreeList:
             () if made is None else made.linked,
             () if made is None else made.notes,
             row.created_at,
-            plan.commands.teardown,
+            teardown,
             plan.commands.teardown_within_s,
         )
 

@@ -102,6 +102,8 @@ class MadeTree:
     linked: Sequence[str] = ()
     notes: Sequence[str] = field(default_factory=tuple)
     """Facts about it for a person, such as files that were not copied."""
+    is_set_up: bool = True
+    """False if its set-up has failed, or was ended."""
 
 
 def planned_from(fields: Mapping[str, Any]) -> PlannedTree:

@@ -18,6 +18,8 @@ from sm.operations.hints import Hint, Use
 from sm.sessions.place_commands import CommandsEnd, PlaceCommands
 from sm.store import Store
 
+SET_UP = "being set up"
+"""The step of a worktree for callers who may not read the output of its set-up."""
 _LINES_SHOWN = 5
 _LINE_MAX = 200
 
