@@ -1,6 +1,5 @@
 """`sm review` with a real editor: a script that writes comments, and a person who agrees at a terminal."""
 
-import re
 from pathlib import Path
 
 import pytest
@@ -50,7 +49,7 @@ def test_ctrl_c_is_for_the_editor_and_costs_no_text(shared: Instance) -> None:
     editor.chmod(0o755)
     terminal = Typist({**shared.env, "VISUAL": "", "EDITOR": str(editor)}, shared.home)
     try:
-        output = terminal.leave(f"sm review {session['session_id']} --yes", re.escape("[sleeping]"))
+        output = terminal.leave(f"sm review {session['session_id']} --yes", r"\[sleeping\]")
     finally:
         terminal.end()
     assert "Round 1 with 1 comment" in plain(output)

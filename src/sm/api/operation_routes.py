@@ -198,7 +198,7 @@ def _of_json(hint: Any) -> Any:
         return Union[*map(_of_json, get_args(hint))]
     if get_origin(hint) is list:
         return list[*map(_of_json, get_args(hint))]  # type: ignore[misc]  # made of what it has
-    if dataclasses.is_dataclass(hint):
+    if isinstance(hint, type) and dataclasses.is_dataclass(hint):
         return Annotated[hint, BeforeValidator(partial(_part, hint, _model(Body, hint, _of_field, {})))]
     if get_origin(hint) is not Annotated:
         return hint

@@ -33,12 +33,12 @@ def present_tree(work: Work, objects: Mapping[str, str] | None = None, left_out:
     are in the index. No ref of the repository changes, nor its index. Raises ExternalError.
     """
     with work.index() as variables:
-        variables |= objects or {}
         changed = git_paths(work.top, *DIFF, "--no-renames", "--name-only", "-z", "--", variables=variables)
         # By name: git would look into every submodule, by its configuration.
         names = b"".join(
             os.fsencode(path.rstrip("/")) + b"\0" for path in dict.fromkeys(changed) if path not in left_out
         )
+        variables |= objects or {}
         options = ("--add", "--remove", "-z", "--stdin")
         git(work.top, "update-index", *options, variables=variables, text=names)
         return git(work.top, "write-tree", "--missing-ok", variables=variables)
