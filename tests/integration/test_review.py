@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -85,7 +84,7 @@ def test_ctrl_c_is_for_the_editor_and_costs_no_text(shared: Instance) -> None:
     editor.chmod(0o755)
     terminal = Typist({**shared.env, "VISUAL": "", "EDITOR": str(editor)}, shared.home)
     try:
-        output = terminal.leave(f"sm review {session['session_id']} --yes", re.escape("[sleeping]"))
+        output = terminal.leave(f"sm review {session['session_id']} --yes", r"\[sleeping\]")
     finally:
         terminal.end()
     assert "Round 1 with 1 comment" in plain(output)

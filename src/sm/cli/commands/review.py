@@ -12,8 +12,8 @@ meanwhile, nothing is sent, and your text stays in its file. Files with more tha
 
 With --since-last, the difference begins where your last review ended: the command keeps what you review as an object
 in the agent's git repository until sm rm. With --message, TEXT is a comment about the whole change, and no editor
-opens; - is stdin. It goes out together with your drafts, without a terminal unasked, and --since-last goes on to begin
-where it did.
+opens; - is stdin. It goes out together with your drafts. Without a terminal, the command does not ask then. A later
+--since-last begins where it did before.
 
 git runs as for sm diff, and not at all where a sandboxed agent could ever write. An agent may review those below it.
 

@@ -37,12 +37,12 @@ def tree_of_files(top: str, objects: Mapping[str, str] | None = None, left_out: 
     are in the index. No ref of the repository changes, nor its index. Raises ExternalError.
     """
     with index_of_files(top) as variables:
-        variables |= objects or {}
         changed = git_paths(top, *DIFF, "--no-renames", "--name-only", "-z", "--", variables=variables)
         # By name: git would look into every submodule, by its configuration.
         names = b"".join(
             os.fsencode(path.rstrip("/")) + b"\0" for path in dict.fromkeys(changed) if path not in left_out
         )
+        variables |= objects or {}
         options = ("--add", "--remove", "-z", "--stdin")
         git(top, "update-index", *options, variables=variables, text=names)
         return git(top, "write-tree", "--missing-ok", variables=variables)
