@@ -41,6 +41,8 @@ def lacks_worktrees(instance: "Instance") -> None:
     assert not (app / ".sm").exists() and instance.json("ls") == []
     session = instance.spawn(*words[1:], cwd=app)
     assert (session["worktree"], session["working_dir"]) == (None, str(app))
+    instance.sm("kill", session["session_id"])
+    instance.sm("rm", session["session_id"])
 
 
 def lacks_pauses(instance: "Instance") -> None:

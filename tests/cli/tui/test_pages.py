@@ -141,7 +141,7 @@ async def test_new_agent_starts_in_the_chosen_workspace(home: Instance) -> None:
         await view.until(lambda: "garden" in [chip.slug for chip in view.app.chips], "its chip")
         view.app.choose("garden")
         await view.press("n")
-        await enter(view, "Sleeper", "x", "rose", "")
+        await enter(view, "Sleeper", "x", "rose", "", "")
         await view.shows("done: sm spawn --name rose --workspace garden Sleeper x", "sleeper-rose")
         session = home.session("sleeper-rose")
         assert (session["workspace"], session["working_dir"]) == ("garden", str(home.work / "garden"))
