@@ -376,6 +376,8 @@ def _is_removed(path: str) -> bool:
     """True for a worktree that is gone, and for one whose removal has begun and died."""
     if not os.path.lexists(f"{path}/.git"):
         return True
+    if os.path.isdir(f"{path}/.git"):  # another repository is in its place
+        return False
     own = Path(path, ".git").read_text(errors="surrogateescape").strip().removeprefix("gitdir: ")
     return is_half_removed(own)
 

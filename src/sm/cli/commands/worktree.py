@@ -182,12 +182,9 @@ def _remove(call: Call, tree: JsonObject, *, discard: bool) -> str | None:
 
     given_up = items_of(filter(None, [tree["work"]])) if discard else None
     directories = filter(None, (tree["git_directory"], tree["repository"]))
-    try:
-        with suppress(SmError):  # old files stay, but the worktree need not
-            forget_trees(call.client, tree["session_id"], directories)
-        return remove_tree(_own(tree), partial(_reason_of_use, call, tree), given_up)
-    except SmError as error:
-        return f"kept the worktree {line(tree['path'], 4096)}: {error.message}"
+    with suppress(SmError):  # old files stay, but the worktree need not
+        forget_trees(call.client, tree["session_id"], directories)
+    return remove_tree(_own(tree), partial(_reason_of_use, call, tree), given_up)
 
 
 def _reason_of_use(call: Call, tree: JsonObject) -> str | None:
