@@ -45,7 +45,7 @@ class Comment:
     """A comment of a person about the changes of a session."""
 
     id: int
-    """A draft gets a new one whenever it changes, so that nobody sends a text that another window has changed."""
+    """A draft gets a new one whenever it changes: nobody then sends a text that another window has changed."""
     session_id: str
     person: str
     """The name of the caller who wrote it."""

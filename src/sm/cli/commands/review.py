@@ -23,7 +23,8 @@ has the drafts and all rounds.
 \b
 Exit codes:
   0   the comments were sent, or there were none, or you did not agree
-  4   the message failed or expired, or cannot arrive, or there was nobody to ask
+  4   the message failed, expired or cannot arrive, or a draft has changed, or
+      there was no terminal to ask at
   10  only with --wait: timed out; the message stays queued
 
 \b
