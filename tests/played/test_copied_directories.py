@@ -2,12 +2,15 @@
 
 import json
 import os
+import shutil
 import socket
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from sm.capabilities.worktrees.copies.copy_work import copy_work
+from sm.capabilities.worktrees.work_parts import items_of, not_given_up
 from sm.client.http import Client
 from tests.fixtures import context_fixture
 from tests.git_repositories import branches, commit, git, make_app
@@ -253,6 +256,62 @@ def test_stopped_removal_is_finished(instance: Instance, texts: Path) -> None:
     assert instance.sm("worktree", "prune", "--yes") == f"Removed {path}\n"
 
 
+def test_half_removed_copy_is_not_merged(instance: Instance, texts: Path) -> None:
+    """A file that its removal has deleted is no deletion of the agent."""
+    session, path = spawn(instance, texts)
+    instance.sm("kill", session["session_id"])
+    before = state(texts)
+    (path / ".git" / "sm-removal").touch()
+    (path / "b.txt").unlink()
+    refused = instance.refused("merge", session["session_id"], exit_code=4, cwd=texts)
+    assert f"the removal of {path} has begun" in refused
+    assert state(texts) == before
+
+
+def test_copy_that_cannot_be_read_does_not_keep_others_from_being_pruned(
+    instance: Instance, texts: Path
+) -> None:
+    paths = []
+    for name in ("a", "b"):
+        session, path = spawn(instance, texts, name)
+        instance.sm("kill", session["session_id"])
+        instance.request_as(None, ("POST", f"/v1/sessions/{session['session_id']}/remove"))
+        paths.append(path)
+    (paths[0] / ".git" / "worktrees" / "x").mkdir(parents=True)
+    pruned = instance.run("worktree", "prune", "--yes")
+    assert pruned.stdout == f"Removed {paths[1]}\n"
+    assert f"kept the worktree {paths[0]}: {paths[0]}/.git/worktrees/x/gitdir: No such file" in pruned.stderr
+
+
+def test_work_of_a_copy_is_given_up_by_each_of_its_files(instance: Instance, texts: Path) -> None:
+    _, path = spawn(instance, texts)
+    (tree,) = instance.get("/v1/worktrees")
+    for name in range(7):  # more than are named
+        (path / f"new{name}").touch()
+    given_up = items_of(copy_work(str(path), str(texts), tree["start"]))
+    assert not_given_up(copy_work(str(path), str(texts), tree["start"]), given_up) == []
+    (path / "new6").rename(path / "other")
+    assert not_given_up(copy_work(str(path), str(texts), tree["start"]), given_up) != []
+
+
+def test_copy_whose_repository_the_agent_has_deleted_stays_listed(instance: Instance, texts: Path) -> None:
+    session, path = spawn(instance, texts)
+    shutil.rmtree(path / ".git")
+    (path / "b.txt").write_text("work\n")
+    instance.sm("kill", session["session_id"])
+    instance.run("rm", session["session_id"], "--discard", "--yes")
+    assert str(path) in instance.sm("worktree", "ls")
+    assert (path / "b.txt").read_text() == "work\n"
+
+
+def test_no_pull_request_is_opened_for_a_copy(instance: Instance, texts: Path) -> None:
+    session, path = spawn(instance, texts)
+    git(path, "remote", "add", "origin", "https://nowhere.invalid/x.git")
+    refused = instance.refused("pr", session["session_id"], exit_code=4)
+    assert "works in a copy of a directory without git" in refused
+    assert "sm merge" in refused
+
+
 def test_what_is_not_copied_is_said(instance: Instance, texts: Path) -> None:
     os.mkfifo(texts / "fifo")
     with socket.socket(socket.AF_UNIX) as listener:
@@ -290,7 +349,8 @@ def test_directory_that_is_too_large_is_refused(instance: Instance, texts: Path)
 
 
 @pytest.mark.parametrize(
-    "words", [("--base", "HEAD"), ("--branch", "b"), ("--pr", "1"), ("--remote-branch", "b")]
+    "words",
+    [("--base", "HEAD"), ("--branch", "b"), ("--pr", "1"), ("--remote-branch", "b"), ("--remote", "b")],
 )
 def test_options_of_git_are_refused_for_a_copy(
     instance: Instance, texts: Path, words: tuple[str, ...]

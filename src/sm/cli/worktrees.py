@@ -20,7 +20,7 @@ from sm.client.http import Client, decode_answer, session_path
 from sm.core.dataclass import dataclass
 from sm.core.lines import JsonObject, line
 from sm.core.session_lines import name_to_type
-from sm.core.statuses import Status
+from sm.core.statuses import ENDED, Status
 from sm.errors import AgentStartFailed, IllegalState, NotPermitted, SmError
 from sm.wire import encode
 
@@ -71,7 +71,7 @@ def follow_worktree(
         if tree is None and not has_setup:
             _forget(client, started["session_id"])
         raise
-    if now["status"] == Status.KILLED and now["pid"] is None:
+    if now["status"] in ENDED and now["started_at"] is None:
         raise AgentStartFailed(f"session {name} was ended before it started")
     if tree is None:
         return encode({**started, **now})

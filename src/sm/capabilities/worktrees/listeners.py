@@ -216,6 +216,7 @@ def _refuse_for_copy(given: Mapping[str, Any]) -> None:
         ("a branch", "branch"),
         ("a pull request", "pull_request"),
         ("a branch of a remote", "remote_branch"),
+        ("a remote", "remote"),
     ):
         if given.get(name) is not None:
             raise UsageError(f"{what} is for a git worktree, not for a copy of a directory")

@@ -141,7 +141,8 @@ def _is_foreign(row: TreeRow) -> bool:
         return True
     try:
         if not os.path.lexists(f"{row.path}/.git"):
-            return bool(os.listdir(row.path))
+            # The agent of a copy may have deleted it. Its work is still there.
+            return not row.plan.is_copy and bool(os.listdir(row.path))
         found = repository_at(row.path)
     except (UnreadableRepository, OSError):
         return False

@@ -14,7 +14,7 @@ from sm.capabilities.worktrees.git.linked import missing_linked
 from sm.capabilities.worktrees.git.remotes import PULL_REQUESTS
 from sm.capabilities.worktrees.git.submodules import OnlyCopy
 from sm.capabilities.worktrees.own_trees import OwnTree
-from sm.capabilities.worktrees.work_parts import WorkPart
+from sm.capabilities.worktrees.work_parts import UNFINISHED, WorkPart
 from sm.core.lines import plural
 from sm.core.text import folded
 from sm.errors import ExternalError, IllegalState
@@ -23,7 +23,6 @@ from sm.linux.repositories import has_commit
 
 _SUBMODULES_MAX = 1_000
 _REASON_MAX = 4096
-UNFINISHED = "an unfinished rebase, merge, cherry-pick or bisect"
 
 
 def missing_work(tree: OwnTree) -> list[WorkPart]:

@@ -10,7 +10,7 @@ from sm.capabilities.worktrees.rules import is_branch
 from sm.capabilities.worktrees.work import Work, quoted, refuse_sandboxed
 from sm.core.dataclass import dataclass
 from sm.core.lines import plural
-from sm.core.session_lines import label
+from sm.core.session_lines import label, name_to_type
 from sm.core.text import folded
 from sm.errors import IllegalState, UsageError
 
@@ -49,6 +49,11 @@ def plan_publication(work: Work, remote_name: str | None) -> Publication:
     Raises IllegalState, UsageError, NotPermitted and ExternalError.
     """
     own_branch(work)
+    if work.is_copy:
+        raise IllegalState(
+            f"{label(work.session)} works in a copy of a directory without git, which has no remote repository",
+            f"sm merge {name_to_type(work.session)}",
+        )
     branch = branch_to_merge(work, "a pull request")
     if not is_branch(branch):
         raise IllegalState(

@@ -35,6 +35,6 @@ def removal_lock(path: str) -> Iterator[int | None]:
 def _opened(path: str) -> int | None:
     with suppress(UnreadableRepository, OSError):
         found = find_repository(path) if os.path.isdir(path) else None
-        if found is not None and found.is_linked and found.top == path:
+        if found is not None and found.top == path:
             return os.open(found.own, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     return None

@@ -79,6 +79,8 @@ def remove_tree(
             return _remove(tree, reason_of_use, given_up, lock)
     except SmError as error:
         return _kept(tree, error.message)
+    except OSError as error:
+        return _kept(tree, f"{folded(os.fsdecode(error.filename or ''), 4096)}: {error.strerror}")
 
 
 def _remove(
@@ -126,7 +128,7 @@ def _reason_to_keep(
 
 def _work(tree: OwnTree) -> list[WorkPart]:
     if tree.is_copy and tree.repository is not None:
-        return [*map(WorkPart, copy_work(tree.path, tree.repository, tree.start))]
+        return copy_work(tree.path, tree.repository, tree.start)
     return [*unsaved_files(tree.path), *unsaved_commits(tree)]
 
 

@@ -15,10 +15,10 @@ from sm.capabilities.worktrees.git.calls import (
 from sm.capabilities.worktrees.git.hidden_changes import hidden_changes
 from sm.capabilities.worktrees.git.linked import is_half_removed
 from sm.capabilities.worktrees.git.submodules import only_copies, submodules, uncommitted_submodules
-from sm.capabilities.worktrees.missing_trees import UNFINISHED, missing_work, own_refs
+from sm.capabilities.worktrees.missing_trees import missing_work, own_refs
 from sm.capabilities.worktrees.nested_repositories import nested_work
 from sm.capabilities.worktrees.own_trees import OwnTree, tree_of_session
-from sm.capabilities.worktrees.work_parts import WorkPart, files_part, items_of
+from sm.capabilities.worktrees.work_parts import UNFINISHED, WorkPart, files_part, items_of
 from sm.client.http import Client
 from sm.core.dataclass import dataclass
 from sm.core.lines import JsonObject, plural
@@ -131,7 +131,7 @@ def _looked_at(
     if is_sandboxed(client, {tree.repository, path}):
         raise IllegalState(SANDBOXED)
     if tree.is_copy:
-        return [], [*map(WorkPart, copy_work(path, tree.repository, tree.start))]
+        return [], copy_work(path, tree.repository, tree.start)
     if is_own_worktree(tree):
         return unsaved_files(path), unsaved_commits(tree, leaving)
     if must_say:

@@ -3,6 +3,8 @@
 from collections.abc import Collection, Iterable
 from typing import Self
 
+UNFINISHED = "an unfinished rebase, merge, cherry-pick or bisect"
+
 
 class WorkPart(str):
     """A noun phrase for work of one kind. `items`: each file and commit of it, or the phrase itself."""

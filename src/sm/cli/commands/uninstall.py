@@ -107,7 +107,9 @@ def _kept(instance: Instance, sessions: Sequence[JsonObject]) -> Iterator[dict[s
         yield _entry(agents, "rm -r {}")
     worktrees = {str(session["worktree"]["path"]) for session in sessions if session["worktree"]}
     for path in sorted(filter(os.path.lexists, worktrees)):
-        yield _entry(path, f"git -C {shlex.quote(os.path.dirname(path))} worktree remove {{}}")
+        is_copy = os.path.isdir(f"{path}/.git")
+        main = shlex.quote(os.path.dirname(path))
+        yield _entry(path, "rm -r {}" if is_copy else f"git -C {main} worktree remove {{}}")
     home = os.path.expanduser("~")
     for name in _STARTUP_FILES:
         if _mentions_completion(path := f"{home}/{name}"):

@@ -16,6 +16,8 @@ from sm.linux.repositories import UnreadableRepository, repository_at
 BASE = "refs/sm/base"
 MARK = "sm-copy"
 """A file in the git directory of a copy."""
+REMOVAL = "sm-removal"
+"""A file in the git directory of a copy whose removal has begun."""
 ATTRIBUTES = "* -text -filter -ident -working-tree-encoding\n"
 """Git compares the bytes of files: the base is how the directory was, and a merge writes there what the agent wrote."""
 REGULAR, EXECUTABLE, LINK, REPOSITORY = "100644", "100755", "120000", "160000"

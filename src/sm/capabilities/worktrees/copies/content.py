@@ -13,8 +13,6 @@ from sm.errors import ExternalError
 _CHUNK_BYTES = 64 << 20
 """Contents that are read at the same time, unless one of them has more."""
 _TIMEOUT_S = 120.0
-_CONFLICTS_MAX = 127
-"""The exit code of `git merge-file` for so many conflicts, or more. Above are errors, such as for a binary file."""
 
 
 def contents(top: str, oids: Iterable[str]) -> Iterator[tuple[str, bytes]]:

@@ -6,6 +6,7 @@ import stat
 from collections.abc import Iterator, Sequence
 
 from sm.capabilities.worktrees.copies.bases import (
+    REMOVAL,
     Change,
     TreeEntry,
     changes_between,
@@ -16,8 +17,10 @@ from sm.capabilities.worktrees.copies.directories import opened
 from sm.capabilities.worktrees.git.calls import git, is_in_operation, repository_around
 from sm.capabilities.worktrees.git.hidden_changes import hidden_changes
 from sm.capabilities.worktrees.git.present_files import tree_of_files
+from sm.capabilities.worktrees.git.progress import Report
 from sm.capabilities.worktrees.git.submodules import submodules
 from sm.capabilities.worktrees.nested_repositories import nested_work
+from sm.capabilities.worktrees.work_parts import UNFINISHED, WorkPart, files_part
 from sm.core.lines import plural
 from sm.core.text import folded
 from sm.errors import ExternalError, IllegalState
@@ -25,24 +28,22 @@ from sm.linux.mount_points import mount_points
 from sm.linux.repositories import has_commit
 from sm.paths import is_within
 
-_REMOVAL = "sm-removal"
-"""A file in the git directory of a copy whose removal has begun."""
 _SHOWN_MAX = 5
 _TIPS_MAX = 100
 """Branches, tags and stashes whose files are compared with the directory. Others count as work."""
 
 
-def copy_work(path: str, directory: str, start: str | None) -> list[str]:
+def copy_work(path: str, directory: str, start: str | None) -> list[WorkPart]:
     """Describe the work in the copy that its directory does not have. Raises IllegalState and ExternalError."""
-    is_removed = os.path.lexists(f"{path}/.git/{_REMOVAL}")
+    is_removed = os.path.lexists(f"{path}/.git/{REMOVAL}")
     if is_removed and os.listdir(path) == [".git"]:
         return []
     base = copy_base(path, start)
     repository = repository_around(path)
     shown = folded(directory, 4096)
     if not os.path.isdir(directory) or os.path.realpath(directory) != directory:
-        return [f"all its files: {shown} is gone"]
-    found = ["an unfinished rebase, merge, cherry-pick or bisect"] if is_in_operation(repository.own) else []
+        return [WorkPart(f"all its files: {shown} is gone")]
+    found = [WorkPart(UNFINISHED)] if is_in_operation(repository.own) else []
     changes = changes_between(path, base, tree_of_files(path))
     lost = [
         c.path
@@ -50,17 +51,19 @@ def copy_work(path: str, directory: str, start: str | None) -> list[str]:
         if not (is_removed and not os.path.lexists(f"{path}/{c.path}"))
     ]
     if lost:
-        found.append(f"{plural(len(lost), 'change')} that {shown} does not have ({_named(lost)})")
+        text = f"{plural(len(lost), 'change')} that {shown} does not have ({_named(lost)})"
+        found.append(files_part(text, lost))
     if hidden := hidden_changes(path):
-        found.append(f"changes that git was told not to look at ({_named(hidden)})")
+        text = f"changes that git was told not to look at ({_named(hidden)})"
+        found.append(files_part(text, hidden))
     found += _lost_commits(path, directory, base, has_head=has_commit(repository))
-    found += nested_work(path, submodules(path))
+    found += map(WorkPart, nested_work(path, submodules(path)))
     return found
 
 
 def refuse_removal(path: str) -> None:
     """Raise IllegalState for a copy that cannot be removed as a whole."""
-    if os.path.lexists(f"{path}/.git/{_REMOVAL}") and os.listdir(path) == [".git"]:
+    if os.path.lexists(f"{path}/.git/{REMOVAL}") and os.listdir(path) == [".git"]:
         return
     refuse_other_repository(path)
     if any(os.path.isdir(os.path.dirname(top)) for top in _linked(f"{path}/.git/worktrees")):
@@ -70,15 +73,16 @@ def refuse_removal(path: str) -> None:
             raise IllegalState(f"something is mounted at {folded(mount, 4096)}")
 
 
-def remove_copy(path: str) -> None:
+def remove_copy(path: str, report: Report = lambda step, percent: None) -> None:
     """Remove a copy with all its files. A removal that was stopped halfway can be continued. Raises ExternalError."""
     own = f"{path}/.git"
     try:
-        os.close(os.open(f"{own}/{_REMOVAL}", os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o666))
+        os.close(os.open(f"{own}/{REMOVAL}", os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o666))
         _make_removable(path)
-        for top, last in ((path, ".git"), (own, _REMOVAL)):
+        for top, last in ((path, ".git"), (own, REMOVAL)):
             for name in os.listdir(top):
                 if name != last:
+                    report("removing the copy", None)
                     _remove(f"{top}/{name}")
         _remove(own)
         os.rmdir(path)
@@ -116,7 +120,7 @@ def _missing(directory: str, changes: Sequence[Change]) -> Iterator[Change]:
         raise ExternalError(f"{folded(directory, 4096)} cannot be read: {error.strerror}") from None
 
 
-def _lost_commits(path: str, directory: str, base: str, *, has_head: bool) -> Iterator[str]:
+def _lost_commits(path: str, directory: str, base: str, *, has_head: bool) -> Iterator[WorkPart]:
     """Describe the commits whose changes the directory does not have."""
     tips, known = (["HEAD"] if has_head else []), [base]
     kinds = "%(if)%(*objecttype)%(then)%(*objecttype)%(else)%(objecttype)%(end) %(refname)"
@@ -127,7 +131,7 @@ def _lost_commits(path: str, directory: str, base: str, *, has_head: bool) -> It
         if kind == "commit":
             tips.append(ref)
         else:
-            yield f"the object of {folded(ref, 200)}"
+            yield WorkPart(f"the object of {folded(ref, 200)}")
     if "refs/stash" in tips:
         tips += git(path, "log", "--walk-reflogs", "--format=%H", "refs/stash", "--").split()
     if not tips or not git(path, "rev-list", "--max-count=1", *tips, "--not", base, "--"):
@@ -141,9 +145,8 @@ def _lost_commits(path: str, directory: str, base: str, *, has_head: bool) -> It
         newest = git(path, "log", "--max-count=1", "--format=%h %s", commits[0], "--")
         more = f" and {len(commits) - 1} more" if len(commits) > 1 else ""
         shown = folded(directory, 4096)
-        yield (
-            f"{plural(len(commits), 'commit')} whose changes {shown} does not have ({folded(newest, 100)}{more})"
-        )
+        text = f"{plural(len(commits), 'commit')} whose changes {shown} does not have ({folded(newest, 100)}{more})"
+        yield WorkPart(text, commits)
 
 
 def _linked(worktrees: str) -> Iterator[str]:

@@ -9,7 +9,7 @@ import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from sm.capabilities.worktrees.copies.bases import BASE, TreeEntry, changes_between, copy_base
+from sm.capabilities.worktrees.copies.bases import BASE, REMOVAL, TreeEntry, changes_between, copy_base
 from sm.capabilities.worktrees.copies.content import content, contents, has_contents, merged_content, stored
 from sm.capabilities.worktrees.copies.directories import ChangedMeanwhile, PlainDirectory, blob_name, opened
 from sm.capabilities.worktrees.copies.journal import BegunMerge, begin, begun_merge, end
@@ -112,6 +112,11 @@ class CopyMerger:
         """The next base, and what to do. Raises CopyConflict."""
         path = self._path
         base = copy_base(path, self._start)
+        if os.path.lexists(f"{path}/.git/{REMOVAL}"):
+            raise IllegalState(
+                f"the removal of {folded(path, 4096)} has begun, so that files are missing there",
+                "to finish it: sm worktree prune",
+            )
         repository = repository_around(path)
         if is_in_operation(repository.own):
             raise IllegalState(

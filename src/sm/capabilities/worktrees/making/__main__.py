@@ -101,7 +101,7 @@ def _make(task: Mapping[str, Any], plan: PlannedTree, claim: Claim) -> Mapping[s
 
 def _remove(plan: PlannedTree, claim: Claim) -> None:
     if plan.is_copy:
-        remove_copy_remains(plan, claim)
+        remove_copy_remains(plan, claim, _report)
     else:
         remove_remains(plan, claim, report=_report)
 

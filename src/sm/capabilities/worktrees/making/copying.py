@@ -59,29 +59,35 @@ def make_copy(
         return made.make(max_bytes, within_s)
     except (SmError, Cancelled) as error:
         full = _full_disk(plan) if isinstance(error, ExternalError) else None
-        remove_copy_remains(plan, claim, is_new=True)
+        remove_copy_remains(plan, claim, report, is_new=True)
         if full is not None and isinstance(error, ExternalError):
             raise disk_full(full, error.message) from None
         raise
     except (OSError, ValueError, subprocess.SubprocessError) as error:
         full = _full_disk(plan)
-        remove_copy_remains(plan, claim, is_new=True)
+        remove_copy_remains(plan, claim, report, is_new=True)
         why = f"{error.strerror} ({error.filename})" if isinstance(error, OSError) else str(error)
         if full is not None:
             raise disk_full(full, why) from None
         raise ExternalError(f"cannot make the copy {plan.path}: {folded(why, 300)}") from None
 
 
-def remove_copy_remains(plan: PlannedTree, claim: Claim, *, is_new: bool = False) -> None:
+def remove_copy_remains(
+    plan: PlannedTree,
+    claim: Claim,
+    report: Report = lambda step, percent: None,
+    *,
+    is_new: bool = False,
+) -> None:
     """Remove what was made of the copy of this plan, as `remove_remains`. Raises ExternalError for what stays."""
     for mark in claim.copies():
         if os.path.isdir(unfinished := _unfinished(plan, mark)):
             os.makedirs(f"{unfinished}/.git", exist_ok=True)
-            remove_copy(unfinished)
+            remove_copy(unfinished, report)
     if claim.has_copy(plan.path):
         if not is_new:
             _refuse_work(plan)
-        remove_copy(plan.path)
+        remove_copy(plan.path, report)
     above = [os.path.dirname(plan.path)]
     if above[-1] == f"{plan.repository}/{PLACE}":
         above.append(os.path.dirname(above[-1]))  # `.sm`
