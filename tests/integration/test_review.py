@@ -78,9 +78,9 @@ def test_ctrl_c_is_for_the_editor_and_costs_no_text(shared: Instance) -> None:
     session = shared.spawn("Sleeper", "x", "--worktree", "--name", "typing", cwd=repo)
     (Path(session["worktree"]["path"]) / "api" / "a.txt").write_text("a\nb\n")
     editor = shared.home / "patient.sh"
-    editor.write_text(
-        "#!/bin/bash\ntrap 'echo caught' INT\necho [sleeping]\nsleep 1000\necho 'mine' >>\"$1\"\n"
-    )
+    # The command says itself that it runs: Ctrl-C then ends it at any time.
+    command = "bash -c 'echo [sleeping]; exec sleep 1000'"
+    editor.write_text(f"#!/bin/bash\ntrap 'echo caught' INT\n{command}\necho 'mine' >>\"$1\"\n")
     editor.chmod(0o755)
     terminal = Typist({**shared.env, "VISUAL": "", "EDITOR": str(editor)}, shared.home)
     try:
