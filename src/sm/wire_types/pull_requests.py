@@ -17,7 +17,7 @@ class RecordedPullRequestView:
     number: int
     branch: str
     state: Annotated[str, narrowed("string", enum=["open", "merged", "closed"])]
-    """As of the last report."""
+    """The state at the last report."""
     retries: int
     """The number of failed checks that were sent to the agent."""
     recorded_at: Time

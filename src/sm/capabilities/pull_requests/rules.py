@@ -29,7 +29,7 @@ class HostedRepository:
     name: str
 
     def __str__(self) -> str:
-        """As `gh --repo` takes it."""
+        """The argument of `gh --repo`."""
         return f"{self.host}/{self.owner}/{self.name}"
 
 

@@ -12,7 +12,7 @@ NAME = "worktrees"
 
 
 def read_project_commands(directory: str) -> Sequence[ProjectItem]:
-    """As an `ItemReader`: one item with all commands of the project in this directory, or none.
+    """Read one item with all commands of the project in this directory, or none. An `ItemReader`.
 
     Raises UsageError as `read_project_file`, and for commands that are too long to be shown as a whole.
     """
