@@ -14,6 +14,7 @@ from bench import (
     archives,
     auto,
     budgets,
+    changes,
     commands,
     completion,
     disk,
@@ -61,6 +62,7 @@ GROUPS: Mapping[str, Callable[[Effort], Iterator[Row]]] = {
     "views": views.measure,
     "top": top.measure,
     "web": web.measure,
+    "changes": changes.measure,
     "restart": restart.measure,
     "endings": endings.measure,
     "growth": growth.measure,
@@ -73,7 +75,18 @@ GROUPS: Mapping[str, Callable[[Effort], Iterator[Row]]] = {
 }
 
 ON_REQUEST = frozenset(
-    {"endings", "growth", "history", "disk", "transcripts", "sandbox", "telegram", "web", "worktrees"}
+    {
+        "changes",
+        "endings",
+        "growth",
+        "history",
+        "disk",
+        "transcripts",
+        "sandbox",
+        "telegram",
+        "web",
+        "worktrees",
+    }
 )
 """Benchmarks that take minutes, or that need a Docker engine or a browser: they run only if they are named."""
 

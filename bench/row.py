@@ -34,6 +34,10 @@ class Effort:
     """Sandboxed sessions that are watched at the same time."""
     pumps: int = 50
     """Processes of `sm mcp` at the same time."""
+    changed_lines: int = 10_000
+    """Changed lines in `changes`."""
+    looks: int = 7
+    """How often `changes` opens the tab."""
     files: int = 100_000
     """Files of the repository of `worktrees`."""
     trees: int = 9

@@ -54,13 +54,13 @@ def measure(effort: Effort) -> Iterator[Row]:
             if CHROMIUM is None:
                 print("the rows of the browser are left out: chromium is not installed", file=sys.stderr)
             else:
-                server.link = _another_link(instance)
+                server.link = another_link(instance)
                 with chromium() as browser:
                     yield from _page(instance, server, Visitor(browser, server), sessions, effort)
     yield _size_of_scripts()
 
 
-def _another_link(instance: Instance) -> str:
+def another_link(instance: Instance) -> str:
     argv = (SM, "web", "link")
     return subprocess.run(argv, env=instance.env, capture_output=True, text=True, check=True).stdout.strip()
 

@@ -276,14 +276,14 @@ def _copy_databases() -> None:
 
 def _lengthen_grace() -> None:
     """Let a busy machine end agents in their own way, as an idle one does: lengthen the time before SIGKILL."""
-    from sm.linux import processes
+    from sm.linux import process_endings
 
-    end_tree = processes.end_tree
+    end_tree = process_endings.end_tree
 
     async def end_tree_later(process: Any, grace_s: float, **options: Any) -> Any:
         return await end_tree(process, max(grace_s, _GRACE_MIN_S), **options)
 
-    processes.end_tree = end_tree_later
+    process_endings.end_tree = end_tree_later
 
 
 def _become_daemon(main: object, environment: Mapping[str, str], ready_fd: int, stderr_fd: int) -> int:

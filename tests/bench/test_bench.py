@@ -26,6 +26,8 @@ TINY = Effort(
     containers=1,
     sandboxed=2,
     pumps=2,
+    changed_lines=200,
+    looks=1,
     files=200,
     trees=1,
 )
@@ -38,7 +40,7 @@ _SHORT = frozenset(["commands", "listing", "restart"])
 def _marks(name: str) -> list[pytest.MarkDecorator]:
     # A short one starts a dozen daemons, each a test of its own elsewhere.
     found = [pytest.mark.timeout(SHARED_S) if name in _SHORT else pytest.mark.full]
-    if name == "web":
+    if name in ("changes", "web"):
         found.append(pytest.mark.browser)
     if name == "sandbox":
         found.append(pytest.mark.xdist_group("containers"))

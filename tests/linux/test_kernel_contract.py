@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from sm.core.models import Process
-from sm.linux import processes
+from sm.linux import process_endings, processes
 from sm.linux.jobs import InputLoss, NoInput, input_loss
 from sm.linux.kernel import kernel, replaced_kernel
 from sm.linux.process_usage import read_table, read_usage
@@ -155,7 +155,7 @@ async def test_signal_ends_a_process_and_its_watch_reports_it_once(
     machine: Machine, tmp_path: Path, number: signal.Signals
 ) -> None:
     process, gone = await started(machine, tmp_path), list[str]()
-    watch = processes.ProcessWatch()
+    watch = process_endings.ProcessWatch()
     watch.watch(process, lambda: gone.append("gone"))
     assert processes.is_alive(process)
     assert processes.signal_process(process, 0)
@@ -180,7 +180,7 @@ async def test_signal_ends_a_process_and_its_watch_reports_it_once(
 
 async def test_watch_that_was_dropped_reports_nothing(machine: Machine, tmp_path: Path) -> None:
     dropped, kept = await started(machine, tmp_path), await started(machine, tmp_path)
-    watch, gone = processes.ProcessWatch(), list[Process]()
+    watch, gone = process_endings.ProcessWatch(), list[Process]()
     for process in (dropped, kept):
         watch.watch(process, lambda process=process: gone.append(process))  # type: ignore[misc]
     watch.unwatch(dropped)
@@ -202,7 +202,7 @@ async def test_stopped_process_reads_no_input_until_it_continues(machine: Machin
 
 async def test_tree_of_processes_ends_with_a_kill(machine: Machine, tmp_path: Path) -> None:
     process = await started(machine, tmp_path)
-    assert await processes.end_tree(process, 1.0, force=False) == []
+    assert await process_endings.end_tree(process, 1.0, force=False) == []
     assert not processes.is_alive(process)
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from sm.core.models import Process
-from sm.linux import platform, processes, ttys
+from sm.linux import platform, process_endings, processes, ttys
 from tests.linux.child_process import IDLE, Start, python
 from tests.waits import NEVER_S, until
 
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.processes
 
 async def wait_until_gone(process: Process) -> None:
     gone = asyncio.Event()
-    watch = processes.ProcessWatch()
+    watch = process_endings.ProcessWatch()
     watch.watch(process, gone.set)
     await gone.wait()
     watch.close()
@@ -98,7 +98,7 @@ async def test_process_is_alive_when_only_its_main_thread_has_ended(start: Start
         await asyncio.sleep(0)
     assert processes.is_alive(child.process)
     gone = asyncio.Event()
-    watch = processes.ProcessWatch()
+    watch = process_endings.ProcessWatch()
     watch.watch(child.process, gone.set)
     assert not gone.is_set()
     os.kill(child.pid, signal.SIGKILL)
@@ -199,7 +199,7 @@ async def test_process_watch_reports_the_end_before_the_zombie_is_reaped(start: 
         states.append(os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT).si_status)  # type: ignore[union-attr]
         gone.set()
 
-    watch = processes.ProcessWatch()
+    watch = process_endings.ProcessWatch()
     watch.watch(child.process, on_gone)
     os.kill(child.pid, signal.SIGTERM)
     await gone.wait()
@@ -211,7 +211,7 @@ async def test_process_watch_reports_an_ended_process_from_the_event_loop(start:
     child = start(*IDLE)
     child.stop()
     reports: list[str] = []
-    watch = processes.ProcessWatch()
+    watch = process_endings.ProcessWatch()
     watch.watch(child.process, lambda: reports.append("gone"))
     assert reports == []
     await asyncio.sleep(0)
@@ -229,7 +229,7 @@ async def test_process_watch_reports_an_end_once_and_never_after_unwatch(start: 
     kept, dropped, ended = start(*IDLE), start(*IDLE), start(*IDLE)
     ended.stop()
     reports: list[str] = []
-    watch = processes.ProcessWatch()
+    watch = process_endings.ProcessWatch()
     watch.watch(kept.process, lambda: reports.append("replaced"))
     watch.watch(kept.process, lambda: reports.append("kept"))
     for child in (dropped, ended):
@@ -247,7 +247,7 @@ async def test_process_watch_reports_an_end_once_and_never_after_unwatch(start: 
 
 async def test_closed_process_watch_releases_its_file_descriptors(start: Start) -> None:
     before = len(os.listdir("/proc/self/fd"))
-    watch = processes.ProcessWatch()
+    watch = process_endings.ProcessWatch()
     children = [start(*IDLE) for _ in range(5)]
     pipes = len(os.listdir("/proc/self/fd")) - before
     for child in children:
@@ -314,7 +314,7 @@ async def test_process_tree_of_an_ended_process_has_its_orphans(start: Start) ->
     boot, _, ticks = child.process.started.partition("/")
     for stranger in (f"{boot}/{int(ticks) + 1_000_000}", f"another-boot/{ticks}", "gone"):
         assert processes.process_tree(Process(child.pid, stranger)) == []
-    assert await processes.end_tree(child.process, NEVER_S, force=False) == []
+    assert await process_endings.end_tree(child.process, NEVER_S, force=False) == []
     assert processes.identify(int(child.printed[0])) is None
 
 
@@ -329,7 +329,7 @@ async def test_end_tree_ends_the_whole_tree_and_no_other_process(start: Start, f
     bystander, child = start(*IDLE), start(*FAMILY)
     tree = processes.process_tree(child.process)
     assert len(tree) == 6
-    assert await processes.end_tree(child.process, NEVER_S, force=force) == []
+    assert await process_endings.end_tree(child.process, NEVER_S, force=force) == []
     assert [process for process in tree if processes.is_alive(process)] == []
     assert child.popen.wait() == -(signal.SIGKILL if force else signal.SIGTERM)
     assert processes.is_alive(bystander.process)
@@ -344,21 +344,21 @@ async def test_end_tree_lets_a_process_handle_sigterm(start: Start, tmp_path: Pa
         "signal.signal(signal.SIGTERM, end); print('ready'); sys.stdin.read()"
     )
     child = start(*python(code))
-    assert await processes.end_tree(child.process, NEVER_S, force=False) == []
+    assert await process_endings.end_tree(child.process, NEVER_S, force=False) == []
     assert child.popen.wait() == 3
     assert (tmp_path / "saved").exists()
 
 
 async def test_end_tree_sends_no_sigterm_when_forced(start: Start, tmp_path: Path) -> None:
     child = start("sh", "-c", f"trap 'touch {tmp_path}/asked' TERM; echo ready; read -r line; read -r line")
-    assert await processes.end_tree(child.process, NEVER_S, force=True) == []
+    assert await process_endings.end_tree(child.process, NEVER_S, force=True) == []
     assert child.popen.wait() == -signal.SIGKILL
     assert not (tmp_path / "asked").exists()
 
 
 async def test_end_tree_kills_a_process_that_ignores_sigterm(start: Start) -> None:
     child = start("sh", "-c", "trap '' TERM; echo ready; read -r line")
-    assert await processes.end_tree(child.process, 0.05, force=False) == []
+    assert await process_endings.end_tree(child.process, 0.05, force=False) == []
     assert child.popen.wait() == -signal.SIGKILL
 
 
@@ -366,7 +366,7 @@ async def test_end_tree_continues_a_stopped_process_before_sigterm(start: Start)
     child = start("sh", "-c", "trap 'exit 7' TERM; echo ready; read -r line")
     os.kill(child.pid, signal.SIGSTOP)
     os.waitid(os.P_PID, child.pid, os.WSTOPPED)
-    assert await processes.end_tree(child.process, NEVER_S, force=False) == []
+    assert await process_endings.end_tree(child.process, NEVER_S, force=False) == []
     assert child.popen.wait() == 7
 
 
@@ -391,7 +391,7 @@ async def test_end_tree_ends_a_process_that_starts_during_the_end(
         f"subprocess.run([sys.executable, '-u', '-c', {answering!r}], start_new_session={new_session})"
     )
     child = start(*python(code))
-    assert await processes.end_tree(child.process, 2, force=False) == []
+    assert await process_endings.end_tree(child.process, 2, force=False) == []
     assert processes.identify(int((tmp_path / "pid").read_text())) is None
 
 
@@ -401,7 +401,10 @@ async def test_end_tree_looks_twice_before_a_tree_counts_as_ended(start: Start) 
     lists = iter([[], [orphan.process]])
     child.popen.kill()
     child.popen.wait()
-    assert await processes.end_tree(child.process, NEVER_S, force=True, others=lambda: next(lists, [])) == []
+    assert (
+        await process_endings.end_tree(child.process, NEVER_S, force=True, others=lambda: next(lists, []))
+        == []
+    )
     assert not processes.is_alive(orphan.process)
 
 
@@ -417,7 +420,7 @@ async def test_end_tree_ends_a_process_that_keeps_forking_and_ignores_sigterm(st
         "signal.pause()\n"
     )
     child = start(*python(code))
-    assert await processes.end_tree(child.process, 0.02, force=False) == []
+    assert await process_endings.end_tree(child.process, 0.02, force=False) == []
     assert processes.process_tree(child.process) == []
 
 
@@ -429,13 +432,13 @@ async def test_end_tree_reports_a_process_of_another_user_without_waiting(start:
     code = (
         "import asyncio, os, subprocess, sys\n"
         f"sys.path[:0] = {sys.path!r}\n"
-        "from sm.linux import processes\n"
+        "from sm.linux import process_endings, processes\n"
         "async def main():\n"
         "    mine, roots = (subprocess.Popen(['sleep', '1000'], start_new_session=True) for _ in range(2))\n"
-        "    await processes.end_tree(processes.identify(mine.pid), 1.0, force=True)\n"
+        "    await process_endings.end_tree(processes.identify(mine.pid), 1.0, force=True)\n"
         "    process = processes.identify(roots.pid)\n"
         "    os.setresuid(65534, 65534, 0)\n"
-        "    left = await processes.end_tree(process, 1000.0, force=False)\n"
+        "    left = await process_endings.end_tree(process, 1000.0, force=False)\n"
         "    os.setresuid(0, 0, 0)\n"
         "    roots.kill()\n"
         "    print(left == [process])\n"
@@ -449,7 +452,7 @@ async def test_end_tree_reports_a_process_of_another_user_without_waiting(start:
 async def test_end_tree_returns_immediately_when_the_process_has_ended(start: Start) -> None:
     child = start(*IDLE)
     child.stop()
-    assert await processes.end_tree(child.process, NEVER_S, force=False) == []
+    assert await process_endings.end_tree(child.process, NEVER_S, force=False) == []
 
 
 def test_check_in_the_background_can_clean_up_when_its_daemon_is_killed(start: Start) -> None:

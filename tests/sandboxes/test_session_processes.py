@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from sm.core.models import Process
-from sm.linux import processes
+from sm.linux import process_endings, processes
 from sm.linux.session_cgroups import Probe, SessionCgroup
 from sm.sandboxes.seen_processes import SeenProcesses
 from sm.sandboxes.session_processes import SessionProcesses
@@ -192,7 +192,7 @@ async def test_end_of_leftovers_spares_the_process_of_a_session_that_is_restored
     async def end_tree(*_: object, **__: object) -> list[Process]:
         return []  # what forks faster than it is seen is left in the cgroup
 
-    monkeypatch.setattr(processes, "end_tree", end_tree)
+    monkeypatch.setattr(process_endings, "end_tree", end_tree)
     monkeypatch.setattr(SessionCgroup, "members", members_of_restored)
     assert await found.end_left_behind(ID, 0.0, force=True) == []
     assert agents

@@ -9,7 +9,7 @@ from sm.client.http import DaemonAway, new_key
 from sm.core.models import Exit
 from sm.errors import NotPermitted, ProgramMissing, StorageFull
 from sm.linux.inotify import IN_MODIFY
-from sm.linux.processes import ProcessWatch
+from sm.linux.process_endings import ProcessWatch
 from tests.sim.file_events import PlayedNotices
 from tests.sim.programs import Running
 from tests.sim.scripts import parse_script

@@ -14,7 +14,8 @@ from contextlib import suppress
 
 from sm.core.backoff import Backoff
 from sm.core.models import Process
-from sm.linux.processes import ProcessWatch, environ_value, identify, signal_process
+from sm.linux.process_endings import ProcessWatch
+from sm.linux.processes import environ_value, identify, signal_process
 from sm.linux.programs import wait_or_kill
 from sm.paths import InstancePaths
 from sm.web.address import running_server

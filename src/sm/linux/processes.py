@@ -1,19 +1,16 @@
-"""Reads processes from /proc, waits for their end, and ends them.
+"""Reads processes from /proc, and signals them.
 
-A pid alone does not identify a process, because the kernel reuses pids. These functions signal and wait for a
+A pid alone does not identify a process, because the kernel reuses pids. These functions signal a
 `models.Process` through a pidfd (pidfd_open(2), kernel 5.3), and identify the process *after* they opened the pidfd.
 A zombie counts as gone, because it runs no code any more.
 
 Sources: proc(5), pidfd_open(2), pidfd_send_signal(2), prctl(2).
 """
 
-import asyncio
 import contextlib
 import errno
-import functools
 import os
-import signal
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from sm.core.dataclass import dataclass
 from sm.core.models import Process
@@ -239,10 +236,10 @@ def has_open(pid: int, path: str) -> bool:
     return False
 
 
-# ----------------------------------------------------------------------------- waiting for, ending processes
+# ----------------------------------------------------------------------------- signals
 
 
-def _open_pidfd(process: Process) -> int | None:
+def open_pidfd(process: Process) -> int | None:
     """A pidfd for exactly this process, or None when the process is gone."""
     try:
         fd = kernel().open_pidfd(process.pid)
@@ -258,54 +255,9 @@ def _open_pidfd(process: Process) -> int | None:
     return None
 
 
-class ProcessWatch:
-    """Reports the end of processes without polling, in the event loop that runs when it is created.
-
-    Takes one file descriptor per live process.
-    """
-
-    def __init__(self) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._fds: dict[Process, int] = {}
-        self._soon: dict[Process, asyncio.Handle] = {}
-
-    def watch(self, process: Process, on_gone: Callable[[], None]) -> None:
-        """Call `on_gone` once from the loop when the process has ended, also when it is already gone.
-
-        A second watch of a process replaces the first. Raises OSError when no file descriptor is left.
-        """
-        self.unwatch(process)
-        fd = _open_pidfd(process)
-        if fd is None:
-            self._soon[process] = self._loop.call_soon(self._report_exit, process, on_gone)
-        else:
-            self._fds[process] = fd
-            # A pidfd becomes readable when its process is a zombie and has an exit status.
-            self._loop.add_reader(fd, self._report_exit, process, on_gone)
-
-    def _report_exit(self, process: Process, on_gone: Callable[[], None]) -> None:
-        self.unwatch(process)
-        on_gone()
-
-    def unwatch(self, process: Process) -> None:
-        """Drop the callback. Idempotent."""
-        fd = self._fds.pop(process, None)
-        if fd is not None:
-            self._loop.remove_reader(fd)
-            os.close(fd)
-        handle = self._soon.pop(process, None)
-        if handle is not None:
-            handle.cancel()
-
-    def close(self) -> None:
-        """Unwatch everything. Idempotent."""
-        for process in (*self._fds, *self._soon):
-            self.unwatch(process)
-
-
 def signal_process(process: Process, signum: int) -> bool:
     """Send a signal to exactly this process; False when it is gone. Raises PermissionError."""
-    fd = _open_pidfd(process)
+    fd = open_pidfd(process)
     if fd is None:
         return False
     try:
@@ -358,82 +310,3 @@ def process_tree(*roots: Process, table: Mapping[int, ProcessStat] | None = None
     # Never this process: a daemon that was started from inside an agent must not end with that agent.
     since.pop(os.getpid(), None)
     return [table[pid].process for pid in since if pid in table and not table[pid].gone]
-
-
-async def _wait_gone(processes: Iterable[Process], timeout_s: float) -> None:
-    waiting = set(processes)
-    nothing_left = asyncio.Event()
-
-    def remove(process: Process) -> None:
-        waiting.discard(process)
-        if not waiting:
-            nothing_left.set()
-
-    watch = ProcessWatch()
-    try:
-        for process in tuple(waiting):
-            watch.watch(process, functools.partial(remove, process))
-        if waiting:
-            async with asyncio.timeout(timeout_s):
-                await nothing_left.wait()
-    except TimeoutError:
-        pass
-    finally:
-        watch.close()
-
-
-# The number of processes to wait for in parallel: a very large tree must not use up the file descriptors.
-_BATCH = 128
-_KILL_S = 10.0
-
-
-def _no_others() -> Iterable[Process]:
-    return ()
-
-
-async def end_tree(
-    process: Process, grace_s: float, *, force: bool, others: Callable[[], Iterable[Process]] = _no_others
-) -> list[Process]:
-    """End a process and its `process_tree`: SIGTERM, and SIGKILL after `grace_s` seconds.
-
-    `force` skips SIGTERM. `others` is called in a thread at each look, and returns further processes to end with their
-    trees. Processes that the tree starts meanwhile are ended too. Returns an empty list when all are
-    gone. Returns the remaining processes after 10 more seconds: processes stuck in the kernel, and processes of
-    another user (sudo), which cannot be signalled and are not waited for.
-    """
-    loop = asyncio.get_running_loop()
-    known = {process: None}
-    foreign: set[Process] = set()
-
-    async def look() -> list[Process]:
-        # One look that finds nothing is no evidence: between the fork of a child and the end of its parent, a list of
-        # pids may have only the parent, which is gone when it is read. So the callers look twice.
-        # In a thread: reading /proc takes milliseconds on a busy machine. Every process that was ever in the tree is
-        # a root, because a process that ended leaves its children to init.
-        left = await asyncio.to_thread(lambda: process_tree(*known, *others()))
-        known.update(dict.fromkeys(left))
-        return [process for process in left if process not in foreign]
-
-    def send(process: Process, *signums: int) -> None:
-        try:
-            for signum in signums:
-                signal_process(process, signum)
-        except PermissionError:
-            foreign.add(process)
-
-    async def wait(processes: Iterable[Process]) -> None:
-        await _wait_gone([p for p in processes if p not in foreign][:_BATCH], deadline - loop.time())
-
-    deadline = loop.time() + (0 if force else grace_s)
-    while (left := await look() or await look()) and loop.time() < deadline:
-        for member in left:
-            # A stopped process handles SIGTERM only when it is continued.
-            send(member, signal.SIGTERM, signal.SIGCONT)
-        await wait(left)
-    deadline = loop.time() + _KILL_S
-    while left and loop.time() < deadline:
-        for member in left:
-            send(member, signal.SIGKILL)
-        await wait(left)
-        left = await look() or await look()
-    return [*left, *filter(is_alive, foreign)]

@@ -10,7 +10,8 @@ from sm.core.lifecycle import is_live
 from sm.core.models import Exit, Process
 from sm.core.states import TrustLevel
 from sm.errors import NoServer, NoTerminal, SandboxUnreachable, SmError, StorageFull, TerminalError
-from sm.linux.processes import ProcessWatch, identify, is_alive
+from sm.linux.process_endings import ProcessWatch
+from sm.linux.processes import identify, is_alive
 from sm.linux.ttys import tty_of
 from sm.monitor.observer import Observer
 from sm.providers.base import Provider

@@ -10,7 +10,7 @@ import subprocess
 from collections.abc import Callable
 
 from sm.core.models import Exit, Launch, Process, Session, Workspace
-from sm.linux import processes
+from sm.linux import process_endings, processes
 from sm.paths import InstancePaths
 from sm.sandboxes import launch as launches
 from sm.sandboxes.base import ProcessEnding, did_not_end
@@ -127,7 +127,7 @@ class HostSandbox:
             return self._session_processes.of(session.id, process)
 
         await asyncio.to_thread(self._session_processes.thaw, session.id)
-        left = await processes.end_tree(process, self._grace_s, force=force, others=others)
+        left = await process_endings.end_tree(process, self._grace_s, force=force, others=others)
         left += await self._session_processes.kill_cgroup(session.id)  # what forks faster than it is seen
         if left:
             raise did_not_end(left)

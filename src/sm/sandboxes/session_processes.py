@@ -17,7 +17,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from functools import cached_property
 
 from sm.core.models import Process
-from sm.linux import processes
+from sm.linux import process_endings, processes
 from sm.linux.cgroups import cgroup_of, container_in, container_of
 from sm.linux.platform import boot_id
 from sm.linux.session_cgroups import (
@@ -309,7 +309,7 @@ class SessionProcesses:
             return self.left_behind().get(session_id, [])
 
         await asyncio.to_thread(self.thaw, session_id)
-        left = await processes.end_tree(_NOBODY, grace_s, force=force, others=others)
+        left = await process_endings.end_tree(_NOBODY, grace_s, force=force, others=others)
         if session_id not in self._agents():
             left += await self.kill_cgroup(session_id, ended=True)
         return left

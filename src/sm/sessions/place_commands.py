@@ -17,7 +17,8 @@ from sm.core.models import Exit, Process, Session
 from sm.core.states import TrustLevel
 from sm.core.timestamps import epoch_s
 from sm.errors import ExternalError, NoServer, NoTerminal
-from sm.linux.processes import TICKS_PER_S, ProcessWatch, identify, read_stat
+from sm.linux.process_endings import ProcessWatch
+from sm.linux.processes import TICKS_PER_S, identify, read_stat
 from sm.paths import InstancePaths
 from sm.sandboxes.base import Sandbox
 from sm.sessions.keepers import SessionKeeper

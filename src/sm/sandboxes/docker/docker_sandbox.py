@@ -25,7 +25,7 @@ from sm.errors import (
     SandboxUnreachable,
     UsageError,
 )
-from sm.linux import processes
+from sm.linux import process_endings, processes
 from sm.linux.cgroups import Cgroup, container_of
 from sm.linux.process_limits import UMASK
 from sm.linux.process_root import ProcessRoot
@@ -269,7 +269,7 @@ class ContainerSandbox:
 
         await self._unpause(first, cgroup)
         await asyncio.to_thread(self._session_processes.thaw, session.id)
-        left = await processes.end_tree(process, self._grace_s, force=force, others=others)
+        left = await process_endings.end_tree(process, self._grace_s, force=force, others=others)
         left += await self._session_processes.kill_cgroup(session.id)  # what forks faster than it is seen
         if left:
             raise did_not_end(left)

@@ -47,6 +47,10 @@ function ask(path, query, signal) {
 /** The JSON answer of a route of the daemon, such as `/v1/usage`. `signal`: of an AbortController. */
 export const get = async (path, query = {}, signal = undefined) => answer(await ask(path, query, signal));
 
+/** The changes of a session since `start`, or since the last `review`. `loading`: an AbortController. */
+export const changesSince = (session, since, loading) => get(changesPath(session), { since }, loading.signal);
+export const changesPath = (session) => `/changes/${encodeURIComponent(session)}`;
+
 export async function post(path, content) {
   const headers = { ...authorization(), "Content-Type": "application/json" };
   return answer(await reach(`/api${path}`, { method: "POST", headers, body: JSON.stringify(content) }));

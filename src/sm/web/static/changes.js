@@ -1,7 +1,7 @@
 // The tab with the changes of a session. It is loaded when it is opened first.
 
 import { html, nothing, render } from "./vendor/lit/lit.js";
-import { get } from "./api.js";
+import { changesPath, changesSince, get } from "./api.js";
 import { Drawer } from "./diff_blocks.js";
 import { counts, FileView } from "./diff_file.js";
 import { Notes } from "./diff_notes.js";
@@ -9,7 +9,7 @@ import { tell } from "./ui.js";
 
 const MODE = "sm.diff";
 const FRAME_MS = 8; // for new files, in each frame
-const FIRST = 4; // files that are there at once
+const FIRST_SEEN = 4; // files and blocks of lines that are drawn at once
 
 class Changes {
   element = document.createElement("div");
@@ -37,13 +37,13 @@ class Changes {
     this.element.append(this.#frame);
   }
 
-  /** Show the changes of a session. */
-  open(session) {
+  /** Show the changes of a session. `begun`: {loading, answer} of `changesSince`, if they have been asked for. */
+  open(session, begun = undefined) {
     if (session === this.session) return;
     this.close();
     this.session = session;
     this.#since = "start";
-    this.load();
+    this.load(begun);
   }
 
   /** Forget them. The server ends what it does for them. */
@@ -62,7 +62,7 @@ class Changes {
   }
 
   path(act) {
-    return `/changes/${encodeURIComponent(this.session)}${act ? `/${act}` : ""}`;
+    return `${changesPath(this.session)}/${act}`;
   }
 
   /** Ask about one file of the shown changes. */
@@ -74,14 +74,14 @@ class Changes {
     tell(words, isBad);
   }
 
-  async load() {
+  async load(begun = undefined) {
     this.#loading?.abort();
-    const loading = new AbortController();
+    const loading = begun?.loading ?? new AbortController();
     this.#loading = loading;
     this.#problem = null;
     this.draw();
     try {
-      const data = await get(this.path(), { since: this.#since }, loading.signal);
+      const data = await (begun?.answer ?? changesSince(this.session, this.#since, loading));
       if (loading.signal.aborted) return;
       this.#take(data);
     } catch (error) {
@@ -108,28 +108,48 @@ class Changes {
     const panel = this.element.closest(".panel");
     this.#root = panel !== null && getComputedStyle(panel).overflowY === "auto" ? panel : null;
     this.drawer = new Drawer(this.#root);
-    this.#add(FIRST, Infinity);
+    this.#begin();
     const typed = this.#unkept.get(this.session);
     this.#unkept.delete(this.session);
     if (typed !== undefined) this.notes.edit(typed);
   }
 
-  /** Add files, at first some and then as many as a frame has time for. */
-  #add(most, end) {
+  /** Draw about what is in sight, before the other files are there. */
+  #begin() {
+    let seen = 0;
+    while (seen < FIRST_SEEN && this.#append()) {
+      const { blocks } = this.files.at(-1);
+      this.drawer.begin(blocks.slice(0, FIRST_SEEN - seen));
+      seen += 1 + blocks.length;
+    }
+    this.#addSoon(this.drawer);
+  }
+
+  /** Add the other files, in each frame as many as it has time for. */
+  #addSoon(drawer) {
+    requestAnimationFrame(() => {
+      if (this.drawer !== drawer) return;
+      const end = performance.now() + FRAME_MS;
+      while (performance.now() < end) if (!this.#append()) return;
+      this.#addSoon(drawer);
+    });
+  }
+
+  /** Add the next file. Return whether there was one. */
+  #append() {
     const { files } = this.data.changes;
-    const drawer = this.drawer;
-    for (let count = 0; this.files.length < files.length && count < most && performance.now() < end; count++) {
-      const view = new FileView(this, files[this.files.length], this.files.length);
+    const number = this.files.length;
+    if (number < files.length) {
+      const view = new FileView(this, files[number], number);
       this.files.push(view);
       this.#host.append(view.element);
     }
-    if (this.files.length < files.length)
-      requestAnimationFrame(() => this.drawer === drawer && drawer !== null && this.#add(Infinity, performance.now() + FRAME_MS));
-    else this.#host.dataset.complete = this.data.shown;
+    if (number + 1 >= files.length) this.#host.dataset.complete = this.data.shown;
+    return number < files.length;
   }
 
   #ready(number) {
-    if (number >= this.files.length) this.#add(number + 1 - this.files.length, Infinity);
+    while (number >= this.files.length && this.#append());
     return this.files[number];
   }
 

@@ -31,6 +31,15 @@ export class Drawer {
     this.#observer.observe(element);
   }
 
+  /** Draw blocks at once, before the browser has found that they are in sight. */
+  begin(blocks) {
+    for (const block of blocks) {
+      block.draw();
+      this.#plain.add(block);
+    }
+    this.#colourSoon();
+  }
+
   remove(element) {
     const block = this.#blocks.get(element);
     this.#observer.unobserve(element);

@@ -2,7 +2,7 @@
 
 import { html, live, nothing, ref } from "./vendor/lit/lit.js";
 import { begin, isTouch, refusal, send, wordsOf } from "./acts.js";
-import { get } from "./api.js";
+import { changesSince, get } from "./api.js";
 import { screen } from "./screen.js";
 import { below, nowS, rowOf, state } from "./state.js";
 import { contextBar, statusClass } from "./tree.js";
@@ -152,23 +152,34 @@ function panel(tab, row, ended) {
 /** The changes, with their own part of the page: it comes when somebody looks at changes for the first time. */
 function changesOf(row) {
   if (ui.changes !== null) {
-    ui.changes.open(row.id);
+    ui.changes.open(row.id, changesLoad.begun?.session === row.id ? changesLoad.begun : undefined);
     return ui.changes.element;
   }
   if (!changesLoad.began) {
     changesLoad.began = true;
-    import("./changes.js").then(({ changes }) => {
-      ui.changes = changes;
-      ui.draw();
-    }, () => {
-      changesLoad.failed = true;
-      ui.draw();
-    });
+    beginChanges(row.id);
   }
   return changesLoad.failed ? html`<p class="problem">A part of this page could not be loaded. <a href=${location.href} @click=${() => location.reload()}>Load it again</a></p>`
     : html`<p class="empty">Loading.</p>`;
 }
-const changesLoad = { began: false, failed: false };
+const changesLoad = { began: false, failed: false, begun: null };
+
+/** Load that part of the page, and ask for the changes meanwhile. */
+function beginChanges(session) {
+  const loading = new AbortController();
+  const answer = changesSince(session, "start", loading);
+  answer.catch(() => {}); // the part of the page tells it
+  import("./changes.js").then(({ changes }) => {
+    ui.changes = changes;
+    changesLoad.begun = { session, loading, answer };
+    ui.drawNow();
+    if (changes.session !== session) loading.abort();
+  }, () => {
+    loading.abort();
+    changesLoad.failed = true;
+    ui.draw();
+  }).finally(() => (changesLoad.begun = null));
+}
 
 function ready(draw) {
   const problem = loaded.error ? html`<p class="problem">${loaded.error}</p>` : nothing;
