@@ -238,6 +238,16 @@ def test_row_of_an_ended_session_keeps_its_group_until_it_is_seen(stage: Stage) 
         shown.shows(parent, lambda row: row["children_failed"] == 0)
 
 
+def test_last_words_are_read_again_when_the_terminal_server_did_not_answer(stage: Stage) -> None:
+    failed = stage.spawn("Sh", "echo KeyError; exit 3")["session_id"]
+    stage.wait(2)
+    stage.world.server.is_deaf = True
+    with board(stage) as shown:
+        assert shown.shows(failed, lambda row: row["attention"] == "failed")["last_words"] is None
+        stage.world.server.is_deaf = False
+        shown.shows(failed, lambda row: row["last_words"] == "KeyError")
+
+
 def test_rows_after_a_lost_server_are_lost_until_they_are_restored(stage: Stage) -> None:
     with board(stage) as shown:
         session_id = stage.spawn("Sh", "sleep 1000")["session_id"]

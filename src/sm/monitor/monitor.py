@@ -1,6 +1,7 @@
 """Provides the evidence, actions, progress, output and summaries of agents to the front doors."""
 
 import asyncio
+import contextlib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -13,7 +14,7 @@ from sm.core.models import Session
 from sm.core.timestamps import epoch_s, iso, later
 from sm.core.tree_totals import Totals
 from sm.core.usage import SessionUsage, TokenCounts, ToolUse, Usage, main_model
-from sm.errors import ExternalError, NoServer, NoTerminal
+from sm.errors import ExternalError, NoServer, NoTerminal, TerminalUnreachable
 from sm.monitor.observer import Observer
 from sm.monitor.processes import Watcher
 from sm.monitor.progress import (
@@ -118,8 +119,19 @@ class Monitor:
             return []
 
     async def last_words(self, session: Session) -> str | None:
-        """The last line that the session printed, or None if there is none."""
-        lines = await self.last_output(session)
+        """The last line that the session printed, or None if there is none, or if it cannot be read now."""
+        with contextlib.suppress(TerminalUnreachable):
+            return await self.read_last_words(session)
+        return None
+
+    async def read_last_words(self, session: Session) -> str | None:
+        """Read the last line that the session printed; None if there is none. Raises TerminalUnreachable."""
+        try:
+            lines = (await self.output(session, _LAST_LINES)).lines
+        except TerminalUnreachable:
+            raise
+        except ExternalError:
+            return None
         return next((line.strip() for line in reversed(lines) if line.strip()), None)
 
     async def actions(self, session: Session, count: int) -> list[ActionView]:

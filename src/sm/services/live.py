@@ -14,6 +14,7 @@ from sm.core.live import LiveRow, live_part
 from sm.core.models import OPERATOR, Session
 from sm.core.tree_totals import TreeTotals
 from sm.core.usage import SessionUsage
+from sm.errors import TerminalUnreachable
 from sm.monitor.monitor import Monitor
 from sm.services.live_changes import LiveChanges
 from sm.services.live_past import LivePast
@@ -160,13 +161,13 @@ class Live:
             # Not all in one go: there may be thousands after a start.
             for begin in range(0, len(ready), _LOOKED_AT_ONCE):
                 part = ready[begin : begin + _LOOKED_AT_ONCE]
-                await self._read_words(part)
+                wordless = await self._read_words(part)
                 await self._read_past(part)
                 late = self._update(part, await self._usages(part), now_s, at_once=at_once)
                 self._unmeasured.difference_update(part)
                 for session_id in part:
                     del self._due[session_id]
-                self._due |= dict.fromkeys(late)
+                self._due |= dict.fromkeys((*late, *wordless))
                 await asyncio.sleep(0)
             if self.number == before:
                 return False
@@ -182,16 +183,23 @@ class Live:
             s: replace(used, answer=None) for s, used in found.items()
         }  # rows are kept, and it may be long
 
-    async def _read_words(self, due: Sequence[str]) -> None:
-        """Read the last words of the sessions that have failed, once for each failure."""
+    async def _read_words(self, due: Sequence[str]) -> list[str]:
+        """Read the last words of the sessions that have failed, once for each failure.
+
+        Returns those whose words are not known yet, because the terminal server does not answer.
+        """
         self._unseen_since = self._seen.since(OPERATOR)
         found = (self._store.sessions.kept(session_id) for session_id in due)
         failed = [s for s in found if s is not None and self._group(s) is Attention.FAILED]
         new = [s for s in failed if self._words.get(s.id, ("", None))[0] != s.status_at]
         answers = await self._monitor.answers(new) if new else {}
-        for session in new:
-            words = answers.get(session.id) or await self._monitor.last_words(session)
+        for place, session in enumerate(new):
+            try:
+                words = answers.get(session.id) or await self._monitor.read_last_words(session)
+            except TerminalUnreachable:
+                return [s.id for s in new[place:]]
             self._words[session.id] = session.status_at, words
+        return []
 
     async def _read_past(self, due: Sequence[str]) -> None:
         """Read the sums of the sessions below new rows that are not in memory."""
