@@ -20,7 +20,7 @@ from sm.core.statuses import Status
 from sm.core.timestamps import iso
 from tests.browser import AXE, DESKTOP, PHONE, Tab, Visitor, chromium, skip_without
 from tests.fixtures import context_fixture
-from tests.instance import Instance
+from tests.instance import SHOWN, Instance
 from tests.integration.played_claude import Stage
 from tests.web_server import SHELL, WebServer, web_server
 
@@ -885,7 +885,7 @@ def test_page_is_small() -> None:
 
 
 def test_ended_agents_stay_in_sight_until_a_person_has_looked(stage: Stage, visitor: Visitor) -> None:
-    failed = stage.spawn("Sh", "echo KeyError; exit 3", "--name", "failed")["session_id"]
+    failed = stage.spawn("Sh", f"echo KeyError; {SHOWN}; exit 3", "--name", "failed")["session_id"]
     done = stage.agent("Plain", "--name", "done")
     stage.sm("complete", "all tests pass", env=stage.as_session(done.id))
     with visitor.tab() as tab:
