@@ -26,7 +26,7 @@ from tests.claude_container import claude_inside, pytest_terminal_summary
 from tests.engine import NO_ENGINE, engine, own_engine, private_engine
 from tests.engine_images import base_image, sandbox_image
 from tests.groups import CLAUDE, group_of, pytest_collection_modifyitems
-from tests.hard_limit import hard_limit, pytest_timeout_set_timer
+from tests.hard_limit import hard_limit, pytest_exception_interact, pytest_timeout_set_timer
 from tests.instance import Instance
 from tests.process_modules import INTEGRATION, is_left_out, may_start_processes
 from tests.sim.lives import buried
@@ -40,6 +40,7 @@ __all__ = [
     "own_engine",
     "private_engine",
     "pytest_collection_modifyitems",
+    "pytest_exception_interact",
     "pytest_terminal_summary",
     "pytest_timeout_set_timer",
     "sandbox_image",

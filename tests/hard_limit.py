@@ -16,6 +16,7 @@ SHARED_S = 300.0
 FULL_S = 3600.0
 """For the tests that only `./check --full` runs, and for all of them with SM_LONG=1, which makes some of them long."""
 _GRACE_S = 30.0
+_SETTINGS = pytest.StashKey[pytest_timeout.Settings]()
 _TRIES = 3
 """A test that does not end when its time is over is interrupted again, and then ends with its process."""
 
@@ -35,6 +36,7 @@ def hard_limit(item: pytest.Item, group: str | None) -> pytest.MarkDecorator | N
 def pytest_timeout_set_timer(item: pytest.Item, settings: pytest_timeout.Settings) -> Iterator[None]:
     """Let the test fail with the names of its waits and with the stacks of its threads."""
     answer = yield
+    item.stash[_SETTINGS] = settings
     tries = 0
 
     def fail(*_: object) -> None:
@@ -52,3 +54,10 @@ def pytest_timeout_set_timer(item: pytest.Item, settings: pytest_timeout.Setting
 
     signal.signal(signal.SIGALRM, fail)
     return answer
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_exception_interact(node: pytest.Item | pytest.Collector) -> None:
+    """Limit the end of a test that has failed too: at the failure pytest-timeout stops its clock, for debuggers."""
+    if (settings := node.stash.get(_SETTINGS, None)) is not None and not node.config.getoption("usepdb"):
+        node.ihook.pytest_timeout_set_timer(item=node, settings=settings)

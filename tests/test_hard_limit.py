@@ -10,7 +10,7 @@ import pytest
 from tests.hard_limit import FULL_S, LIMIT_S, SHARED_S, hard_limit
 
 REPOSITORY = Path(__file__).parents[1]
-CONFTEST = "from tests.hard_limit import pytest_timeout_set_timer\n"
+CONFTEST = "from tests.hard_limit import pytest_exception_interact, pytest_timeout_set_timer\n"
 HANGS = """
 import signal
 import pytest
@@ -23,6 +23,19 @@ def test_hangs():
 
 def test_after_it():
     pass
+"""
+HANGS_AT_ITS_END = """
+import pytest
+from tests.waits import until
+
+@pytest.fixture
+def stuck():
+    yield
+    until(lambda: False, "the end of a process")
+
+@pytest.mark.timeout(1)
+def test_fails(stuck):
+    assert False
 """
 NEVER_ENDS = """
 import pytest, signal
@@ -60,6 +73,13 @@ def test_hanging_test_fails_with_the_names_of_its_waits(tmp_path: Path) -> None:
     assert "it waits for: a file; the screen is empty; the file is there" in ended.stdout
     assert "the directory: empty" in ended.stdout
     assert "1 failed, 1 passed" in ended.stdout
+
+
+@pytest.mark.processes
+def test_limit_holds_for_the_end_of_a_test_that_has_failed(tmp_path: Path) -> None:
+    ended = _run(tmp_path, HANGS_AT_ITS_END)
+    assert "it waits for: the end of a process" in ended.stdout
+    assert "1 failed, 1 error" in ended.stdout
 
 
 @pytest.mark.processes

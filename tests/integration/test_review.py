@@ -49,6 +49,32 @@ def test_process_for_the_page_leaves_nothing_behind_when_its_reader_has_gone(
     shutil.rmtree(repo)
 
 
+def test_request_to_end_while_git_starts_ends_it(shared: Instance, tmp_path: Path) -> None:
+    repo, pid = make_app(shared.work), tmp_path / "pid"
+    session = shared.spawn("Sleeper", "x", "--worktree", "--name", "start", cwd=repo)["session_id"]
+    code = f"""
+import signal, subprocess
+start = subprocess.Popen.__init__
+def start_with_signal(process, argv, **options):
+    is_chosen = "write-tree" in argv
+    start(process, ["sleep", "1000"] if is_chosen else argv, **options)
+    if is_chosen:
+        open({str(pid)!r}, "w").write(str(process.pid))
+        signal.raise_signal(signal.SIGTERM)
+subprocess.Popen.__init__ = start_with_signal
+from sm.cli import page_changes
+page_changes.main()
+"""
+    task = json.dumps({"socket": str(shared.socket), "session": session, "act": "changes", "base": ""})
+    argv = [sys.executable, "-c", code]
+    ended = subprocess.run(
+        argv, env=shared.env, cwd="/", input=task.encode(), capture_output=True, check=False
+    )
+    assert ended.returncode == 1
+    shared.until(lambda: not os.path.exists(f"/proc/{pid.read_text()}"), "git has ended")
+    shutil.rmtree(repo)
+
+
 def test_review_with_an_editor_reaches_the_agent(shared: Instance) -> None:
     repo = make_app(shared.work)
     session = shared.spawn("Sleeper", "x", "--worktree", "--name", "login", cwd=repo)

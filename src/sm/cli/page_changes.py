@@ -6,9 +6,11 @@ ends the process, with the git that it runs and the files that it has made.
 """
 
 import base64
+import os
 import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, NoReturn
 
 from sm.capabilities.reviews.shown_changes import shown_changes
@@ -29,6 +31,7 @@ from sm.client.http import Client
 from sm.core.lines import JsonObject
 from sm.core.quotation import visible
 from sm.errors import ExternalError, IllegalState, LimitReached, NotFound, SmError
+from sm.linux.processes import descendants
 from sm.wire import decode, encode
 
 _WITHIN_S = 60.0
@@ -56,7 +59,11 @@ def main() -> None:
 
 
 def _end(*_: object) -> NoReturn:
-    raise SystemExit(1)  # ends git, and removes temporary directories
+    # `subprocess` ends a git that it waits for, but not one that it is just starting.
+    for pid in descendants([os.getpid()]):
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    raise SystemExit(1)  # removes temporary directories
 
 
 def _changes(work: Work, task: Task) -> Answer:

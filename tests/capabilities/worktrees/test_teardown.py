@@ -1,6 +1,9 @@
 """The commands that run in a worktree before it is removed."""
 
 import os
+import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -224,3 +227,28 @@ def test_long_line_of_a_teardown_is_cut(make_tree: MakeTree) -> None:
 def test_teardown_that_cannot_start_keeps_the_tree(make_tree: MakeTree) -> None:
     kept = remove_tree(make_tree("x" * 200_000), free)  # more than an argument can have
     assert kept is not None and "cannot start: Argument list too long; to delete it: " in kept
+
+
+# A signal comes as soon as the process of a command exists.
+SIGNAL_AT_START = """
+import signal, subprocess
+start = subprocess.Popen.__init__
+def start_with_signal(process, argv, **options):
+    start(process, argv, **options)
+    if {mark!r} in argv:
+        open({file!r}, "w").write(str(process.pid))
+        signal.raise_signal(signal.SIGTERM)
+subprocess.Popen.__init__ = start_with_signal
+"""
+
+
+def test_signal_while_a_command_starts_ends_it(make_tree: MakeTree, tmp_path: Path) -> None:
+    tree, pid = make_tree("exec sleep 1000"), tmp_path / "pid"
+    code = f"""{SIGNAL_AT_START.format(mark="exec sleep 1000", file=str(pid))}
+from sm.capabilities.worktrees.own_trees import OwnTree
+from sm.capabilities.worktrees.teardown import tear_down
+tear_down({tree!r})
+"""
+    ended = subprocess.run([sys.executable, "-c", code], check=False)
+    assert ended.returncode == -signal.SIGTERM
+    until(lambda: not os.path.exists(f"/proc/{pid.read_text()}"), "the command has ended")

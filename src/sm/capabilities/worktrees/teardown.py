@@ -7,8 +7,9 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Self
 
 from sm.capabilities.worktrees.own_trees import OwnTree
 from sm.core.text import folded
@@ -36,11 +37,12 @@ def tear_down(tree: OwnTree, lock: int | None = None) -> str | None:
     until = time.monotonic() + tree.teardown_within_s
     environment = {n: v for n, v in os.environ.items() if n not in _OF_ANOTHER_REPOSITORY}
     for command in tree.teardown:
-        try:
-            run = _Run(command, tree.path, environment, lock)
-        except OSError as error:
-            return f"its tear-down {folded(command, _SHOWN_MAX)!r} cannot start: {error.strerror}"
-        with _ends_with_this_process(run):
+        with _Death() as death:
+            try:
+                run = _Run(command, tree.path, environment, lock)
+            except OSError as error:
+                return f"its tear-down {folded(command, _SHOWN_MAX)!r} cannot start: {error.strerror}"
+            death.ends(run)
             code = run.end(until)
         if code != 0:
             how = f"did not end within {tree.teardown_within_s:g} s" if code is None else _ended(code)
@@ -49,29 +51,46 @@ def tear_down(tree: OwnTree, lock: int | None = None) -> str | None:
     return None
 
 
-@contextmanager
-def _ends_with_this_process(run: "_Run") -> Iterator[None]:
-    """End the command when a signal ends this process, as when its terminal closes. Only in the main thread.
+class _Death:
+    """Ends the command when a signal ends this process, as when its terminal closes. Only in the main thread.
 
-    It has a session of its own, so the terminal signals it not at all.
+    The command has a session of its own, so the terminal signals it not at all. A signal that comes while the command
+    starts waits until it can be ended.
     """
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
 
-    def end(number: int, _: object) -> None:
+    def __init__(self) -> None:
+        self._run: _Run | None = None
+        self._number: int | None = None
+        self._handled: list[signal.Signals] = []
+
+    def __enter__(self) -> Self:
+        if threading.current_thread() is threading.main_thread():
+            ending = (signal.SIGTERM, signal.SIGHUP)
+            self._handled = [one for one in ending if signal.getsignal(one) is signal.SIG_DFL]
+        for one in self._handled:
+            signal.signal(one, self._note)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for one in self._handled:
+            signal.signal(one, signal.SIG_DFL)
+        if self._number is not None:  # the command could not be started
+            os.kill(os.getpid(), self._number)
+
+    def ends(self, run: "_Run") -> None:
+        self._run = run
+        if self._number is not None:
+            self._die(run, self._number)
+
+    def _note(self, number: int, _: object) -> None:
+        self._number = number
+        if self._run is not None:
+            self._die(self._run, number)
+
+    def _die(self, run: "_Run", number: int) -> None:
         run.kill()
         signal.signal(number, signal.SIG_DFL)
         os.kill(os.getpid(), number)
-
-    handled = [one for one in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(one) is signal.SIG_DFL]
-    for one in handled:
-        signal.signal(one, end)
-    try:
-        yield
-    finally:
-        for one in handled:
-            signal.signal(one, signal.SIG_DFL)
 
 
 def _ended(code: int) -> str:
