@@ -18,7 +18,7 @@ _PIECE = 64 << 10
 _OUTPUT_MAX = 256 << 20
 """The rest of the output is not split into sections."""
 _HUNK = re.compile(r"@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@ ?")
-_INDEX = re.compile(r"index ([0-9a-f]+)\.\.([0-9a-f]+)(?: ([0-7]+))?$")
+_INDEX = re.compile(r"index ([0-9a-f]+)\.\.[0-9a-f]+(?: ([0-7]+))?$")
 _ESCAPE = re.compile(r'\\([abfnrtv"\\]|[0-7]{3})')
 _ESCAPED = {"a": 7, "b": 8, "f": 12, "n": 10, "r": 13, "t": 9, "v": 11, '"': 34, "\\": 92}
 _NO_FILE = "/dev/null"
@@ -65,8 +65,7 @@ class FilePatch:
     is_copy: bool = False
     is_binary: bool = False
     old_object: str = ""
-    new_object: str = ""
-    """The names of git's objects, with zeros for no object."""
+    """The name of git's object before the change, with zeros for no object."""
     header: Sequence[str] = ()
     """All lines of git before the first hunk."""
     written_path: str | None = None
@@ -160,9 +159,9 @@ def _file(header: Sequence[str]) -> FilePatch:
             case "dissimilarity", ["index", _]:
                 pass
             case "index", _ if (found := _INDEX.match(text)) is not None:
-                file.old_object, file.new_object = found[1], found[2]
-                if found[3]:
-                    file.old_mode = file.new_mode = found[3]
+                file.old_object = found[1]
+                if found[2]:
+                    file.old_mode = file.new_mode = found[2]
             case "Binary", ["files", *_]:
                 file.is_binary = True
             case _:
