@@ -126,7 +126,7 @@ def test_worktrees_of_an_earlier_version_are_listed_opened_and_pruned(instance: 
     (path / "new").unlink()
     assert instance.sm("worktree", "prune", "--yes") == f"Removed {path}\n"
     assert branches(repo) == ["main", "sm/other"]
-    assert git(repo, "for-each-ref", "refs/sm/reviews") == ""
+    instance.until(lambda: not git(repo, "for-each-ref", "refs/sm/reviews"), "the refs are gone")
 
 
 def test_prune_keeps_a_worktree_that_another_session_has_too(instance: Instance, repo: Path) -> None:

@@ -101,7 +101,7 @@ def main(directory: str, uid: int | None = None) -> None:
         keep_tree(work, tree)
 
     def forget_review() -> None:
-        forget_trees(client, session["session_id"], [work_of(client, "x").top])
+        forget_trees(work_of(client, "x").top, session["session_id"])
 
     operations: dict[str, Callable[[], object]] = {
         "diff": lambda: work_of(client, "x").show(),

@@ -228,7 +228,10 @@ def _refuse_changed(
     ):
         raise IllegalState(
             f"another program has changed this draft about the changes of {short_label(session)}",
-            Hint("copy your text, look at the draft as it is now, and edit that: ", Use(SHOW, name_to_type(session), "--list")),
+            Hint(
+                "copy your text, look at the draft as it is now, and edit that: ",
+                Use(SHOW, name_to_type(session), "--list"),
+            ),
         )
 
 
