@@ -186,7 +186,7 @@ def _reason_of_use(call: Call, tree: JsonObject) -> str | None:
     """Return why the worktree of a removed session must stay now, or None."""
     from sm.capabilities.worktrees.trees import reason_of_sessions
 
-    known = [now for now in _trees(call) if now["path"] == tree["path"]]
+    known = call.client.get("/v1/worktrees", {"path": tree["path"]})
     if not known:
         return "the daemon does not know it any more"
     used = any(now["used"] or now["label"] is not None for now in known)
