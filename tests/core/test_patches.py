@@ -1,5 +1,6 @@
 """The output of git as files, hunks and lines: for any bytes that an agent has written."""
 
+import io
 import os
 import subprocess
 from pathlib import Path
@@ -8,7 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sm.core.patches import FilePatch, LineSign, PatchLine, read_patch, unquoted
+from sm.capabilities.reviews.shown_changes import shown_changes
+from sm.core.patches import FilePatch, LineSign, PatchLine, read_patch, sections, unquoted
+from sm.core.quotation import visible
 from tests.git_repositories import git
 
 TRICKS = (
@@ -21,6 +24,8 @@ LINES = st.lists(
     min_size=1,
     max_size=8,
 ).map(lambda lines: [(sign, text.replace(b"\n", b"")) for sign, text in lines])
+
+CONTENT = st.lists(st.binary(max_size=30).map(lambda line: line.replace(b"\n", b"")), max_size=8)
 
 
 def patch_of(path: bytes, hunk: list[tuple[str, bytes]]) -> bytes:
@@ -68,15 +73,20 @@ def test_file_is_read_before_the_next_one_is_written() -> None:
 
 @pytest.mark.processes
 @pytest.mark.parametrize(
-    "name", ["a b", "é", " x ", '"q"', "t\tn\n", "\x1b[2J", "b/ b", os.fsdecode(b"\xff\x9b"), "a => b"]
-)
+    "name",
+    [
+        "a b", "é", " x ", '"q"', "t\tn\n", "\x1b[2J", "b/ b", os.fsdecode(b"\xff\x9b"), "a => b", "x b/x",
+        '\n+++ b/y\n', "\\", '"', "a\r", "diff --git a/x b/x",
+    ],
+)  # fmt: skip
 def test_names_changes_of_modes_and_renames_are_those_of_git(tmp_path: Path, name: str) -> None:
     git(tmp_path, "init", "-q")
-    (tmp_path / name).parent.mkdir(exist_ok=True)
+    (tmp_path / name).parent.mkdir(exist_ok=True, parents=True)
     (tmp_path / name).write_text("".join(f"{number}\n" for number in range(9)))
     (tmp_path / f"{name}m").write_text("mode\n")
     (tmp_path / f"{name}e").write_text("")
     (tmp_path / f"{name}z").write_bytes(bytes(9))
+    (tmp_path / f"{name}c").write_bytes(b"".join(b"%d\r\n" % number for number in range(9)))
     git(tmp_path, "add", "-A")
     git(tmp_path, "commit", "-q", "-m", "x")
     (tmp_path / f"{name}m").chmod(0o755)
@@ -84,6 +94,8 @@ def test_names_changes_of_modes_and_renames_are_those_of_git(tmp_path: Path, nam
     (tmp_path / f"{name}e").unlink()
     (tmp_path / f"{name}n").write_text("")
     (tmp_path / f"{name}z").write_bytes(bytes(10))
+    (tmp_path / f"{name}c").unlink()
+    (tmp_path / f"{name}d").write_bytes(b"".join(b"%d\r\n" % number for number in range(8)) + b"\r")
     git(tmp_path, "add", "-A")
     argv = [
         "git",
@@ -105,7 +117,18 @@ def test_names_changes_of_modes_and_renames_are_those_of_git(tmp_path: Path, nam
     binary = found[f"{name}z", f"{name}z"]
     assert binary.is_binary
     assert git(tmp_path, "cat-file", "-s", binary.old_object) == "9"
+    edited = found[f"{name}c", f"{name}d"]
+    assert [(line.sign.value, line.text) for line in edited.hunks[0].lines[-3:]] == [
+        ("-", "8\r"),
+        ("+", "\r"),
+        ("\\", " No newline at end of file"),
+    ]
     assert not any(file.notes for file in found.values())
+    shown = shown_changes(done.stdout.decode("utf-8", "replace"))
+    written = {str(file.written_path) for file in found.values()}
+    expected = {path.encode("utf-8", "surrogateescape").decode("utf-8", "replace") for path in written}
+    assert {line.path for line in shown} == {visible(path) for path in expected}
+    assert [unquoted(str(file.written_path)) for file in found.values()] == [f.path for f in found.values()]
 
 
 def test_blank_of_an_empty_line_and_remarks_of_git_may_be_missing() -> None:
@@ -131,3 +154,23 @@ def test_line_about_a_conflict_is_a_note() -> None:
 @given(st.text())
 def test_text_without_quotation_marks_is_a_path_as_it_is(text: str) -> None:
     assert unquoted(f"x{text}") == f"x{text}"
+
+
+@given(st.lists(CONTENT, max_size=6))
+def test_sections_end_where_git_begins_a_file_whatever_lines_say(files: list[list[bytes]]) -> None:
+    hostile = [b"diff --git a/x b/x", b"@@ -1 +1 @@", b"\rdiff --git a/x b/x"]
+    texts = [
+        b"diff --git a/f b/f\n" + b"".join(b"+" + line + b"\n" for line in [*lines, *hostile])
+        for lines in files
+    ]
+    found = list(sections(io.BytesIO(b"".join(texts)), 10_000))
+    assert [(patch.text, patch.is_cut) for patch in found] == [(text, False) for text in texts]
+
+
+@pytest.mark.parametrize("line", [b"+x\n" * 100, b"+" + b"x" * 200_000 + b"\n"], ids=["lines", "one line"])
+def test_section_above_the_limit_is_cut_and_the_next_one_is_whole(line: bytes) -> None:
+    first, second = b"diff --git a/f b/f\n" + line, b"diff --git a/g b/g\n+y\n"
+    cut, whole = sections(io.BytesIO(first + second), 200)
+    assert cut.is_cut
+    assert first.startswith(cut.text)
+    assert (whole.text, whole.is_cut) == (second, False)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from sm.capabilities.worktrees.copies.copy_work import copy_work
+from sm.capabilities.worktrees.removal_lock import removal_lock
 from sm.capabilities.worktrees.work_parts import items_of, not_given_up
 from sm.client.http import Client
 from tests.fixtures import context_fixture
@@ -254,6 +255,36 @@ def test_stopped_removal_is_finished(instance: Instance, texts: Path) -> None:
     (path / ".git" / "sm-removal").touch()
     (path / "b.txt").unlink()
     assert instance.sm("worktree", "prune", "--yes") == f"Removed {path}\n"
+
+
+def test_copy_whose_removal_was_stopped_before_its_last_step_is_pruned(
+    instance: Instance, texts: Path
+) -> None:
+    session, path = spawn(instance, texts)
+    instance.sm("kill", session["session_id"])
+    instance.request_as(None, ("POST", f"/v1/sessions/{session['session_id']}/remove"))
+    shutil.rmtree(path)
+    path.mkdir()
+    assert "nothing would be lost" in instance.sm("worktree", "ls")
+    assert instance.sm("worktree", "prune", "--yes") == f"Removed {path}\n"
+    assert instance.get("/v1/worktrees") == []
+
+
+def test_copy_is_not_merged_while_a_command_removes_it(instance: Instance, texts: Path) -> None:
+    session, path = spawn(instance, texts)
+    (path / "b.txt").write_text("work\n")
+    with removal_lock(str(path)):
+        refused = instance.refused("merge", session["session_id"], exit_code=4, cwd=texts)
+    assert f"cannot merge {path}: another command removes or merges it" in refused
+    assert (texts / "b.txt").read_text() == "b\n"
+    instance.sm("merge", session["session_id"], cwd=texts)
+
+
+def test_status_of_a_session_in_a_copy_names_its_directory(instance: Instance, texts: Path) -> None:
+    session, path = spawn(instance, texts)
+    status = instance.sm("status", session["session_id"])
+    assert f"Copy:      {path} of {texts}" in status
+    assert "Worktree:" not in status
 
 
 def test_half_removed_copy_is_not_merged(instance: Instance, texts: Path) -> None:

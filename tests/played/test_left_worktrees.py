@@ -126,7 +126,7 @@ def test_worktrees_of_an_earlier_version_are_listed_opened_and_pruned(instance: 
     (path / "new").unlink()
     assert instance.sm("worktree", "prune", "--yes") == f"Removed {path}\n"
     assert branches(repo) == ["main", "sm/other"]
-    assert git(repo, "for-each-ref", "refs/sm/reviews") == ""
+    instance.until(lambda: not git(repo, "for-each-ref", "refs/sm/reviews"), "the refs are gone")
 
 
 def test_prune_keeps_a_worktree_that_another_session_has_too(instance: Instance, repo: Path) -> None:
@@ -226,3 +226,15 @@ def test_prune_with_discard_keeps_a_worktree_into_which_sm_cannot_look(
     done = instance.run("worktree", "prune", "--discard", "--yes")
     assert (done.stdout, path.exists()) == ("Kept 1 worktree\n", True)
     assert f"kept {path}: sm cannot look: " in done.stderr
+
+
+def test_one_worktree_is_asked_for_by_its_path(instance: Instance, repo: Path) -> None:
+    """A prune asks before each step whether a session works in the worktree, and not about all others."""
+    login, path = ended(instance, repo)
+    ended(instance, repo, "other")
+    for of_which, expected in (({"path": str(path)}, [str(path)]), ({"path": f"{path}/x"}, [])):
+        ((code, trees, *_),) = instance.request_as(None, ("GET", "/v1/worktrees", of_which))
+        assert (code, [tree["path"] for tree in trees]) == ("ok", expected)
+    both = {"path": str(path), "session": login["session_id"]}
+    ((_, (tree,), *_),) = instance.request_as(None, ("GET", "/v1/worktrees", both))
+    assert tree["path"] == str(path)

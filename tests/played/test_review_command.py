@@ -456,22 +456,29 @@ def test_rm_removes_what_was_kept_of_the_review(scene: Scene) -> None:
     for session_id in (scene.session_id, other):
         scene.instance.sm("kill", session_id)
     scene.instance.sm("rm", other)
+    scene.instance.until(lambda: len(scene.refs()) == 1, "the refs of the session are gone")
     assert [ref.split("/")[3] for ref in scene.refs()] == [scene.session_id]
     scene.instance.sm("rm", scene.session_id, "--discard", "--yes")
-    assert (scene.refs(), branches(scene.repo)) == ([], ["main"])
+    scene.instance.until(lambda: scene.refs() == [], "the refs of the session are gone")
+    assert branches(scene.repo) == ["main"]
 
 
-def test_worktree_prune_removes_what_was_kept_of_a_review_whose_session_another_program_removed(
-    scene: Scene,
+@pytest.mark.parametrize("worktree", [True, False], ids=["worktree", "directory"])
+def test_what_was_kept_of_a_review_is_removed_with_the_session_by_every_door(
+    scene: Scene, worktree: bool
 ) -> None:
-    scene.review("--yes", env=scene.below(("> +b", "why?")))
-    (scene.path / "new.txt").unlink()
-    git(scene.path, "checkout", "-q", ".")
-    scene.instance.sm("kill", scene.session_id)
-    ((code, *_),) = scene.instance.request_as(None, ("POST", f"/v1/sessions/{scene.session_id}/remove"))
-    assert (code, len(scene.refs())) == ("ok", 1)
-    assert scene.instance.sm("worktree", "prune") == f"Removed {scene.path}\n"
-    assert scene.refs() == []
+    session_id = scene.session_id
+    if not worktree:
+        session_id = scene.instance.spawn("Sleeper", "x", cwd=scene.repo)["session_id"]
+        (scene.repo / "api" / "a.txt").write_text("mine\n")
+    env = scene.below(("> +b" if worktree else "> +mine", "why?"))
+    scene.instance.sm("review", session_id, "--yes", env=env)
+    git(scene.repo, "update-ref", "refs/sm/reviews/ffffffff/x", "main^{tree}")  # of another session
+    assert len(scene.refs()) == 2
+    scene.instance.sm("kill", session_id)
+    ((code, *_),) = scene.instance.request_as(None, ("POST", f"/v1/sessions/{session_id}/remove"))
+    assert code == "ok"
+    scene.instance.until(lambda: scene.refs() == ["refs/sm/reviews/ffffffff/x"], "the refs are gone")
 
 
 def test_reviewed_work_still_counts_as_work_that_would_be_lost(scene: Scene) -> None:

@@ -115,6 +115,27 @@ def test_draft_replaces_the_one_about_the_same_last_line(instance: Instance) -> 
     assert review.ask("POST", "/discard")["comments"] == []
 
 
+def test_draft_that_another_window_has_changed_is_not_overwritten(instance: Instance) -> None:
+    review = Reviewer(instance, agent(instance))
+    first = review.on_line("one", "a.py", 4, replaces=0)
+    other = review.on_line("from another window", "a.py", 4, replaces=first["id"])
+    for replaces in (first["id"], 0, 4711):
+        code, message, hint = review.asks(
+            "POST",
+            "/drafts",
+            {"text": "mine", "path": "a.py", "side": "new", "last": 4, "replaces": replaces},
+        )
+        assert (code, "another program has changed this draft" in message) == ("illegal_state", True)
+        assert "copy your text" in hint
+    assert review.drafts() == ["from another window"]
+    assert review.on_line("from another window", "a.py", 4, replaces=first["id"]) == other  # repeated
+    moved = review.on_line("moved", "a.py", 6, first=4, replaces=other["id"])
+    assert review.shown()["comments"] == [moved]
+    left = review.asks("POST", "/drafts", {"text": "x", "path": "b.py", "replaces": other["id"]})
+    assert left[0] == "illegal_state"
+    assert review.drafts() == ["moved"]
+
+
 def test_no_draft_is_sent_or_deleted_for_an_empty_list_of_them(instance: Instance) -> None:
     review = Reviewer(instance, agent(instance))
     review.put("mine")

@@ -89,4 +89,5 @@ def test_reviewed_trees_stay_where_a_sandboxed_session_could_have_changed_what_g
     instance.json(*words, "--trust", "sandboxed")
     instance.sm("kill", direct)
     instance.sm("rm", direct)
+    instance.settle()
     assert git(repo, "for-each-ref", "--format=%(refname)", "refs/sm") == ref

@@ -13,11 +13,10 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NoReturn
 
-from sm.capabilities.reviews.shown_changes import shown_changes
+from sm.capabilities.reviews.shown_changes import shown_path
 from sm.capabilities.worktrees.file_patches import (
     FILES_MAX,
     ChangedFile,
-    RawPatch,
     all_patches,
     changed_files,
     one_patch,
@@ -29,6 +28,7 @@ from sm.capabilities.worktrees.reviewed_trees import head_of, is_kept, keep_tree
 from sm.capabilities.worktrees.work import Work, work_of
 from sm.client.http import Client
 from sm.core.lines import JsonObject
+from sm.core.patches import RawPatch, read_patch
 from sm.core.quotation import visible
 from sm.errors import ExternalError, IllegalState, LimitReached, NotFound, SmError
 from sm.linux.processes import descendants
@@ -90,18 +90,17 @@ def _changes(work: Work, task: Task) -> Answer:
 
 def _file(file: ChangedFile, patch: RawPatch | None, sizes: Mapping[str, int]) -> JsonObject:
     path = _shown(file.path)
-    text = None if patch is None else patch.text.decode("utf-8", "replace")
     return {
         "path": path,
         "old_path": _shown(file.old_path) if file.old_path != file.path else None,
         # The name by which `sm review` knows a file is the one that git writes.
-        "name": path if text is None else _name(text) or path,
+        "name": path if patch is None else _name(patch) or path,
         "status": file.status,
         "modes": [file.old_mode, file.new_mode],
         "added": file.added,
         "deleted": file.deleted,
         "sizes": [sizes.get(blob) for blob in file.blobs],
-        "patch": text,
+        "patch": None if patch is None else _text(patch),
     }
 
 
@@ -109,17 +108,20 @@ def _shown(path: bytes) -> str:
     return visible(path.decode("utf-8", "replace"))
 
 
-def _name(text: str) -> str | None:
-    header = text.partition("\n@@")[0]
-    return next((line.path for line in shown_changes(header)), None)
+def _text(patch: RawPatch) -> str:
+    return patch.text.decode("utf-8", "replace")
+
+
+def _name(patch: RawPatch) -> str | None:
+    header = patch.text.partition(b"\n@@")[0]
+    return next(map(shown_path, read_patch(header.split(b"\n"))), None)
 
 
 def _one_file(work: Work, task: Task) -> Answer:
     """A file that the list of changes has without its lines, or with all of its lines."""
     file = _found(work, task)
     patch = one_patch(work.top, task["base"], task["tree"], file, is_whole=task["whole"])
-    text = patch.text.decode("utf-8", "replace")
-    return {}, {"patch": text, "name": _name(text)}
+    return {}, {"patch": _text(patch), "name": _name(patch)}
 
 
 def _pictures(work: Work, task: Task) -> Answer:

@@ -9,7 +9,6 @@ from functools import partial
 
 import click
 
-from sm.capabilities.worktrees.reviewed_trees import forget_trees
 from sm.capabilities.worktrees.rules import is_copy
 from sm.capabilities.worktrees.trees import clean
 from sm.capabilities.worktrees.unsaved_work import UnsavedWork, unsaved_work_of
@@ -124,13 +123,12 @@ def _tree(client: Client, session_id: str) -> JsonObject | None:
 class Removal:
     """A removed session. `path`, `key`: of the request, which can be repeated. `answer`: the daemon's.
 
-    `working_dir`: that of the session, if it is known. `given_up`: as for `clean`.
+    `given_up`: as for `clean`.
     """
 
     path: str
     key: str
     answer: JsonObject
-    working_dir: str | None = None
     given_up: Collection[str] | None = None
 
     @property
@@ -139,15 +137,10 @@ class Removal:
         return None if worktree is None else str(worktree["path"])
 
     def clean(self, client: Client) -> str | None:
-        """Remove its worktree, and what `sm review` has kept of it. Return a warning about what stays, or None."""
-        answer = self.answer
-        if answer.get("effective_mode") == "direct":
-            directories = filter(None, (answer.get("git_directory"), self.working_dir))
-            with suppress(SmError):  # old files stay, but the worktree need not
-                forget_trees(client, answer["removed"], directories)
+        """Remove its worktree. Return a warning about what stays, or None."""
         if self.worktree is None:
             return None
-        return clean(client, answer, partial(client.post, self.path, {}, key=self.key), self.given_up)
+        return clean(client, self.answer, partial(client.post, self.path, {}, key=self.key), self.given_up)
 
 
 def clean_up(client: Client, removals: Sequence[Removal]) -> None:

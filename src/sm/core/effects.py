@@ -32,6 +32,8 @@ class EffectKind(StrEnum):
     """Close an ended session's terminal."""
     RELEASE = "release"
     """Give the terminal of an adopted agent back to its owner."""
+    FORGET_REVIEWS = "forget_reviews"
+    """Delete what was reviewed of a removed session in its git repository."""
     REMOVE = "remove"
     """Remove the terminal and the files of a removed session."""
     COMMAND = "notify_command"

@@ -8,12 +8,17 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import field
 from enum import StrEnum
+from functools import partial
+from typing import IO
 
 from sm.core.dataclass import dataclass
 
 _HEADER = "diff --git "
+_PIECE = 64 << 10
+_OUTPUT_MAX = 256 << 20
+"""The rest of the output is not split into sections."""
 _HUNK = re.compile(r"@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@ ?")
-_INDEX = re.compile(r"index ([0-9a-f]+)\.\.([0-9a-f]+)(?: ([0-7]+))?$")
+_INDEX = re.compile(r"index ([0-9a-f]+)\.\.[0-9a-f]+(?: ([0-7]+))?$")
 _ESCAPE = re.compile(r'\\([abfnrtv"\\]|[0-7]{3})')
 _ESCAPED = {"a": 7, "b": 8, "f": 12, "n": 10, "r": 13, "t": 9, "v": 11, '"': 34, "\\": 92}
 _NO_FILE = "/dev/null"
@@ -60,8 +65,11 @@ class FilePatch:
     is_copy: bool = False
     is_binary: bool = False
     old_object: str = ""
-    new_object: str = ""
-    """The names of git's objects, with zeros for no object."""
+    """The name of git's object before the change, with zeros for no object."""
+    header: Sequence[str] = ()
+    """All lines of git before the first hunk."""
+    written_path: str | None = None
+    """The path as git writes it, in quotation marks if it has special characters. None if `path` is not known."""
     hunks: list[Hunk] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     """Lines of git that this module does not read, such as one about a conflict."""
@@ -124,7 +132,7 @@ def _line(raw: bytes, old: int, new: int) -> PatchLine:
 
 def _file(header: Sequence[str]) -> FilePatch:
     """The file that git's lines before its first hunk describe."""
-    file = FilePatch()
+    file = FilePatch(header=header)
     named: dict[str, str] = {}
     for text in header:
         first, _, rest = text.partition(" ")
@@ -151,20 +159,23 @@ def _file(header: Sequence[str]) -> FilePatch:
             case "dissimilarity", ["index", _]:
                 pass
             case "index", _ if (found := _INDEX.match(text)) is not None:
-                file.old_object, file.new_object = found[1], found[2]
-                if found[3]:
-                    file.old_mode = file.new_mode = found[3]
+                file.old_object = found[1]
+                if found[2]:
+                    file.old_mode = file.new_mode = found[2]
             case "Binary", ["files", *_]:
                 file.is_binary = True
             case _:
                 file.notes.append(text)
-    file.old_path, file.new_path = _paths(named)
+    old, new = _written_paths(named)
+    file.old_path, file.new_path = (None if path is None else unquoted(path) for path in (old, new))
+    file.written_path = new or old
     return file
 
 
-def _paths(named: dict[str, str]) -> tuple[str | None, str | None]:
+def _written_paths(named: dict[str, str]) -> tuple[str | None, str | None]:
+    """The paths before and after the change, as git writes them."""
     if "from" in named or "to" in named:
-        return unquoted(named.get("from", "?")), unquoted(named.get("to", "?"))
+        return named.get("from", "?"), named.get("to", "?")
     # Both halves are the same path, and a path may have blanks.
     both = named.get("both", "")
     half = _without_prefix(both[len(both) // 2 + 1 :]) or None
@@ -176,7 +187,7 @@ def _paths(named: dict[str, str]) -> tuple[str | None, str | None]:
 
 
 def _without_prefix(path: str) -> str:
-    return unquoted(path)[2:]
+    return f'"{path[3:]}' if path.startswith('"') else path[2:]
 
 
 def unquoted(path: str) -> str:
@@ -190,3 +201,35 @@ def unquoted(path: str) -> str:
         place = found.end()
     pieces.append(inner[place:].encode("utf-8", "surrogateescape"))
     return b"".join(pieces).decode("utf-8", "surrogateescape")
+
+
+@dataclass(frozen=True, slots=True)
+class RawPatch:
+    """The section of a file in the output of `git diff`."""
+
+    text: bytes
+    is_cut: bool
+    """True if it was larger than the limit: the text then ends somewhere."""
+
+
+def sections(stream: IO[bytes], most: int) -> Iterator[RawPatch]:
+    """The sections of the output of `git diff`, each of at most `most` bytes.
+
+    Every line of a file has a sign before it, so that no file can have a line that begins a section.
+    """
+    parts, size, read, at_start, is_open = list[bytes](), 0, 0, True, False
+    for piece in iter(partial(stream.readline, _PIECE), b""):
+        read += len(piece)
+        if at_start and piece.startswith(_HEADER.encode()):
+            if is_open:
+                yield RawPatch(b"".join(parts), size > most)
+            parts, size, is_open = [], 0, True
+        size += len(piece)
+        if size <= most:
+            parts.append(piece)
+        at_start = piece.endswith(b"\n")
+        if read > _OUTPUT_MAX:
+            size = most + 1
+            break
+    if is_open:
+        yield RawPatch(b"".join(parts), size > most)

@@ -181,7 +181,7 @@ def session_block(session: JsonObject, now: datetime) -> list[str]:
         ("Parent", session["parent_label"] or "none"),
         ("Children", children_words(session)),
         ("Directory", session["working_dir"]),
-        ("Worktree", session["worktree"] and "{path}, branch {branch}".format_map(session["worktree"])),
+        place_fact(session),
         ("Workspace", session["workspace"]),
         ("Trust", f"{trust}, created by {line(session['created_by'])}"),
         ("Lifecycle", f"{line(session['mode'])} (from {line(session['mode_source'])})"),
@@ -194,6 +194,14 @@ def session_block(session: JsonObject, now: datetime) -> list[str]:
     if output:
         lines += ["Last output:", *(f"  {text}" for text in output)]
     return lines
+
+
+def place_fact(session: JsonObject) -> tuple[str, str | None]:
+    """The directory that sm has made for the session: a git worktree, or a copy of a directory."""
+    tree = session["worktree"]
+    if tree and (original := session.get("copy_of")):  # an older daemon has none
+        return "Copy", f"{tree['path']} of {original}"
+    return "Worktree", tree and f"{tree['path']}, branch {tree['branch']}"
 
 
 def children_words(session: JsonObject) -> str | None:

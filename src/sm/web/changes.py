@@ -39,7 +39,7 @@ DAEMON_ROUTES = (
 )
 """The routes of the daemon that are called for a browser."""
 _BODY_FIELDS: Mapping[str, frozenset[str]] = {
-    "drafts": frozenset({"text", "path", "side", "first", "last", "quote"}),
+    "drafts": frozenset({"text", "path", "side", "first", "last", "quote", "replaces"}),
     "discard": frozenset({"ids"}),
     "send": frozenset({"ids", "mode", "shown"}),
 }

@@ -156,6 +156,8 @@ class BareSessionView:
     budget: BudgetView | None = field(metadata=OF_CAPABILITY)
     """Its own budget, for callers who may read the session, or null without one."""
     worktree: WorktreeView | None
+    copy_of: str | None = field(metadata=OF_CAPABILITY)
+    """The directory of which `worktree` is a copy, for callers who may read the session; null for a git worktree."""
     children: "Sequence[SessionView]"
     """Filled only with `recursive`."""
 

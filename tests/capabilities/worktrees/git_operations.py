@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from sm.capabilities.worktrees.git.review_refs import forget_trees
 from sm.capabilities.worktrees.making.claims import Claim
 from sm.capabilities.worktrees.making.filling import make_tree
 from sm.capabilities.worktrees.making.planning import plan_tree
@@ -20,7 +21,6 @@ from sm.capabilities.worktrees.merging import MergeOptions, Way, merge
 from sm.capabilities.worktrees.model import TreeFiles, TreeWish
 from sm.capabilities.worktrees.reviewed_trees import (
     difference,
-    forget_trees,
     head_of,
     keep_tree,
     present_tree,
@@ -101,7 +101,7 @@ def main(directory: str, uid: int | None = None) -> None:
         keep_tree(work, tree)
 
     def forget_review() -> None:
-        forget_trees(client, session["session_id"], [work_of(client, "x").top])
+        forget_trees(work_of(client, "x").top, session["session_id"])
 
     operations: dict[str, Callable[[], object]] = {
         "diff": lambda: work_of(client, "x").show(),

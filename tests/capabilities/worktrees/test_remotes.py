@@ -1,8 +1,13 @@
 """The URLs of remotes, which may have passwords."""
 
+from pathlib import Path
+
 import pytest
 
-from sm.capabilities.worktrees.git.remotes import shown_url
+from sm.capabilities.worktrees.git.calls import repository_around
+from sm.capabilities.worktrees.git.pushing import PushState, push, push_remote
+from sm.capabilities.worktrees.git.remotes import remote_urls, shown_url
+from tests.git_repositories import git, make_app
 
 
 @pytest.mark.parametrize(
@@ -19,3 +24,19 @@ from sm.capabilities.worktrees.git.remotes import shown_url
 )
 def test_url_is_shown_without_the_name_and_the_password_of_a_user(url: str, shown: str) -> None:
     assert shown_url(url) == shown
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("is_linked", [True, False], ids=["worktree", "main"])
+def test_relative_url_leads_from_the_main_worktree(tmp_path: Path, is_linked: bool) -> None:
+    """As for a person who pushes the branch of an agent there: nothing is beside the worktree of the agent."""
+    app, linked = make_app(tmp_path), tmp_path / "app" / ".sm" / "worktrees" / "x"
+    git(tmp_path, "init", "-q", "--bare", "r.git")
+    git(app, "remote", "add", "origin", "../r.git")
+    git(app, "worktree", "add", "-q", "-b", "sm/x", str(linked))
+    top = str(linked if is_linked else app)
+    assert remote_urls(repository_around(top)) == {"origin": f"{app}/../r.git"}
+    remote = push_remote(top, None)
+    assert (remote.place, remote.directory) == (str(tmp_path / "r.git"), str(app))
+    assert push(top, remote, "sm/x") is PushState.NEW
+    assert git(tmp_path / "r.git", "for-each-ref", "--format=%(refname)") == "refs/heads/sm/x"

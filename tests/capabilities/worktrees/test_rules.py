@@ -3,10 +3,13 @@
 import pytest
 
 from sm.capabilities.worktrees.rules import (
+    BRANCH,
+    PLACE,
+    branch_name,
     is_name,
     map_to_repository,
     outer_repository,
-    path_and_branch,
+    placed,
     project_of,
     repository_of,
 )
@@ -17,7 +20,7 @@ from sm.paths import is_within
 @pytest.mark.parametrize("main", ["/", "/home/u/app", "/home/u/a b", "/home/u/app/.sm/worktrees/other"])
 def test_repository_of_recognizes_a_worktree_placed_by_sm(main: str, name: str) -> None:
     assert is_name(name)
-    assert repository_of(*path_and_branch(main, name)) == main
+    assert repository_of(placed(main, PLACE, name), branch_name(BRANCH, main, name)) == main
 
 
 @pytest.mark.parametrize(
@@ -25,7 +28,7 @@ def test_repository_of_recognizes_a_worktree_placed_by_sm(main: str, name: str) 
 )
 def test_repository_of_rejects_a_worktree_with_an_invalid_name(name: str) -> None:
     assert not is_name(name)
-    assert repository_of(*path_and_branch("/home/u/app", name)) is None
+    assert repository_of(placed("/home/u/app", PLACE, name), branch_name(BRANCH, "/home/u/app", name)) is None
 
 
 @pytest.mark.parametrize(

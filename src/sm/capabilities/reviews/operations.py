@@ -23,11 +23,8 @@ class RoundOf:
 
 
 @dataclass(frozen=True, slots=True)
-class Draft:
-    """A comment that is not sent yet, in place of the caller's draft about the same last line, file or change.
-
-    A draft gets a new id whenever it changes: an id names one text.
-    """
+class EditedDraft:
+    """One of several comments that are not sent yet."""
 
     text: Annotated[str, NEEDED] = ""
     path: str | None = None
@@ -43,8 +40,15 @@ class Draft:
 
 
 @dataclass(frozen=True, slots=True)
-class EditedDraft(Draft):
-    """One of several comments that are not sent yet."""
+class Draft(EditedDraft):
+    """A comment that is not sent yet, in place of the caller's draft about the same last line, file or change.
+
+    A draft gets a new id whenever it changes: an id names one text.
+    """
+
+    replaces: WholeNumber | None = None
+    """The id of the draft that was edited, or 0 for a new comment. The call fails if that draft has changed since, or
+    if there is another one about the same line. Null replaces any draft about that line."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ from sm.capabilities.reviews.operations import (
     Draft,
     DraftsToDelete,
     DraftsToReplace,
+    EditedDraft,
     RoundOf,
     RoundToSend,
 )
@@ -60,13 +61,21 @@ class Reviewing:
         return await self._view(call.caller, session, asked.round or 0)
 
     async def put(self, call: OperationCall) -> CommentView:
-        """Keep a draft, in place of the one about the same line. Raises InvalidText, UsageError and LimitReached."""
+        """Keep a draft, in place of the one about the same line, or of the one that was edited.
+
+        Raises IllegalState if that has changed since, InvalidText, UsageError and LimitReached.
+        """
         session = self._authorizer.find(call.caller, call.target, PUT.audience)
-        new = _comment(session, call.caller, call.arguments)
+        given: Draft = call.arguments
+        new = _comment(session, call.caller, given)
         async with self._store.transaction() as tx:
             tx.session(session.id)
             drafts = await tx.part(PART).comments(session.id, call.caller.name)
             known = [draft for draft in drafts if draft.subject == new.subject]
+            # The same text again is a repeated call.
+            if given.replaces is not None and not any(_is_same(draft, new) for draft in known):
+                _refuse_changed(session, drafts, known, given.replaces)
+                known = [draft for draft in drafts if draft.id == given.replaces]
             (draft,) = _replaced(tx, session, drafts, known, [new])
         return comment_view(draft)
 
@@ -206,6 +215,26 @@ def _replaced(
     return [known or tx.part(PART).put(draft) for known, draft in zip(same, new, strict=True)]
 
 
+def _is_same(draft: Comment, new: Comment) -> bool:
+    return (draft.place, draft.quote, draft.text) == (new.place, new.quote, new.text)
+
+
+def _refuse_changed(
+    session: Session, drafts: Sequence[Comment], known: Sequence[Comment], replaces: int
+) -> None:
+    """Raise IllegalState unless the draft with this id is there, and no other one of the `known` about its line."""
+    if any(draft.id != replaces for draft in known) or (
+        replaces and replaces not in (draft.id for draft in drafts)
+    ):
+        raise IllegalState(
+            f"another program has changed this draft about the changes of {short_label(session)}",
+            Hint(
+                "copy your text, look at the draft as it is now, and edit that: ",
+                Use(SHOW, name_to_type(session), "--list"),
+            ),
+        )
+
+
 def _fields(round: Round) -> dict[str, Any]:
     names = ("number", "message_id", "sent_at", "tree", "head", "base", "count")
     return {name: getattr(round, name) for name in names}
@@ -254,7 +283,7 @@ def _message(session: Session, drafts: Sequence[Comment], *, one_line: bool) -> 
     return text
 
 
-def _comment(session: Session, caller: Caller, given: Draft) -> Comment:
+def _comment(session: Session, caller: Caller, given: EditedDraft) -> Comment:
     """A new draft. Raises InvalidText and UsageError."""
     quote = validate_text(given.quote or "", "quote", QUOTE_MAX, one_line=True)
     return Comment(0, session.id, caller.name, 0, 0, _place(given), quote, _text(given.text))
@@ -268,7 +297,7 @@ def _text(given: str) -> str:
     return "\n".join(lines)
 
 
-def _place(given: Draft) -> CommentPlace:
+def _place(given: EditedDraft) -> CommentPlace:
     """The place of a draft. Raises InvalidText and UsageError."""
     if given.path is None:
         if given.side is not None or given.first is not None or given.last is not None:

@@ -1,19 +1,15 @@
-"""Reads the output of `git diff` as lines that a person can comment on. Pure."""
+"""Lays out the output of `git diff` as lines that a person can comment on. Pure."""
 
-import re
 import unicodedata
 from collections.abc import Iterable, Iterator
+from itertools import count
 
 from sm.capabilities.reviews.model import PATH_MAX, QUOTE_MAX, CommentPlace, Side
 from sm.capabilities.reviews.rules import shown_line
 from sm.core.dataclass import dataclass
+from sm.core.patches import FilePatch, read_patch
 from sm.core.quotation import visible
 from sm.core.text import cut_marks
-
-_HUNK = re.compile(r"@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@")
-_HEADER = "diff --git "
-_REMARK = "\\"
-_NO_FILE = "/dev/null"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +53,11 @@ class ShownLine:
 def shown_changes(diff: str) -> list[ShownLine]:
     """The lines of the output of `git diff` with the prefixes `a/` and `b/`.
 
-    A comment below a line without a number is about its file. Only the numbers in the header of a hunk decide which
-    lines are those of a file: an agent can write lines that look like headers.
+    A comment below a line without a number is about its file.
     """
-    return list(_read(diff.removesuffix("\n").split("\n") if diff else ()))
+    lines = diff.encode("utf-8", "replace").removesuffix(b"\n").split(b"\n") if diff else ()
+    hunks = count(1)
+    return [line for file in read_patch(lines) for line in _of_file(file, hunks)]
 
 
 def paths_of(lines: Iterable[ShownLine]) -> list[str]:
@@ -68,65 +65,25 @@ def paths_of(lines: Iterable[ShownLine]) -> list[str]:
     return list(dict.fromkeys(line.path for line in lines if line.path is not None))
 
 
-def _read(lines: Iterable[str]) -> Iterator[ShownLine]:
-    path: str | None = None
-    old = new = old_end = new_end = hunk = 0
-    header: list[str] = []
-    for text in lines:
-        if old < old_end or new < new_end:
-            sign = text[:1]
-            if sign == _REMARK:
-                yield ShownLine(shown_line(text), path, hunk)
-                continue
-            numbers = (None if sign == "+" else old, None if sign == "-" else new)
-            old, new = old + (sign != "+"), new + (sign != "-")
-            yield ShownLine(shown_line(text), path, hunk, *numbers)
-        elif text.startswith(_REMARK):
-            yield ShownLine(shown_line(text), path, hunk)
-        elif (found := _HUNK.match(text)) is not None:
-            if header:
-                path = _path(header)
-                yield from _of_header(header)
-                header = []
-            old, new = int(found[1]), int(found[3])
-            old_end, new_end = old + int(found[2] or 1), new + int(found[4] or 1)
-            hunk += 1
-            yield ShownLine(shown_line(text), path)
-        elif text.startswith(_HEADER):
-            yield from _of_header(header)
-            header = [text]
-        else:
-            header.append(text)
-    yield from _of_header(header)
+def _of_file(file: FilePatch, hunks: Iterator[int]) -> Iterator[ShownLine]:
+    path = shown_path(file)
+    for text in file.header:
+        yield ShownLine(shown_line(_replaced(text)), path)
+    for hunk in file.hunks:
+        number = next(hunks)
+        yield ShownLine(shown_line(_replaced(hunk.header)), path)
+        for line in hunk.lines:
+            yield ShownLine(shown_line(f"{line.sign}{line.text}"), path, number, line.old, line.new)
 
 
-def _of_header(header: list[str]) -> Iterator[ShownLine]:
-    if header:
-        path = _path(header)
-        yield from (ShownLine(shown_line(line), path) for line in header)
+def shown_path(file: FilePatch) -> str | None:
+    """The path by which comments name a file: as git writes it, so that no two files have the same."""
+    written = file.written_path
+    if written is None:
+        return None
+    return unicodedata.normalize("NFC", cut_marks(visible(_replaced(written))))[:PATH_MAX] or "?"
 
 
-def _path(header: list[str]) -> str:
-    """The path in the lines before the first hunk of a file, as git writes it."""
-    named = dict[str, str]()
-    for line in header[1:]:
-        for word in ("--- ", "+++ ", "rename to ", "copy to "):
-            if line.startswith(word):
-                named.setdefault(word, line.removeprefix(word).removesuffix("\t"))
-    for word in ("rename to ", "copy to "):
-        if word in named:
-            return _shown_path(named[word])
-    for word in ("+++ ", "--- "):
-        if named.get(word, _NO_FILE) != _NO_FILE:
-            return _shown_path(_without_prefix(named[word]))
-    # Both halves are the same path, and a path may have blanks.
-    both = header[0].removeprefix(_HEADER)
-    return _shown_path(_without_prefix(both[len(both) // 2 + 1 :]))
-
-
-def _without_prefix(path: str) -> str:
-    return f'"{path[3:]}' if path.startswith('"') else path[2:]
-
-
-def _shown_path(path: str) -> str:
-    return unicodedata.normalize("NFC", cut_marks(visible(path)))[:PATH_MAX] or "?"
+def _replaced(text: str) -> str:
+    """The text with U+FFFD for bytes that are no UTF-8."""
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")

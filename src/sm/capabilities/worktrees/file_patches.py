@@ -7,13 +7,13 @@ git's own list, never by what is written in them.
 import subprocess
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
 from itertools import islice
 from typing import IO
 
 from sm.capabilities.worktrees.git.calls import git_bytes, prepared
 from sm.capabilities.worktrees.git.present_files import DIFF
 from sm.core.dataclass import dataclass
+from sm.core.patches import RawPatch, sections
 from sm.errors import ExternalError, LimitReached
 
 FILES_MAX = 1_000
@@ -23,13 +23,9 @@ PATCHES_MAX = 4 << 20
 """The bytes of all sections together."""
 WHOLE_MAX = 4 << 20
 """The bytes of the section of a file that is read by itself."""
-_OUTPUT_MAX = 256 << 20
-"""Git is ended after so many bytes, which are read and mostly dropped."""
-_PIECE = 64 << 10
 _LISTED = ("--raw", "--numstat", "-z", "--no-abbrev")
 _RENAMES = ("--find-renames", "-l1000", "--no-relative")
 _PATCH = ("--no-color", "--src-prefix=a/", "--dst-prefix=b/", "--patch")
-_HEADER = b"diff --git "
 _LINK = "160000"
 TYPE_CHANGE = "T"
 _NOTHING = "0"
@@ -65,15 +61,6 @@ class ChangedFile:
             "" if self.old_mode == _LINK else self.old_blob,
             "" if self.new_mode == _LINK else self.new_blob,
         )
-
-
-@dataclass(frozen=True, slots=True)
-class RawPatch:
-    """The section of a file in the output of `git diff`."""
-
-    text: bytes
-    is_cut: bool
-    """True if it was larger than the limit: the text then ends somewhere."""
 
 
 def changed_files(top: str, base: str, tree: str) -> list[ChangedFile]:
@@ -154,29 +141,6 @@ def _difference(
         finally:
             process.kill()
             process.wait()
-
-
-def sections(stream: IO[bytes], most: int) -> Iterator[RawPatch]:
-    """The sections of the output of `git diff`, each of at most `most` bytes.
-
-    Every line of a file has a sign before it, so that no file can have a line that begins a section.
-    """
-    parts, size, read, at_start, is_open = list[bytes](), 0, 0, True, False
-    for piece in iter(partial(stream.readline, _PIECE), b""):
-        read += len(piece)
-        if at_start and piece.startswith(_HEADER):
-            if is_open:
-                yield RawPatch(b"".join(parts), size > most)
-            parts, size, is_open = [], 0, True
-        size += len(piece)
-        if size <= most:
-            parts.append(piece)
-        at_start = piece.endswith(b"\n")
-        if read > _OUTPUT_MAX:
-            size = most + 1
-            break
-    if is_open:
-        yield RawPatch(b"".join(parts), size > most)
 
 
 def joined(found: Iterable[RawPatch], files: Iterable[ChangedFile]) -> Iterator[RawPatch]:

@@ -23,6 +23,7 @@ from sm.paths import is_within
 from sm.providers.base import Provider
 from sm.sandboxes.home import ContainerHome
 from sm.sessions.keepers import PlaceUse, RemovedSession, SessionKeeper
+from sm.sessions.session_fields import SessionField
 from sm.sessions.spawn_parts import PreparedPlace, SpawnAddition, SpawnPart
 from sm.sessions.writable_paths import WritablePaths
 from sm.store import Store, Transaction
@@ -175,6 +176,22 @@ class WorktreeUses(SessionKeeper):
             row = earlier_row(removed.session_id, removed.worktree, removed.branch, tx.now)
             if row is not None and tx.part(PART).find(row.path) is None:
                 tx.part(PART).put(row)
+
+
+class CopyField(SessionField):
+    """The directory of which a session has a copy, for every door."""
+
+    name = "copy_of"
+
+    def __init__(self, store: Store) -> None:
+        self._trees = store.part(PART)
+
+    def ids(self) -> Collection[str]:
+        return [row.session_id for row in self._trees.rows.values() if row.plan.is_copy]
+
+    def value(self, session_id: str) -> str | None:
+        row = self._trees.of(session_id)
+        return row.plan.repository if row is not None and row.plan.is_copy else None
 
 
 def _wish(request: SpawnRequest) -> TreeWish | None:

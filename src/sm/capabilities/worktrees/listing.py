@@ -42,8 +42,10 @@ class TreeList:
         of = None
         if asked.session is not None:
             of = self._authorizer.find(call.caller, asked.session, SEE).id
-        await call.wait_until(lambda: all(row.state in _MADE for row in self._rows(of)), asked.wait_s)
-        rows = self._rows(of)
+        await call.wait_until(
+            lambda: all(row.state in _MADE for row in self._rows(of, asked.path)), asked.wait_s
+        )
+        rows = self._rows(of, asked.path)
         there = await asyncio.to_thread(lambda: {row.path for row in rows if os.path.lexists(row.path)})
         living = {s.working_dir for s in self._store.sessions.values() if s.exit is None}
         used = await asyncio.to_thread(lambda: {p for p in there if is_used(p, living)})
@@ -62,18 +64,20 @@ class TreeList:
             or self._is_shown(call.caller, sessions[row.path], is_known=row.path in known - foreign)
         ]
 
-    def _rows(self, session_id: str | None) -> list[TreeRow]:
-        """The rows of a session, or of all if None, also of those whose worktree an earlier version of sm has made."""
+    def _rows(self, session_id: str | None, path: str | None) -> list[TreeRow]:
+        """The rows of a session or a path, or of all, also of those whose worktree an earlier version has made."""
         rows, sessions = dict(self._store.part(PART).rows), self._store.sessions
         for session in sessions.values():
-            path = session.worktree or ""
-            found = rows.get(path)
+            place = session.worktree or ""
+            found = rows.get(place)
             if found is None:
-                row = earlier_row(session.id, path, session.branch or "", session.created_at)
-                rows |= {} if row is None else {path: row}
+                row = earlier_row(session.id, place, session.branch or "", session.created_at)
+                rows |= {} if row is None else {place: row}
             elif found.session_id not in sessions:  # a worktree with a session is not a left one
                 rows[found.path] = replace(found, session_id=session.id)
-        return [row for row in rows.values() if session_id in (None, row.session_id)]
+        return [
+            row for row in rows.values() if session_id in (None, row.session_id) and path in (None, row.path)
+        ]
 
     def _is_shown(self, caller: Caller, session: Session | None, *, is_known: bool) -> bool:
         if session is None:

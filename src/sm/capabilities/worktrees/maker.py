@@ -42,6 +42,7 @@ _MAKE_SILENT_S = 900
 """Longer than the limit for a batch of copied files, which is reported before it begins."""
 _REMOVE_SILENT_S = 600
 """Longer than the limit of all commands of git of a removal, which reports each file and directory of the top."""
+_REVIEWS_UMASK = 0o077
 _CALLER = (
     "HOME", "PATH", "USER", "LOGNAME", "LANG", "XDG_CONFIG_HOME", "XDG_RUNTIME_DIR", "SSH_AUTH_SOCK", "GH_TOKEN",
     "GITHUB_TOKEN", "GH_CONFIG_DIR", "http_proxy", "https_proxy", "no_proxy", "HTTPS_PROXY", "NO_PROXY",
@@ -145,6 +146,12 @@ class TreeMaker:
         """Remove what was made of a worktree in which nobody has worked. Raises as `remove_remains`."""
         task = self._task("remove", plan)
         await self._run(task, environment, lambda *_: None, _REMOVE_SILENT_S, starting)
+
+    async def forget_reviews(self, directory: str, session_id: str) -> None:
+        """Delete what was reviewed of a session in the repository around a directory. Raises SmError."""
+        task = {"act": "forget", "directory": directory, "session_id": session_id, "umask": _REVIEWS_UMASK}
+        async with self._turns:
+            await self._run(task, git_environment({}, {}), lambda *_: None, _REMOVE_SILENT_S)
 
     async def hand_over(self, plan: PlannedTree) -> None:
         """Let a worktree that was made be that of its session: nothing of it is removed as a remainder any more."""

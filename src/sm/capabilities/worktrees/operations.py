@@ -13,6 +13,9 @@ from sm.wire_types.worktrees import MadeTreeView
 class TreesOf:
     """A session, named as in a path, or null for all worktrees."""
 
+    path: str | None = None
+    """The directory of one worktree, or null for all."""
+
     session: str | None = None
     wait_s: Annotated[int, Most(int(WAIT_MAX_S))] = 0
     """How long to wait until none of them is being made, in seconds, cut to 25."""

@@ -40,7 +40,7 @@ class Publication:
     def command(self) -> str:
         """The command of git with which a person pushes."""
         ref = shlex.quote(f"refs/heads/{self.branch}")
-        return f"git -C {quoted(self.work.top)} push {shlex.quote(self.remote.name)} {ref}"
+        return f"git -C {quoted(self.remote.directory)} push {shlex.quote(self.remote.name)} {ref}"
 
 
 def plan_publication(work: Work, remote_name: str | None) -> Publication:

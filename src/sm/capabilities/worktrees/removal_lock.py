@@ -1,4 +1,4 @@
-"""Lets only one command at a time tear down and remove a worktree."""
+"""Lets only one command at a time tear down and remove a worktree, or merge a copy."""
 
 import fcntl
 import os
@@ -22,7 +22,9 @@ def removal_lock(path: str) -> Iterator[int | None]:
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                raise IllegalState("another command removes it, or its tear-down still runs") from None
+                raise IllegalState(
+                    "another command removes or merges it, or its tear-down still runs"
+                ) from None
             except OSError:  # as NFS, which cannot lock a directory
                 yield None
                 return

@@ -5,25 +5,21 @@ A ref keeps a tree, not a commit: it has no author, no log shows it, and it keep
 
 import os
 import stat
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
-from sm.capabilities.worktrees.git.calls import git, git_paths, git_text, is_sandboxed, repository_around
+from sm.capabilities.worktrees.git import review_refs
+from sm.capabilities.worktrees.git.calls import git, git_paths, git_text, repository_around
 from sm.capabilities.worktrees.git.present_files import DIFF, tree_of_files
 from sm.capabilities.worktrees.git.scratch import INDEX, scratch_directory
 from sm.capabilities.worktrees.work import Work, refuse_sandboxed
-from sm.client.http import Client
 from sm.core.dataclass import dataclass
 from sm.errors import ExternalError, IllegalState
-from sm.linux.files import read_file
-from sm.linux.repositories import Repository, has_commit
+from sm.linux.repositories import has_commit
 
-REFS = "refs/sm/reviews"
-"""The refs of reviewed trees, by the id of the session."""
 FILE_MAX = 32 << 20
 """The bytes of a file that is reviewed. A larger one is no text that a person reads."""
 _DIFF_MAX = 64 << 20
-_PACKED_MAX = 64 << 20
 _PREFIXES = ("--no-color", "--src-prefix=a/", "--dst-prefix=b/")
 
 
@@ -123,31 +119,4 @@ def is_kept(work: Work, tree: str) -> bool:
 
 def keep_tree(work: Work, tree: str) -> None:
     """Keep a tree object until the session is removed."""
-    git(work.top, "update-ref", f"{REFS}/{work.session['session_id']}/{tree}", tree)
-
-
-def forget_trees(client: Client, session_id: str, directories: Iterable[str]) -> None:
-    """Delete the refs of a removed session in the first of the directories that has a repository.
-
-    Leaves them where git cannot run, or a sandboxed session could have written: they keep nothing but old files.
-    """
-    for directory in filter(os.path.isdir, directories):
-        with suppress(ExternalError, IllegalState):
-            repository = repository_around(directory)
-            if _may_have(repository, session_id) and not is_sandboxed(client, {directory}):
-                listed = git(directory, "for-each-ref", "--format=%(refname)", f"{REFS}/{session_id}/")
-                for ref in listed.split():
-                    git(directory, "update-ref", "-d", ref)
-                return
-
-
-def _may_have(repository: Repository, session_id: str) -> bool:
-    """False if the repository surely has no ref of the session. Runs no git, which takes time."""
-    if os.path.isdir(f"{repository.common}/{REFS}/{session_id}"):
-        return True
-    if os.path.isdir(f"{repository.common}/reftable"):
-        return True
-    with suppress(OSError):
-        packed = read_file(f"{repository.common}/packed-refs", _PACKED_MAX)
-        return packed.cut or f"{REFS}/{session_id}/".encode() in packed.data
-    return False
+    review_refs.keep_tree(work.top, work.session["session_id"], tree)

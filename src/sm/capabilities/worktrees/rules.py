@@ -10,6 +10,8 @@ from sm.operations.hints import Argument, Hint
 
 PLACE = ".sm/worktrees"
 """Below the repository: the agent's trust in the repository covers it, and a container has it mounted."""
+BRANCH = "sm/{name}"
+"""The pattern of the branches of worktrees, unless the configuration has another one."""
 ANOTHER_NAME = Hint("choose another name: ", Argument("name", "NAME"))
 ANOTHER_BRANCH = Hint("choose another branch: ", Argument("branch", "NAME"))
 # Excludes the names that git refuses (git-check-ref-format(1)).
@@ -30,10 +32,6 @@ def is_branch(text: str) -> bool:
         or re.search(r"[\x00-\x20\x7f~^:?*\[\\]|\.\.|@\{", text)
         or any(not part or part.startswith(".") or part.endswith(".lock") for part in text.split("/"))
     )
-
-
-def path_and_branch(main: str, name: str) -> tuple[str, str]:
-    return f"{main.rstrip('/')}/{PLACE}/{name}", f"sm/{name}"
 
 
 def branch_name(pattern: str, main: str, name: str) -> str:

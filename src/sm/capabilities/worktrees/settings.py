@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
-from sm.capabilities.worktrees.rules import PLACE, is_branch
+from sm.capabilities.worktrees.rules import BRANCH, PLACE, is_branch
 from sm.section import Section, without_nul
 
 _NAMES = ("name", "repo")
@@ -76,7 +76,7 @@ class WorktreeSettings(Section):
     dir: TreePlace = PLACE
     """The directory of the worktrees, from the main directory of the repository, such as ../{repo}-worktrees/{name}.
     {repo} is the name of that directory, {name} that of the worktree. Without {name}, it is added at the end."""
-    branch: BranchPattern = "sm/{name}"
+    branch: BranchPattern = BRANCH
     """The new branch of a worktree."""
     copy: RepositoryPaths = ()  # type: ignore[assignment]  # of BaseModel.copy, which is deprecated
     """Files that git does not track and that a new worktree gets copies of, such as .env and config/local.yml. *, ?

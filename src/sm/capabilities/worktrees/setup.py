@@ -2,7 +2,8 @@
 
 from sm.capabilities.worktrees import operations
 from sm.capabilities.worktrees.building import TreeBuilder
-from sm.capabilities.worktrees.listeners import SpawnWorktrees, WorktreeUses
+from sm.capabilities.worktrees.kept_trees import KeptTrees
+from sm.capabilities.worktrees.listeners import CopyField, SpawnWorktrees, WorktreeUses
 from sm.capabilities.worktrees.listing import TreeList
 from sm.capabilities.worktrees.maker import TreeMaker
 from sm.capabilities.worktrees.project_commands import read_project_commands
@@ -18,6 +19,10 @@ def setup(kernel: Kernel) -> None:
         lambda: section.worktrees, kernel.writable, f"{kernel.paths.state}/worktrees", kernel.store.now
     )
     kernel.spawn_parts.append(SpawnWorktrees(kernel.store, maker))
+    kept = KeptTrees(maker)
+    kernel.store.followers.append(kept)
+    kernel.effects[EffectKind.FORGET_REVIEWS] = kept.forget
+    kernel.fields.append(CopyField(kernel.store))
     kernel.keepers.each.append(WorktreeUses(kernel.store, kernel.writable))
     kernel.project_items.readers.append(read_project_commands)
     setup_commands = TreeSetup(

@@ -8,7 +8,12 @@ from typing import Any
 from sm.capabilities.worktrees.copies.copy_work import copy_work, refuse_removal, remove_copy
 from sm.capabilities.worktrees.deleted_branches import has_branch, other_refs
 from sm.capabilities.worktrees.git.calls import common_of, git, is_sandboxed
-from sm.capabilities.worktrees.git.linked import check_removable, forget_linked, remove_linked
+from sm.capabilities.worktrees.git.linked import (
+    check_removable,
+    contains_linked,
+    forget_linked,
+    remove_linked,
+)
 from sm.capabilities.worktrees.git.scratch_worktrees import remove_left_directories
 from sm.capabilities.worktrees.missing_trees import lock_of, missing_work
 from sm.capabilities.worktrees.own_trees import OwnTree, tree_of_removal
@@ -195,8 +200,7 @@ def _reason_not_to_touch(tree: OwnTree) -> str | None:
         return None
     if not is_own_worktree(tree):
         return f"it is not a worktree of the repository in {folded(main, 4096)}"
-    worktrees = git(path, "worktree", "list", "--porcelain").split("\n")
-    if any(entry.startswith(f"worktree {path}/") for entry in worktrees):
+    if contains_linked(common_of(path), path):
         return "it contains another worktree"
     check_removable(path)
     return None

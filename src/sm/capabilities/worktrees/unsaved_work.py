@@ -168,7 +168,9 @@ def unsaved_commits(tree: OwnTree, leaving: Collection[str] = ()) -> list[WorkPa
     the branch stays then, with a warning. Not commits that only HEAD has, as two that undo each other.
     """
     found, path = list[WorkPart](), tree.path
-    commits = _only_here(tree, leaving, keeps_branch=is_squashed(tree))
+    commits = _only_here(tree, leaving, keeps_branch=False)
+    if commits and is_squashed(tree):
+        commits = _only_here(tree, leaving, keeps_branch=True)
     if commits:
         newest = git(path, "log", "--max-count=1", "--format=%h %s", commits[0], "--")
         more = f" and {len(commits) - 1} more" if len(commits) > 1 else ""

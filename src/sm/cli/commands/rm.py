@@ -85,7 +85,7 @@ def command(
             kept[reference] = error
     # By id: another session may get the name since, and its worktree was not looked at.
     named = [_id(found[name], name) for name in sessions if name not in kept]
-    code = _remove(call, named, filter(None, found.values()), given_up)
+    code = _remove(call, named, given_up)
     print_warnings([f"kept: {error.message}; {error.hint}" for error in kept.values()])
     return code or next((error.exit_code for error in kept.values()), 0)
 
@@ -103,7 +103,7 @@ def remove_chosen(call: Call, sessions: Sequence[JsonObject], *, yes: bool) -> i
     if chosen:
         confirm("Delete", chosen, yes=yes)
     if chosen or call.as_json:
-        code = _remove(call, [session["session_id"] for session in chosen], chosen, chosen=True)
+        code = _remove(call, [session["session_id"] for session in chosen], chosen=True)
     else:
         click.echo("no sessions to delete", err=True)
     if kept:
@@ -161,16 +161,11 @@ def _unsaved_work(call: Call, session: JsonObject, leaving: Sequence[str]) -> "U
 def _remove(
     call: Call,
     sessions: Sequence[str],
-    found: Iterable[JsonObject],
     given_up: Mapping[str, Collection[str]] | None = None,
     *,
     chosen: bool = False,
 ) -> int:
-    """Delete sessions and what git keeps of them.
-
-    `found`: the sessions as far as they are known. `given_up`: the work that a person gives up, by their ids.
-    """
-    directories = {session["session_id"]: session["working_dir"] for session in found}
+    """Delete sessions and their worktrees. `given_up`: the work that a person gives up, by their ids."""
     asked, removed = list[tuple[str, str]](), list[tuple[str, str, JsonObject]]()
 
     def key_of(reference: str) -> str:
@@ -186,9 +181,7 @@ def _remove(
         from sm.cli.worktrees import Removal, clean_up
 
         removals = [
-            Removal(
-                path, key, answer, directories.get(answer["removed"]), (given_up or {}).get(answer["removed"])
-            )
+            Removal(path, key, answer, (given_up or {}).get(answer["removed"]))
             for path, key, answer in removed
         ]
         clean_up(call.client, removals)

@@ -4,7 +4,6 @@ import os
 import shlex
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -20,7 +19,7 @@ from sm.cli.selection import ask, yes_option
 from sm.client.http import Client
 from sm.core.lines import JsonObject, age, line, plural
 from sm.core.statuses import ENDED
-from sm.errors import IllegalState, NotFound, NotPermitted, SmError
+from sm.errors import IllegalState, NotFound, NotPermitted
 from sm.wire import encode
 
 _SUGGESTIONS = {
@@ -176,14 +175,10 @@ def _ask(call: Call, trees: Sequence[JsonObject], *, discard: bool, yes: bool) -
 
 def _remove(call: Call, tree: JsonObject, *, discard: bool) -> str | None:
     """Remove the worktree of a removed session, with the work that a person has given up. Return a warning, or None."""
-    from sm.capabilities.worktrees.reviewed_trees import forget_trees
     from sm.capabilities.worktrees.trees import remove_tree
     from sm.capabilities.worktrees.work_parts import items_of
 
     given_up = items_of(filter(None, [tree["work"]])) if discard else None
-    directories = filter(None, (tree["git_directory"], tree["repository"]))
-    with suppress(SmError):  # old files stay, but the worktree need not
-        forget_trees(call.client, tree["session_id"], directories)
     return remove_tree(_own(tree), partial(_reason_of_use, call, tree), given_up)
 
 
@@ -191,7 +186,7 @@ def _reason_of_use(call: Call, tree: JsonObject) -> str | None:
     """Return why the worktree of a removed session must stay now, or None."""
     from sm.capabilities.worktrees.trees import reason_of_sessions
 
-    known = [now for now in _trees(call) if now["path"] == tree["path"]]
+    known = call.client.get("/v1/worktrees", {"path": tree["path"]})
     if not known:
         return "the daemon does not know it any more"
     used = any(now["used"] or now["label"] is not None for now in known)

@@ -109,11 +109,9 @@ export class Notes {
     const form = this.#form;
     if (form.busy || !form.text.trim() || this.draftRefusal !== null) return;
     await this.#try(form, async () => {
-      const { place, quote, text } = form;
-      const kept = await post(this.page.path("drafts"), { ...place, quote, text });
-      const gone = form.id !== null && form.id !== kept.id ? form.id : null;
-      this.drafts = [...this.drafts.filter(({ id }) => id !== kept.id && id !== gone), kept].sort(inOrder);
-      if (gone !== null) await post(this.page.path("discard"), { ids: [gone] });
+      const { place, quote, text, id: replaces } = form;
+      const kept = await post(this.page.path("drafts"), { ...place, quote, text, replaces: replaces ?? 0 });
+      this.drafts = [...this.drafts.filter(({ id }) => id !== kept.id && id !== replaces), kept].sort(inOrder);
       if (this.#form === form) this.#close();
       this.placeAll();
     });

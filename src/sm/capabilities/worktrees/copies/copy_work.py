@@ -35,9 +35,9 @@ _TIPS_MAX = 100
 
 def copy_work(path: str, directory: str, start: str | None) -> list[WorkPart]:
     """Describe the work in the copy that its directory does not have. Raises IllegalState and ExternalError."""
-    is_removed = os.path.lexists(f"{path}/.git/{REMOVAL}")
-    if is_removed and os.listdir(path) == [".git"]:
+    if _is_nearly_removed(path):
         return []
+    is_removed = os.path.lexists(f"{path}/.git/{REMOVAL}")
     base = copy_base(path, start)
     repository = repository_around(path)
     shown = folded(directory, 4096)
@@ -63,7 +63,7 @@ def copy_work(path: str, directory: str, start: str | None) -> list[WorkPart]:
 
 def refuse_removal(path: str) -> None:
     """Raise IllegalState for a copy that cannot be removed as a whole."""
-    if os.path.lexists(f"{path}/.git/{REMOVAL}") and os.listdir(path) == [".git"]:
+    if _is_nearly_removed(path):
         return
     refuse_other_repository(path)
     if any(os.path.isdir(os.path.dirname(top)) for top in _linked(f"{path}/.git/worktrees")):
@@ -73,10 +73,19 @@ def refuse_removal(path: str) -> None:
             raise IllegalState(f"something is mounted at {folded(mount, 4096)}")
 
 
+def _is_nearly_removed(path: str) -> bool:
+    """True if a removal was stopped when all files of the copy were gone, with its git directory or after it."""
+    left = os.listdir(path)
+    return not left or (left == [".git"] and os.path.lexists(f"{path}/.git/{REMOVAL}"))
+
+
 def remove_copy(path: str, report: Report = lambda step, percent: None) -> None:
     """Remove a copy with all its files. A removal that was stopped halfway can be continued. Raises ExternalError."""
     own = f"{path}/.git"
     try:
+        if not os.listdir(path):
+            os.rmdir(path)
+            return
         os.close(os.open(f"{own}/{REMOVAL}", os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o666))
         _make_removable(path)
         for top, last in ((path, ".git"), (own, REMOVAL)):

@@ -7,7 +7,7 @@ import fcntl
 import os
 import shlex
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 from sm.capabilities.worktrees.copies.bases import BASE, REMOVAL, TreeEntry, changes_between, copy_base
 from sm.capabilities.worktrees.copies.content import content, contents, has_contents, merged_content, stored
@@ -17,6 +17,7 @@ from sm.capabilities.worktrees.copies.three_way import MergePlan, MergeStep, Pat
 from sm.capabilities.worktrees.git.calls import git, is_in_operation, repository_around
 from sm.capabilities.worktrees.git.hidden_changes import hidden_changes
 from sm.capabilities.worktrees.git.present_files import tree_of_files
+from sm.capabilities.worktrees.removal_lock import removal_lock
 from sm.core.dataclass import dataclass
 from sm.core.text import folded
 from sm.errors import ExternalError, IllegalState
@@ -69,6 +70,22 @@ class CopyMerger:
 
         Raises CopyConflict, IllegalState, and ExternalError for what cannot be read or written.
         """
+        with self._kept():
+            return self._merged()
+
+    @contextmanager
+    def _kept(self) -> Iterator[None]:
+        """Let no command remove the copy meanwhile."""
+        with ExitStack() as stack:
+            try:
+                stack.enter_context(removal_lock(self._path))
+            except IllegalState as error:
+                raise IllegalState(
+                    f"cannot merge {folded(self._path, 4096)}: {error.message}", "try again when it has ended"
+                ) from None
+            yield
+
+    def _merged(self) -> CopyMerge | None:
         files = list[str]()
         begun = begun_merge(self._path)
         if begun is not None and not self._can_finish(begun):

@@ -100,14 +100,32 @@ def missing_linked(common: str, path: str) -> list[str]:
     return []
 
 
+def contains_linked(common: str, path: str) -> bool:
+    """True if the repository has another worktree inside of the one at this path. Raises ExternalError."""
+    try:
+        with os.scandir(f"{common}/worktrees") as entries:
+            return any(
+                (_link_of(entry.path) or "").startswith(f"{path}/")
+                for entry in entries
+                if not _names(entry.path, path)
+            )
+    except OSError as error:
+        raise ExternalError(f"cannot read {folded(common, 4096)}/worktrees: {error.strerror}") from None
+
+
 def _names(own: str, path: str) -> bool:
     """True if the git directory of a worktree names the one at this path."""
+    return _link_of(own) == f"{path}/.git"
+
+
+def _link_of(own: str) -> str | None:
+    """The `.git` of the worktree that its git directory names. None if that cannot be read."""
     try:
         with open(f"{own}/gitdir", encoding="utf-8", errors="surrogateescape") as file:
             named = file.read(_LINK_MAX).rstrip("\n")
     except OSError:
-        return False
-    return os.path.normpath(os.path.join(own, named)) == f"{path}/.git"
+        return None
+    return os.path.normpath(os.path.join(own, named))
 
 
 def write_links(path: str, own: str) -> None:

@@ -7,7 +7,14 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 
 from sm.capabilities.worktrees.git.calls import git, git_answer, prepared, reason_of, repository_around
-from sm.capabilities.worktrees.git.remotes import FETCHED, as_remote, local_place, push_urls, shown_url
+from sm.capabilities.worktrees.git.remotes import (
+    FETCHED,
+    as_remote,
+    local_place,
+    push_urls,
+    relative_base,
+    shown_url,
+)
 from sm.core.dataclass import dataclass
 from sm.core.text import folded
 from sm.errors import ExternalError, IllegalState, UsageError
@@ -47,6 +54,8 @@ class PushRemote:
     """The URL that git makes of it by the user's own configuration."""
     place: str | None
     """Its directory, if it is on this machine."""
+    directory: str
+    """The worktree in which a person runs git to push there."""
 
     @property
     def shown(self) -> str:
@@ -58,7 +67,8 @@ def push_remote(top: str, name: str | None) -> PushRemote:
 
     Raises UsageError if there is none, IllegalState for one to which sm does not push, and ExternalError.
     """
-    found = push_urls(repository_around(top))
+    repository = repository_around(top)
+    found = push_urls(repository)
     if not found:
         raise UsageError("there is no remote to push to", "git remote add origin URL")
     if name is None:
@@ -78,8 +88,11 @@ def push_remote(top: str, name: str | None) -> PushRemote:
             f"sm does not push to the remote {folded(name, 80)}: {shown_url(used)}",
             "it pushes over https, http or ssh, and to directories of this machine",
         )
-    place = local_place(used)
-    return PushRemote(name, url, used, None if place is None else os.path.join(top, place))
+    place, base = local_place(used), relative_base(repository)
+    is_relative = url.startswith((f"{base}/./", f"{base}/../"))
+    return PushRemote(
+        name, url, used, None if place is None else os.path.join(top, place), base if is_relative else top
+    )
 
 
 def _rules(top: str) -> list[tuple[str, str]]:

@@ -38,12 +38,22 @@ def _all_urls(repository: Repository, key: str) -> dict[str, list[str]]:
             continue
         if url.startswith("-") or not setting.subsection.isprintable() or not url.isprintable():
             continue
-        # Beside a repository, as git has it for a remote in a relative directory.
         local = url.startswith(("./", "../"))
         found.setdefault(setting.subsection, []).append(
-            os.path.join(repository.top or repository.common, url) if local else url
+            os.path.join(relative_base(repository), url) if local else url
         )
     return found
+
+
+def relative_base(repository: Repository) -> str:
+    """The directory from which the relative URLs of remotes lead, which a person has written in the main worktree.
+
+    Git itself begins at the top of the worktree in which it runs, where a linked one has nothing beside it.
+    """
+    if not repository.is_linked:
+        return repository.top or repository.common
+    is_main = os.path.basename(repository.common) == ".git"
+    return os.path.dirname(repository.common) if is_main else repository.common
 
 
 def local_place(url: str) -> str | None:

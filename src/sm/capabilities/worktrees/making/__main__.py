@@ -15,6 +15,7 @@ from typing import Any
 
 from sm.capabilities.worktrees.git.calls import places_used, repository_around, time_limit
 from sm.capabilities.worktrees.git.progress import Cancelled
+from sm.capabilities.worktrees.git.review_refs import forget_trees
 from sm.capabilities.worktrees.git.scratch_worktrees import remove_left_directories
 from sm.capabilities.worktrees.making.claims import Claim
 from sm.capabilities.worktrees.making.copy_planning import plan_copy
@@ -65,6 +66,11 @@ def _carry_out(task: Mapping[str, Any]) -> Mapping[str, Any]:
             plan_wish = plan_copy if wish.copy else plan_tree
             planned = plan_wish(task["directory"], task["name"], wish, task["place"], task["branch"], _allow)
         return asdict(planned)
+    if task["act"] == "forget":
+        _allow({task["directory"]}, task["directory"])
+        with time_limit(_PLAN_S):
+            forget_trees(task["directory"], task["session_id"])
+        return {}
     plan = planned_from(task["plan"])
     is_removal = task["act"] == "remove"
     # A removal needs neither the remote nor the worktree from which it was made, which may be gone.
