@@ -99,10 +99,15 @@ def _section(tool: Tool) -> Iterator[str]:
         yield "\n| argument | value | meaning |\n|---|---|---|"
         for name, schema in properties.items():
             needed = " (required)" if name in tool.input.get("required", ()) else ""
-            yield f"| `{name}`{needed} | {_value(schema)} | {schema.get('description', '')} |"
+            yield f"| `{name}`{needed} | {_value(schema)} | {_meaning(schema)} |"
     results = ", ".join(f"`{name}`" for name in tool.output["properties"] if name != "duration_ms")
     yield "\n" + "\n".join(textwrap.wrap(f"Result: {results}.", 120))
     yield f"\n```json\n{json.dumps(json.loads(example))}\n```"
+
+
+def _meaning(schema: Mapping[str, Any]) -> str:
+    words = schema.get("description", "")
+    return f"{schema['default']} by default." if "default" in schema else words
 
 
 def _value(schema: Mapping[str, Any]) -> str:
