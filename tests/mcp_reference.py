@@ -49,9 +49,9 @@ the limit of spawns per second up to 30 s. An unknown tool is a JSON-RPC error.
 
 Arguments are taken in the forms in which models write them: `null` or an empty text for an optional one, a number or a
 boolean as a text, a single value or a text with JSON where a list is expected, a choice in another case, blanks and
-quotes around a name, and `sessionId` for `session_id`. A number beyond its limits becomes the nearest one that is
-allowed, and the result says so in `warnings`. All other arguments that do not match the schema are refused with the
-code `usage`, and the error has their `path`, the `value` and what is `allowed`.
+quotes around a name, and `sessionId` for `session_id`. A number of seconds or lines beyond its limits becomes the
+nearest one that is allowed, and the result says so in `warnings`. All other arguments that do not match the schema are
+refused with the code `usage`, and the error has their `path`, the `value` and what is `allowed`.
 
 ## Resources
 

@@ -988,8 +988,10 @@ def test_base_without_a_name_is_refused(instance: Instance, repo: Path) -> None:
     assert "invalid base ''" in problem
 
 
-def test_two_beginnings_are_refused_without_options_of_a_shell(instance: Instance, repo: Path) -> None:
+def test_two_beginnings_are_refused_with_a_hint_at_both(instance: Instance, repo: Path) -> None:
     problem = instance.refused(
         "spawn", "Sleeper", "x", "--worktree", "--base", "main", "--pr", "1", exit_code=2, cwd=repo
     )
-    assert problem == "sm: a base and a pull request cannot be used together\n"
+    assert problem == (
+        "sm: a base and a pull request cannot be used together\nhint: omit --base REF or --pr N\n"
+    )

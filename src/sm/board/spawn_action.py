@@ -11,26 +11,26 @@ _PLACE = InputField(
     "place",
     "Works in",
     FieldKind.CHOICE,
-    choices=(("", "the directory"), (_WORKTREE, "a new git worktree"), (_COPY, "a copy, without git")),
+    choices=(("", "the directory"), (_WORKTREE, "a new git worktree"), (_COPY, "a copy (no git)")),
 )
 _OF_WORKTREE = (_PLACE.name, _WORKTREE)
 _TREE_FIELDS = (
-    InputField(
-        "base", "Base", hint="commit, tag or branch; empty: what is checked out", shown_with=_OF_WORKTREE
-    ),
+    InputField("base", "Base", hint="empty: what is checked out", shown_with=_OF_WORKTREE),
     InputField("branch", "Branch", hint="existing or new; empty: sm/NAME", shown_with=_OF_WORKTREE),
     InputField(
-        "pr", "Pull request", FieldKind.NUMBER, hint="number: begin with its head", shown_with=_OF_WORKTREE
+        "pr",
+        "Pull request",
+        FieldKind.NUMBER,
+        hint="its number; begins with its head",
+        shown_with=_OF_WORKTREE,
     ),
     InputField(
         "remote_branch",
         "Remote branch",
-        hint="begin with it and follow it: origin/topic",
+        hint="to follow, such as origin/topic",
         shown_with=_OF_WORKTREE,
     ),
-    InputField(
-        "remote", "Remote", hint="of the pull request or branch, if not clear", shown_with=_OF_WORKTREE
-    ),
+    InputField("remote", "Remote", hint="empty: origin, or the only one", shown_with=_OF_WORKTREE),
 )
 _KEYS = {"pr": "pull_request"}
 """The keys of the body that have another name than their fields."""

@@ -48,7 +48,7 @@ def created(session: McpSession, **arguments: Any) -> tuple[bool, str]:
         ({"worktree": True, "remote": "up", "pr": 1}, "there is no remote 'up'", "[argument remote]"),
         ({"worktree": True, "remote_branch": "-x"}, "invalid branch name '-x'", "[argument remote_branch]"),
         ({"pr": 1}, "a pull request is only for a new worktree", "[argument worktree]"),
-        ({"copy": True}, "is in a git repository", "[tool create_session, argument worktree]"),
+        ({"copy": True}, "is in a git repository", "[argument worktree]"),
         ({"copy": True, "pr": 1}, "a pull request is for a git worktree", ""),
         ({"copy": True, "worktree": True}, "worktree and copy cannot be used together", ""),
     ],
@@ -101,7 +101,7 @@ def test_agent_works_in_a_copy_of_a_directory_without_version_control(instance: 
     (texts / "a.txt").write_text("a\n")
     lead = McpSession(instance)
     refused, text = created(lead, working_dir=str(texts), worktree=True)
-    assert refused and "[tool create_session, argument copy]" in text, text
+    assert refused and "[argument copy]" in text, text
     started = lead.call("create_session", **TASK, working_dir=str(texts), copy=True, name="login")
     instance.settle()
     place = Path(instance.session(started["session_id"])["worktree"]["path"])

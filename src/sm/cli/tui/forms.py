@@ -19,7 +19,7 @@ from sm.board import BoardAction, FieldKind, InputField, Target
 from sm.cli.tui.screens import take_early_key
 from sm.core.dataclass import dataclass
 
-_KEYS = "Enter: next field, at the last one: do it  Ctrl-S: do it  Tab ↑ ↓: other field  Esc: back"
+_KEYS = "Enter: next, at the end: do it  Ctrl-S: do it  Tab ↑ ↓: other field  Esc: back"
 _CHOICE_KEYS = "← →: other choice  "
 
 
@@ -36,6 +36,10 @@ Done = Callable[[FormProblem | None], None]
 """Is called with None when the action is done."""
 Submit = Callable[[Mapping[str, str], Done], None]
 """Carries out the action with the values of the shown fields, which are not empty."""
+
+
+def no_form(problem: FormProblem | None) -> None:
+    """Ignores the result of an action that has no form."""
 
 
 class ChoiceLine(Static, can_focus=True):
@@ -56,10 +60,8 @@ class ChoiceLine(Static, can_focus=True):
     def on_mount(self) -> None:
         self._draw()
 
-    def on_focus(self) -> None:
-        self._draw()
-
-    def on_blur(self) -> None:
+    def watch_has_focus(self, has_focus: bool) -> None:
+        super().watch_has_focus(has_focus)
         self._draw()
 
     def on_key(self, event: events.Key) -> None:
@@ -76,12 +78,11 @@ class ChoiceLine(Static, can_focus=True):
         self.post_message(self.Changed())
 
     def _draw(self) -> None:
-        text = Text(no_wrap=True)
+        text = Text()
         for place, (_, title) in enumerate(self._choices):
             is_chosen = place == self._place
-            text.append("(•) " if is_chosen else "( ) ")
-            text.append(title, Style(bold=is_chosen, reverse=is_chosen and self.has_focus))
-            text.append("  ")
+            words = f"[{title}]" if is_chosen else f" {title} "
+            text.append(words, Style(bold=is_chosen, reverse=is_chosen and self.has_focus))
         self.update(text)
 
 
@@ -101,10 +102,10 @@ class ActionForm(ModalScreen[str | None]):
     ActionForm VerticalScroll { width: 100%; height: auto; max-height: 100%; background: $surface; }
     ActionForm Static { width: 100%; height: auto; }
     ActionForm #title { text-style: bold; }
-    ActionForm Horizontal { width: 100%; height: 1; }
+    ActionForm Horizontal { width: 100%; height: auto; }
     ActionForm .label { height: 1; }
     ActionForm Input { width: 1fr; border: none; height: 1; padding: 0; }
-    ActionForm ChoiceLine { width: 1fr; height: 1; }
+    ActionForm ChoiceLine { width: 1fr; height: auto; }
     ActionForm .problem { padding: 0 0 0 2; display: none; }
     """
 

@@ -30,7 +30,7 @@ from sm.board.tabs import TABS
 from sm.cli.tui import texts
 from sm.cli.tui.board_app import BoardApp
 from sm.cli.tui.cells import need_text_width
-from sm.cli.tui.forms import ActionForm, Done, FormProblem
+from sm.cli.tui.forms import ActionForm, Done, FormProblem, no_form
 from sm.cli.tui.page_tabs import PageTabs
 from sm.cli.tui.pages import FollowPage
 from sm.cli.tui.palette import PaletteChoice
@@ -282,9 +282,7 @@ class ActionRunner:
     async def _suggest_types(self, form: ActionForm, target: Target) -> None:
         form.suggest(FieldKind.AGENT_TYPE, await asyncio.to_thread(suggested_types, self._client, target))
 
-    def _ask_question(
-        self, name: str, target: Target, words: ActionInput, done: Done = lambda problem: None
-    ) -> None:
+    def _ask_question(self, name: str, target: Target, words: ActionInput, done: Done = no_form) -> None:
         """Ask the question of the action, if it has one, and carry it out."""
         action = ACTIONS[name]
         if action.question is None:
@@ -317,9 +315,7 @@ class ActionRunner:
         self._app.copy_to_clipboard(text)
         self._app.tell(f"copied: {text}")
 
-    def _carry_out(
-        self, name: str, target: Target, words: ActionInput, done: Done = lambda problem: None
-    ) -> None:
+    def _carry_out(self, name: str, target: Target, words: ActionInput, done: Done = no_form) -> None:
         """Carry out the action and tell the result. `done`: gets the reason if the daemon refuses it."""
         self._app.tell(f"{ACTIONS[name].command_line(target, words)} …")
         self._app.run_worker(self._request(name, target, words, done))
