@@ -330,7 +330,7 @@ async def test_click_on_a_chip_chooses_its_workspace(home: Instance) -> None:
         await view.pilot.click("#chips", offset=(2, 0))
         await view.until(lambda: view.app.board.workspace is None, "all sessions")
         await view.pilot.click("#chips", offset=(view.text().splitlines()[1].rindex("+"), 0))
-        await view.shows("Create a workspace. Name")
+        await view.shows("Create a workspace", "Name of the workspace:")
 
 
 async def test_choices_are_kept_until_the_next_time(home: Instance, tmp_path: Path) -> None:

@@ -45,7 +45,7 @@ def no_form(problem: FormProblem | None) -> None:
 class ChoiceLine(Static, can_focus=True):
     """One of some choices, which ← and → change."""
 
-    class Changed(Message):
+    class Chosen(Message):
         """Another choice is chosen."""
 
     def __init__(self, choices: Sequence[tuple[str, str]], id: str) -> None:
@@ -75,7 +75,7 @@ class ChoiceLine(Static, can_focus=True):
     def _choose(self, place: int) -> None:
         self._place = place % len(self._choices)
         self._draw()
-        self.post_message(self.Changed())
+        self.post_message(self.Chosen())
 
     def _draw(self) -> None:
         text = Text()
@@ -83,6 +83,7 @@ class ChoiceLine(Static, can_focus=True):
             is_chosen = place == self._place
             words = f"[{title}]" if is_chosen else f" {title} "
             text.append(words, Style(bold=is_chosen, reverse=is_chosen and self.has_focus))
+            text.append(" ")
         self.update(text)
 
 
@@ -161,7 +162,7 @@ class ActionForm(ModalScreen[str | None]):
     def on_descendant_focus(self) -> None:
         self._show_keys()
 
-    def on_choice_line_changed(self) -> None:
+    def on_choice_line_chosen(self) -> None:
         self._lay_out()
 
     def _lay_out(self) -> None:
