@@ -45,7 +45,7 @@ def no_form(problem: FormProblem | None) -> None:
 class ChoiceLine(Static, can_focus=True):
     """One of some choices, which ← and → change."""
 
-    class Chosen(Message):
+    class ChoiceChanged(Message):
         """Another choice is chosen."""
 
     def __init__(self, choices: Sequence[tuple[str, str]], id: str) -> None:
@@ -75,7 +75,7 @@ class ChoiceLine(Static, can_focus=True):
     def _choose(self, place: int) -> None:
         self._place = place % len(self._choices)
         self._draw()
-        self.post_message(self.Chosen())
+        self.post_message(self.ChoiceChanged())
 
     def _draw(self) -> None:
         text = Text()
@@ -162,7 +162,7 @@ class ActionForm(ModalScreen[str | None]):
     def on_descendant_focus(self) -> None:
         self._show_keys()
 
-    def on_choice_line_chosen(self) -> None:
+    def on_choice_line_choice_changed(self) -> None:
         self._lay_out()
 
     def _lay_out(self) -> None:
