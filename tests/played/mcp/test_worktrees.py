@@ -47,6 +47,8 @@ def created(session: McpSession, **arguments: Any) -> tuple[bool, str]:
         ({"worktree": True, "remote": "origin"}, "is only for", "[argument pr; argument remote_branch]"),
         ({"worktree": True, "remote": "up", "pr": 1}, "there is no remote 'up'", "[argument remote]"),
         ({"worktree": True, "remote_branch": "-x"}, "invalid branch name '-x'", "[argument remote_branch]"),
+        ({"worktree": True, "pr": 0}, "invalid pull request 0", "[argument pr]"),
+        ({"worktree": True, "pr": 10**12}, "pr: must be 1 to 999,999,999", ""),
         ({"pr": 1}, "a pull request is only for a new worktree", "[argument worktree]"),
         ({"copy": True}, "is in a git repository", "[argument worktree]"),
         ({"copy": True, "pr": 1}, "a pull request is for a git worktree", ""),
