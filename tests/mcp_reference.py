@@ -49,9 +49,9 @@ the limit of spawns per second up to 30 s. An unknown tool is a JSON-RPC error.
 
 Arguments are taken in the forms in which models write them: `null` or an empty text for an optional one, a number or a
 boolean as a text, a single value or a text with JSON where a list is expected, a choice in another case, blanks and
-quotes around a name, and `sessionId` for `session_id`. A number beyond its limits becomes the nearest one that is
-allowed, and the result says so in `warnings`. All other arguments that do not match the schema are refused with the
-code `usage`, and the error has their `path`, the `value` and what is `allowed`.
+quotes around a name, and `sessionId` for `session_id`. A number of seconds or lines beyond its limits becomes the
+nearest one that is allowed, and the result says so in `warnings`. All other arguments that do not match the schema are
+refused with the code `usage`, and the error has their `path`, the `value` and what is `allowed`.
 
 ## Resources
 
@@ -99,10 +99,15 @@ def _section(tool: Tool) -> Iterator[str]:
         yield "\n| argument | value | meaning |\n|---|---|---|"
         for name, schema in properties.items():
             needed = " (required)" if name in tool.input.get("required", ()) else ""
-            yield f"| `{name}`{needed} | {_value(schema)} | {schema.get('description', '')} |"
+            yield f"| `{name}`{needed} | {_value(schema)} | {_meaning(schema)} |"
     results = ", ".join(f"`{name}`" for name in tool.output["properties"] if name != "duration_ms")
     yield "\n" + "\n".join(textwrap.wrap(f"Result: {results}.", 120))
     yield f"\n```json\n{json.dumps(json.loads(example))}\n```"
+
+
+def _meaning(schema: Mapping[str, Any]) -> str:
+    words = schema.get("description", "")
+    return f"{schema['default']} by default." if "default" in schema else words
 
 
 def _value(schema: Mapping[str, Any]) -> str:

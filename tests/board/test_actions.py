@@ -10,6 +10,7 @@ import pytest
 from sm.api.routes import ROUTES
 from sm.board import ACTIONS, NO_WORDS, ActionInput, ApiCall, Target, command_to_copy, needs
 from sm.board.tabs import CHANGES_KEYS
+from sm.capabilities.worktrees.rules import ANOTHER_BRANCH, ANOTHER_NAME
 from sm.cli.group import COMMANDS, sm
 from tests.board.samples import AT_S, message, row
 from tests.cli.samples import request
@@ -123,13 +124,79 @@ def test_new_session_belongs_to_the_chosen_workspace_and_uses_its_directory() ->
     assert ACTIONS["spawn"].command_line(Target(), words) == "sm spawn -- Engineer --go"
 
 
-def test_new_session_gets_a_worktree_when_the_person_names_its_base() -> None:
-    assert "new_worktree" not in made("spawn", TEAM, agent_type="Engineer").body
-    given = {"agent_type": "Engineer", "base": "HEAD"}
-    body = made("spawn", TEAM, **given).body
-    assert (body["new_worktree"], body["base"]) == (True, "HEAD")
-    words = ActionInput(fields=given)
-    assert ACTIONS["spawn"].command_line(Target(), words) == "sm spawn --worktree --base HEAD Engineer"
+@pytest.mark.parametrize(
+    ("given", "body", "command"),
+    [
+        ({}, {}, "sm spawn Engineer"),
+        ({"place": "copy"}, {"new_copy": True}, "sm spawn --copy Engineer"),
+        (
+            {"place": "worktree", "base": "HEAD", "branch": "fix"},
+            {"new_worktree": True, "base": "HEAD", "branch": "fix"},
+            "sm spawn --worktree --base HEAD --branch fix Engineer",
+        ),
+        (
+            {"place": "worktree", "pr": "7", "remote": "upstream"},
+            {"new_worktree": True, "pull_request": 7, "remote": "upstream"},
+            "sm spawn --worktree --pr 7 --remote upstream Engineer",
+        ),
+        (
+            {"place": "worktree", "remote_branch": "origin/topic"},
+            {"new_worktree": True, "remote_branch": "origin/topic"},
+            "sm spawn --worktree --remote-branch origin/topic Engineer",
+        ),
+        ({"branch": "fix"}, {"branch": "fix"}, "sm spawn --branch fix Engineer"),
+    ],
+)
+def test_new_session_gets_the_place_that_the_person_chooses(
+    given: dict[str, str], body: dict[str, object], command: str
+) -> None:
+    fields = {"agent_type": "Engineer", **given}
+    names = {"new_worktree", "new_copy", "base", "branch", "pull_request", "remote_branch", "remote"}
+    sent = made("spawn", TEAM, **fields).body
+    assert {name: value for name, value in sent.items() if name in names} == body
+    assert ACTIONS["spawn"].command_line(Target(), ActionInput(fields=fields)) == command
+
+
+def test_options_of_a_worktree_are_shown_with_it_alone() -> None:
+    fields = ACTIONS["spawn"].fields
+    always = ["agent_type", "prompt", "name", "working_dir", "place"]
+    assert [f.name for f in fields if f.is_shown({})] == always
+    assert [f.name for f in fields if f.is_shown({"place": "copy"})] == always
+    shown = [f.name for f in fields if f.is_shown({"place": "worktree"})]
+    assert shown == [*always, "base", "branch", "pr", "remote_branch", "remote"]
+
+
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        ({"pr": "7"}, None),
+        ({"pr": "seven"}, "Pull request: a number is needed"),
+        ({"pr": "-7"}, "Pull request: a number is needed"),
+        ({"pr": "9" * 5000}, "Pull request: a number is needed"),
+        ({"place": "worktree"}, None),
+        ({"place": "elsewhere"}, "Works in: there is no such choice"),
+    ],
+)
+def test_value_that_no_action_can_use_is_refused(given: dict[str, str], problem: str | None) -> None:
+    assert ACTIONS["spawn"].input_problem({"agent_type": "Engineer", **given}) == problem
+
+
+@pytest.mark.parametrize(
+    ("hint", "field"),
+    [
+        (str(ANOTHER_BRANCH), "branch"),
+        (str(ANOTHER_NAME), "name"),
+        ("to follow it: --remote-branch origin/x; for a new one: --base HEAD", "remote_branch"),
+        ("name it: --remote upstream", "remote"),
+        ("for a copy of the directory: --copy", "place"),
+        ("add --working-dir PATH", "working_dir"),
+        ("sm worktree ls --all", ""),
+        ("git -C /w/--base-dir branch", ""),
+        (None, ""),
+    ],
+)
+def test_refusal_belongs_to_the_field_that_its_hint_names(hint: str | None, field: str) -> None:
+    assert ACTIONS["spawn"].field_of(hint) == field
 
 
 def test_broadcast_is_one_message_to_each_live_session_of_the_workspace() -> None:

@@ -2,7 +2,17 @@
 
 import pytest
 
-from sm.mcp.schemas import ArgumentCheck, ArgumentError, arguments, choice, flag, many, number, text
+from sm.mcp.schemas import (
+    ArgumentCheck,
+    ArgumentError,
+    arguments,
+    choice,
+    flag,
+    many,
+    named_number,
+    number,
+    text,
+)
 
 CHECK = ArgumentCheck(
     arguments(
@@ -12,6 +22,7 @@ CHECK = ArgumentCheck(
         tree=flag(),
         names=many(text(3), 2, least=1),
         slug=text(5, pattern="^[a-z]*$"),
+        pr=named_number(),
     )
 )
 LONG = "x" * 5000
@@ -32,6 +43,8 @@ LONG = "x" * 5000
         ({"title": "a", "names": ["a"] * 3}, "names: must have 1 to 2 items", "names"),
         ({"title": "a", "names": ["a", "long"]}, "names[1]: must have 1 to 3 characters", "names[1]"),
         ({"title": "a", "names": {}}, "names: must be a list", "names"),
+        ({"title": "a", "pr": 10**12}, "pr: must be 1 to 999,999,999", "pr"),
+        ({"title": "a", "pr": 1.5}, "pr: must be a whole number", "pr"),
         ({"title": "a", "slug": "A"}, "slug: must match pattern ^[a-z]*$", "slug"),
     ],
 )

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sm.mcp.forms import fitted
-from sm.mcp.schemas import ArgumentCheck, arguments, choice, flag, many, number, text
+from sm.mcp.schemas import ArgumentCheck, arguments, choice, flag, many, named_number, number, text
 
 SCHEMA = arguments(
     {"session_id": text(200), "message": text(50)},
@@ -21,6 +21,8 @@ SCHEMA = arguments(
     metadata={"type": "object"},
     budget=text(200),
     note=text(50, least=0),
+    pr=named_number(),
+    branch=text(50),
 )
 ANY_JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
@@ -72,6 +74,13 @@ ANY_JSON = st.recursive(
         ({"metadata": "12 tests"}, {"metadata": {"value": "12 tests"}}),
         ({"metadata": []}, {"metadata": {}}),
         ({"budget": {"usd": 5, "minutes": 90}}, {"budget": "usd=5,minutes=90"}),
+        ({"pr": "#12"}, {"pr": 12}),
+        ({"pr_number": 12.0}, {"pr": 12}),
+        ({"pr": 12.5}, {"pr": 12.5}),
+        ({"pr": 0}, {"pr": 0}),
+        ({"pr": 10**12}, {"pr": 10**12}),
+        ({"pr": "latest"}, {"pr": "latest"}),
+        ({"branch": "`main`", "budget": ""}, {"branch": "main"}),
     ],
 )
 def test_argument_is_put_into_the_form_of_the_schema(given: dict[str, Any], taken: dict[str, Any]) -> None:

@@ -455,7 +455,9 @@ def test_worktree_of_a_repository_without_commits_has_a_branch_without_commits(i
 
 def test_branch_without_worktree_is_refused(instance: Instance, repo: Path) -> None:
     problem = instance.refused("spawn", "Sleeper", "x", "--base", "main", exit_code=2, cwd=repo)
-    assert problem == ("sm: a base is only for a new worktree\nhint: ask for a new worktree too\n")
+    assert problem == (
+        "sm: a base is only for a new worktree\nhint: ask for a new worktree too: --worktree\n"
+    )
 
 
 def test_worktree_begins_at_a_base(instance: Instance, repo: Path) -> None:
@@ -468,7 +470,10 @@ def test_worktree_begins_at_a_base(instance: Instance, repo: Path) -> None:
     )
     assert "invalid base '--all'" in problem
     problem = instance.refused("spawn", "Sleeper", "x", "--worktree", "--base", "none", exit_code=2, cwd=repo)
-    assert problem == f"sm: there is no commit 'none' in {repo}\nhint: git -C {repo} branch --all\n"
+    assert (
+        problem
+        == f"sm: there is no commit 'none' in {repo}\nhint: git -C {repo} branch --all; then: --base REF\n"
+    )
 
 
 def test_branch_that_exists_is_continued_and_stays(instance: Instance, repo: Path) -> None:
@@ -983,8 +988,10 @@ def test_base_without_a_name_is_refused(instance: Instance, repo: Path) -> None:
     assert "invalid base ''" in problem
 
 
-def test_two_beginnings_are_refused_without_options_of_a_shell(instance: Instance, repo: Path) -> None:
+def test_two_beginnings_are_refused_with_a_hint_at_both(instance: Instance, repo: Path) -> None:
     problem = instance.refused(
         "spawn", "Sleeper", "x", "--worktree", "--base", "main", "--pr", "1", exit_code=2, cwd=repo
     )
-    assert problem == "sm: a base and a pull request cannot be used together\n"
+    assert problem == (
+        "sm: a base and a pull request cannot be used together\nhint: omit --base REF or --pr N\n"
+    )

@@ -78,7 +78,7 @@ def test_branch_of_a_named_remote_is_followed(instance: Instance, repo: Path, br
 def test_remote_that_is_not_there_is_refused(instance: Instance, repo: Path) -> None:
     add_remote(repo, "origin")
     assert refused(instance, repo, "--pr", "7", "--remote", "up") == (
-        "sm: there is no remote 'up', only origin\nhint: git remote --verbose\n"
+        "sm: there is no remote 'up', only origin\nhint: choose one: --remote NAME\n"
     )
 
 

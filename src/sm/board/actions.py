@@ -4,7 +4,8 @@ import shlex
 from collections.abc import Callable, Mapping
 
 from sm.board.board_action import ActionInput, ApiCall, BoardAction, FieldKind, InputField, Target
-from sm.board.operation_actions import action_of, operation_actions, options, select_session, typed
+from sm.board.operation_actions import action_of, operation_actions, select_session, typed
+from sm.board.spawn_action import NAME, SPAWN_ACTION
 from sm.core.states import TextUse
 from sm.operations import DoorNames
 from sm.operations.agent_operations import ATTACH, READ_OUTPUT, WHY
@@ -21,7 +22,6 @@ from sm.operations.session_operations import (
     REPARENT,
     RESTORE,
     SHOW_STATUS,
-    SPAWN,
     UNARCHIVE,
 )
 from sm.operations.workspace_operations import CREATE_WORKSPACE
@@ -185,38 +185,6 @@ def _sessions(count: int) -> str:
     return f"{count} live session{'' if count == 1 else 's'}"
 
 
-def _spawn(target: Target, words: ActionInput) -> ApiCall:
-    given = words.fields
-    body = {
-        "agent_type": given.get("agent_type", ""),
-        "prompt": given.get("prompt"),
-        "name": given.get("name"),
-        "workspace": target.workspace,
-        "working_dir": given.get("working_dir"),
-        "cwd": target.cwd or None,
-        **({"new_worktree": True, "base": given["base"]} if "base" in given else {}),
-    }
-    return ApiCall(SPAWN.path, body, is_long=True)
-
-
-def _spawn_command(target: Target, words: ActionInput) -> tuple[str, ...]:
-    given = words.fields
-    texts = (given.get("agent_type", "TYPE"), *((given["prompt"],) if "prompt" in given else ()))
-    return (
-        *("sm", "spawn", *options(given, "name", "working_dir")),
-        *(("--worktree", *options(given, "base")) if "base" in given else ()),
-        *(("--workspace", target.workspace) if target.workspace else ()),
-        *(("--",) if any(text.startswith("-") for text in texts) else ()),
-        *texts,
-    )
-
-
-def _spawn_directory(target: Target) -> str:
-    if target.workspace is not None:  # the daemon takes that of the workspace
-        return ""
-    return target.cwd or (str(target.row.data["working_dir"]) if target.row is not None else "")
-
-
 def _broadcast(target: Target, words: ActionInput) -> ApiCall:
     body = {
         "text": words.fields.get("text", ""),
@@ -258,8 +226,6 @@ def _rm_question(target: Target) -> str:
     return f"Delete {label} with its messages and files{f' ({_KEPT})' if tree else ''}?"
 
 
-_NAME = InputField("name", "Name (may be empty)")
-
 ACTIONS: Mapping[str, BoardAction] = {
     action.name: action
     for action in (
@@ -286,22 +252,7 @@ ACTIONS: Mapping[str, BoardAction] = {
         BoardAction("output", READ_OUTPUT.key, READ_OUTPUT.title, select_session, typed(READ_OUTPUT), None),
         BoardAction("why", WHY.key, WHY.title, select_session, typed(WHY), None),
         BoardAction("copy-id", "y", "Copy the ID", select_session, typed(SHOW_STATUS), None),
-        BoardAction(
-            "spawn",
-            SPAWN.key,
-            SPAWN.title,
-            _always,
-            _spawn_command,
-            _spawn,
-            needs_session=False,
-            fields=(
-                InputField("agent_type", "Agent type", FieldKind.AGENT_TYPE, required=True),
-                InputField("prompt", "Task (may be empty)"),
-                _NAME,
-                InputField("working_dir", "Directory", FieldKind.DIRECTORY, default=_spawn_directory),
-                InputField("base", "New worktree from, such as HEAD (empty: none)"),
-            ),
-        ),
+        SPAWN_ACTION,
         BoardAction(
             "broadcast",
             "b",
@@ -314,11 +265,11 @@ ACTIONS: Mapping[str, BoardAction] = {
             fields=(InputField("text", "Message to all live sessions", required=True),),
         ),
         BoardAction("seen", MARK_SEEN.key, MARK_SEEN.title, _unseen, typed(MARK_SEEN), _mark_seen),
-        action_of(FORK, _can_fork, _NAME, is_long=True),
+        action_of(FORK, _can_fork, NAME, is_long=True),
         action_of(
             REPARENT,
             select_session,
-            InputField("parent", "New parent (empty: the operator)", FieldKind.SESSION),
+            InputField("parent", "New parent", FieldKind.SESSION, hint="empty: the operator"),
             command=_reparent_command,
             call=_reparent,
         ),
@@ -331,7 +282,7 @@ ACTIONS: Mapping[str, BoardAction] = {
         action_of(
             CREATE_WORKSPACE,
             _always,
-            InputField("slug", "Name of the workspace (a-z, 0-9 and dashes)", required=True),
+            InputField("slug", "Name of the workspace", required=True, hint="a-z, 0-9 and dashes"),
             InputField(
                 "working_dir",
                 "Directory of the workspace",

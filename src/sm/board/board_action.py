@@ -1,5 +1,6 @@
 """The types of the actions in live views: target, input, request to the daemon. Pure."""
 
+import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
@@ -11,6 +12,7 @@ from sm.board.row import BoardRow
 from sm.core.dataclass import dataclass
 
 Body = Mapping[str, object]
+_NUMBER = re.compile(r"[0-9]{1,9}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +51,9 @@ class FieldKind(StrEnum):
     AGENT_TYPE = "agent type"
     SESSION = "session"
     DIRECTORY = "directory"
+    NUMBER = "number"
+    CHOICE = "choice"
+    """One of `InputField.choices`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +65,32 @@ class InputField:
     kind: FieldKind = FieldKind.TEXT
     required: bool = False
     default: Callable[[Target], str] = lambda target: ""
+    hint: str = ""
+    """The words that an empty field shows."""
+    choices: tuple[tuple[str, str], ...] = ()
+    """Each with its value and its title. The first one is the default, and its value is empty."""
+    shown_with: tuple[str, str] | None = None
+    """The name and the value of the field with which this one is shown. None for one that is always shown."""
+
+    @property
+    def options(self) -> Sequence[str]:
+        """The options of the command that the field stands for, without the dashes."""
+        values = [value for value, _ in self.choices if value]
+        return values or [self.name.replace("_", "-")]
+
+    def is_shown(self, given: Mapping[str, str]) -> bool:
+        """True if the field is shown beside fields with these values."""
+        return self.shown_with is None or given.get(self.shown_with[0], "") == self.shown_with[1]
+
+    def problem(self, value: str) -> str | None:
+        """The reason why no action can use the value, which may be empty, or None."""
+        if not value:
+            return f"a value is missing: {self.title}" if self.required else None
+        if self.kind is FieldKind.NUMBER and not _NUMBER.fullmatch(value):
+            return f"{self.title}: a number is needed"
+        if self.choices and value not in dict(self.choices):
+            return f"{self.title}: there is no such choice"
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,5 +165,11 @@ class BoardAction:
         """The reason why the values of the fields cannot be used, or None if they can."""
         if unknown := given.keys() - {field.name for field in self.fields}:
             return f"{self.name} has no field {min(unknown)!r}"
-        missing = [field.title for field in self.fields if field.required and field.name not in given]
-        return f"a value is missing: {missing[0]}" if missing else None
+        problems = (field.problem(given.get(field.name, "")) for field in self.fields)
+        return next(filter(None, problems), None)
+
+    def field_of(self, hint: str | None) -> str:
+        """The name of the field whose option the hint of a refusal names first, or empty if it names none."""
+        fields = {option: field.name for field in self.fields for option in field.options}
+        named = re.findall(r"(?<![\w-])--([a-z]+(?:-[a-z]+)*)", hint or "")
+        return next((fields[option] for option in named if option in fields), "")

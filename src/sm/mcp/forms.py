@@ -17,6 +17,7 @@ _WORDS = frozenset(
     {
         *("session_id", "session_ids", "request_id", "agent_name", "name"),
         *("model", "preset", "working_dir", "budget"),
+        *("base", "branch", "remote_branch", "remote"),
     }
 )
 """Arguments that name something. Blanks and quotes around them mean nothing."""
@@ -24,7 +25,10 @@ _OTHER_NAMES = {
     "agent": "agent_name",
     "agent_type": "agent_name",
     "answer": "answers",
+    "base_branch": "base",
+    "pr_number": "pr",
     "prompt": "initial_message",
+    "pull_request": "pr",
     "request": "request_id",
     "session": "session_id",
     "sessions": "session_ids",
@@ -65,7 +69,7 @@ def fitted(schema: Schema, values: Mapping[str, Any]) -> tuple[dict[str, Any], t
 
 def _within(name: str, part: Schema, value: Any) -> tuple[Any, str]:
     """The value within the limits of a number or of an option, and a warning if it is another one."""
-    if part["type"] == "integer" and type(value) is int:
+    if "minimum" in part and type(value) is int:
         nearest = min(max(value, part["minimum"]), part["maximum"])
         which = "most" if nearest < value else "least"
         return nearest, "" if nearest == value else f"{name}: {nearest}, the {which} that is allowed"
@@ -94,7 +98,7 @@ def _fit(name: str, part: Schema, value: Any) -> Any:
                 return (chosen(part["enum"], value) or value) if isinstance(value, str) else value
             return _text(name, value)
         case "integer":
-            return _whole(value)
+            return _whole(value) if "minimum" in part else _number_of(value)
         case "boolean":
             return _flag(value)
         case "array":
@@ -123,6 +127,13 @@ def _whole(value: Any) -> Any:
     if isinstance(value, float) and math.isfinite(value):
         return math.ceil(value)
     return value
+
+
+def _number_of(value: Any) -> Any:
+    """The number of a thing, such as `#12`, which is never rounded."""
+    if isinstance(value, str) and re.fullmatch(r"#?[0-9]{1,15}", value.strip()):
+        value = int(value.strip().lstrip("#"))
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def _flag(value: Any) -> Any:

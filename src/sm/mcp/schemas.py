@@ -11,6 +11,7 @@ from sm.mcp.forms import fitted
 
 Schema = dict[str, Any]
 
+_NUMBER_MAX = 10**9 - 1
 _VALUE_MAX = 100
 """Characters of a wrong value that the error repeats."""
 
@@ -29,6 +30,11 @@ def number(least: int, most: int, description: str = "", **more: Any) -> Schema:
     return _described({"type": "integer", "minimum": least, "maximum": most, **more}, description)
 
 
+def named_number() -> Schema:
+    """The number of a thing, such as a pull request. It stays as it is: the nearest one would name another thing."""
+    return {"type": "integer", "maximum": _NUMBER_MAX}
+
+
 def flag(description: str = "") -> Schema:
     return _described({"type": "boolean"}, description)
 
@@ -41,7 +47,9 @@ def many(item: Schema, most: int, description: str = "", *, least: int = 0) -> S
 
 def arguments(required: Mapping[str, Schema] | None = None, **optional: Schema) -> Schema:
     """The schema of a tool's arguments; no others are allowed."""
-    properties = {**(required or {}), **optional}
+    # An empty text is left out if its argument is optional (`fitted`), so the schema need not forbid it.
+    left = {name: _without_least(part) for name, part in optional.items()}
+    properties = {**(required or {}), **left}
     schema: Schema = {"type": "object", "additionalProperties": False, "properties": properties}
     if required:
         schema["required"] = list(required)
@@ -56,6 +64,10 @@ def result(**properties: str | Schema) -> Schema:
             name: {"type": kind} if isinstance(kind, str) else kind for name, kind in properties.items()
         },
     }
+
+
+def _without_least(schema: Schema) -> Schema:
+    return {name: value for name, value in schema.items() if (name, value) != ("minLength", 1)}
 
 
 def _described(schema: Schema, description: str) -> Schema:
@@ -115,7 +127,7 @@ def _requirement(rule: str, schema: Mapping[str, Any]) -> str:
             least, most = schema.get("minLength", 0), schema.get("maxLength")
             return f"must have {least} to {most:,} characters" if most else f"must have {least} characters"
         case "minimum" | "maximum":
-            return f"must be {schema['minimum']} to {schema['maximum']:,}"
+            return f"must be {schema.get('minimum', 1)} to {schema['maximum']:,}"
         case "minItems" | "maxItems":
             return f"must have {schema.get('minItems', 0)} to {schema['maxItems']} items"
         case "enum":

@@ -10,10 +10,11 @@ class Argument:
 
     name: str
     """The name of the argument, such as `working_dir`."""
-    value: str
+    value: str = ""
+    """Empty for an option that has none, such as `--copy`."""
 
     def __str__(self) -> str:
-        return f"--{self.name.replace('_', '-')} {self.value}"
+        return f"--{self.name.replace('_', '-')} {self.value}".rstrip()
 
 
 class Use:

@@ -157,5 +157,8 @@ def _words(frame: ActFrame, action: BoardAction) -> ActionInput:
 _LINK_HINT = "to allow more: sm web link --scope all"
 
 
-def error_fields(error: SmError) -> dict[str, Any]:
-    return {"ok": False, "code": error.code, "words": error.message, "hint": error.hint}
+def error_fields(error: SmError, action: str = "") -> dict[str, Any]:
+    """The answer to an action that was refused. `field`: that of its form which the words are about, or empty."""
+    known = ACTIONS.get(action)
+    field = "" if known is None else known.field_of(error.hint)
+    return {"ok": False, "code": error.code, "words": error.message, "hint": error.hint, "field": field}

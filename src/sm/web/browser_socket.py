@@ -206,7 +206,7 @@ class _Connection:
             result = await self._acts.carry_out(frame)
             done = {"ok": True, "words": result.words, "undo": result.undo}
         except SmError as error:
-            done = error_fields(error)
+            done = error_fields(error, frame.action)
         finally:
             self._running -= 1
         with suppress(ConnectionError):

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from sm.board import ACTIONS, BoardAction, BoardRow, Target
+from sm.board import ACTIONS, BoardAction, BoardRow, InputField, Target
 from sm.board.board_action import audience
 from sm.web.logins import scope_of
 
@@ -23,10 +23,19 @@ def action_fields(action: BoardAction) -> Offer:
         "needs_text": action.name in ("send", "answer"),
         "needs_session": action.needs_session,
         "on_server": action.call is not None,
-        "fields": [
-            {"name": field.name, "title": field.title, "kind": field.kind.value, "required": field.required}
-            for field in action.fields
-        ],
+        "fields": [_field(field) for field in action.fields],
+    }
+
+
+def _field(field: InputField) -> Offer:
+    return {
+        "name": field.name,
+        "title": field.title,
+        "kind": field.kind.value,
+        "required": field.required,
+        "hint": field.hint,
+        "choices": [{"value": value, "title": title} for value, title in field.choices],
+        "shown_with": field.shown_with,
     }
 
 

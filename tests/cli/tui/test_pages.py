@@ -9,8 +9,8 @@ from textual.widgets import Input
 
 from sm.board.choices import Choices, Theme
 from sm.board.order import Sort
+from sm.cli.tui.forms import ActionForm
 from sm.cli.tui.kept import KeptChoices
-from sm.cli.tui.screens import LinePrompt
 from tests.board.samples import row_data, update
 from tests.cli.tui.test_top import MORE, ask, leave, propose_completion, request_of
 from tests.cli.tui.view import View, top
@@ -34,15 +34,15 @@ def agent(home: Instance) -> Iterator[str]:
 
 
 async def enter(view: View, *texts: str) -> None:
-    """Fill in one prompt after the other."""
+    """Fill in one field of a form after the other."""
+    await view.until(
+        lambda: isinstance(view.app.screen, ActionForm) and view.app.screen.focused is not None, "the form"
+    )
     for text in texts:
-        await view.until(
-            lambda: isinstance(view.app.screen, LinePrompt) and view.app.screen.query(Input), "the prompt"
-        )
-        prompt = view.app.screen
-        prompt.query_one(Input).value = text
+        field = view.app.screen.focused
+        if isinstance(field, Input):
+            field.value = text
         await view.press("enter")
-        await view.until(lambda: view.app.screen is not prompt, "the next prompt")  # noqa: B023 - awaited
 
 
 async def test_tabs_of_a_session_stay_up_to_date(home: Instance, agent: str) -> None:
@@ -152,6 +152,56 @@ async def test_new_agent_starts_in_the_chosen_workspace(home: Instance) -> None:
         await view.shows("1 of 1 messages sent or queued", "✉1")
         view.app.choose(None)
     leave(home, session["session_id"])
+
+
+async def test_new_agent_gets_the_worktree_that_the_form_describes(home: Instance) -> None:
+    repo = make_app(home.work).rename(home.work / "tree")
+    async with top(home) as view:
+        await view.press("n")
+        await enter(view, "Sleeper", "x", "tree", str(repo))
+        await view.hides("Remote branch:")
+        await view.press("right")
+        await view.shows("[a new git worktree]", "Base:", "Branch:", "Pull request:", "Remote branch:")
+        await view.press("right")
+        await view.shows("[a copy (no git)]")
+        await view.hides("Remote branch:")
+        await view.press("left", "enter")
+        await enter(view, "HEAD", "main")
+        await view.press(*"none", "ctrl+s")
+        await view.shows("Pull request: a number is needed")
+        await view.press(*["backspace"] * 4, "ctrl+s")
+        await view.shows("branch main is checked out in")
+        form = view.app.screen
+        await view.until(lambda: form.focused is form.query_one("#field-branch"), "the field of the refusal")
+        lines = view.text().splitlines()
+        at = next(place for place, line in enumerate(lines) if line.startswith("Branch:"))
+        assert "branch main is checked out in" in lines[at + 1]
+        await view.press(*["backspace"] * 4, *"fix", "ctrl+s")
+        await view.until(lambda: view.app.screen is not form, "the form closes")
+        await view.shows("done: sm spawn --name tree --working-dir", "sleeper-tree")
+        session = home.session("sleeper-tree")
+        assert session["worktree"]["branch"] == "fix"
+    leave(home, session["session_id"])
+
+
+async def test_keys_lead_through_the_fields_of_a_form(home: Instance) -> None:
+    async with top(home) as view:
+        await view.press("n")
+        await view.until(
+            lambda: isinstance(view.app.screen, ActionForm) and view.app.screen.focused is not None,
+            "the form",
+        )
+        form = view.app.screen
+        for key, field in (
+            *(("tab", "prompt"), ("down", "name"), ("up", "prompt"), ("shift+tab", "agent_type")),
+            *(("shift+tab", "place"), ("tab", "agent_type")),
+        ):
+            await view.press(key)
+            assert form.focused is form.query_one(f"#field-{field}"), key
+        await view.press("ctrl+s")
+        await view.shows("a value is missing: Agent type")
+        await view.press("escape")
+        await view.until(lambda: view.app.screen is not form, "the form closes")
 
 
 async def test_session_is_renamed_moved_and_deleted(home: Instance, agent: str) -> None:
@@ -280,7 +330,7 @@ async def test_click_on_a_chip_chooses_its_workspace(home: Instance) -> None:
         await view.pilot.click("#chips", offset=(2, 0))
         await view.until(lambda: view.app.board.workspace is None, "all sessions")
         await view.pilot.click("#chips", offset=(view.text().splitlines()[1].rindex("+"), 0))
-        await view.shows("Create a workspace. Name")
+        await view.shows("Create a workspace", "Name of the workspace:")
 
 
 async def test_choices_are_kept_until_the_next_time(home: Instance, tmp_path: Path) -> None:

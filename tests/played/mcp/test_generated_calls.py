@@ -45,6 +45,8 @@ def fitting(schema: dict[str, Any]) -> st.SearchStrategy[Any]:
             return st.text(alphabet=st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20)
         case {"type": "integer", "minimum": least, "maximum": most}:
             return st.integers(least, most)
+        case {"type": "integer"}:
+            return st.integers()
         case {"type": "array", "items": item}:
             return st.lists(fitting(item), max_size=2)
         case {"type": "boolean"}:

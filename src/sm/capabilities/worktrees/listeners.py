@@ -19,6 +19,7 @@ from sm.core.states import TrustLevel
 from sm.core.text import folded, validate_text
 from sm.errors import InvalidPath, UsageError
 from sm.linux.repositories import UnreadableRepository, find_repository, places_of
+from sm.operations.hints import Argument, Hint
 from sm.paths import is_within
 from sm.providers.base import Provider
 from sm.sandboxes.home import ContainerHome
@@ -30,6 +31,7 @@ from sm.store import Store, Transaction
 
 _PATH_MAX = 4096
 _NAME_MAX = 300
+_PULL_REQUESTS_MAX = 10**9
 _UMASK = 0o022
 
 
@@ -205,8 +207,11 @@ def _wish(request: SpawnRequest) -> TreeWish | None:
         _text(given.get("remote"), "remote"),
         copy=bool(given.get("new_copy")),
     )
-    if wish.pull_request is not None and wish.pull_request < 1:
-        raise UsageError(f"invalid pull request {wish.pull_request}", "give its number, such as 12")
+    if wish.pull_request is not None and not 0 < wish.pull_request < _PULL_REQUESTS_MAX:
+        raise UsageError(
+            f"invalid pull request {folded(str(wish.pull_request), 20)}",
+            Hint("give its number: ", Argument("pr", "12")),
+        )
     if wish.copy:
         _refuse_for_copy(given)
     if wish.copy or given.get("new_worktree"):
@@ -222,7 +227,10 @@ def _wish(request: SpawnRequest) -> TreeWish | None:
         ("a branch", alone),
     ):
         if is_given:
-            raise UsageError(f"{what} is only for a new worktree", "ask for a new worktree too")
+            raise UsageError(
+                f"{what} is only for a new worktree",
+                Hint("ask for a new worktree too: ", Argument("worktree")),
+            )
     return None
 
 

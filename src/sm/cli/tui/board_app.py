@@ -26,9 +26,8 @@ from sm.cli.tui.ending import end_with_terminal
 from sm.cli.tui.kept import KeptChoices
 from sm.cli.tui.layout import CSS, detail_width, lay_out
 from sm.cli.tui.notices import notice_sequence
-from sm.cli.tui.pages import FollowPage
 from sm.cli.tui.rows_view import RowsView
-from sm.cli.tui.screens import LinePrompt, TextPage
+from sm.cli.tui.screens import LinePrompt, TextPage, Turnable
 from sm.cli.tui.source import ThreadedSource
 from sm.client.http import Client
 from sm.core.dataclass import dataclass
@@ -55,7 +54,8 @@ class Pace:
 class BoardApp(App[None]):
     ENABLE_COMMAND_PALETTE = False
     BINDINGS = [  # noqa: RUF012  as in textual
-        Binding("tab,shift+tab", "switch_region", show=False, priority=True),
+        Binding("tab", "switch_region(1)", show=False, priority=True),
+        Binding("shift+tab", "switch_region(-1)", show=False, priority=True),
         Binding("ctrl+c", "quit", show=False),
         Binding("ctrl+z", "suspend_process", show=False),
     ]
@@ -311,9 +311,9 @@ class BoardApp(App[None]):
 
     # What the keys and actions use
 
-    def action_switch_region(self) -> None:
-        if isinstance(self.screen, FollowPage):
-            self.screen.turn(1)
+    def action_switch_region(self, steps: int) -> None:
+        if isinstance(self.screen, Turnable):
+            self.screen.turn(steps)
         elif len(self.screen_stack) == 1:
             self.switch(to_needs=not self.in_needs)
             self.draw()

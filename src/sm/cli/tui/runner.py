@@ -19,7 +19,6 @@ from sm.board import (
     BoardAction,
     BoardNeed,
     FieldKind,
-    InputField,
     NeedKind,
     Target,
     command_to_copy,
@@ -28,14 +27,15 @@ from sm.board.details import target_lines
 from sm.board.guard import DEAD_S
 from sm.board.prediction import predicted
 from sm.board.tabs import TABS
-from sm.cli.options import absolute
 from sm.cli.tui import texts
 from sm.cli.tui.board_app import BoardApp
 from sm.cli.tui.cells import need_text_width
+from sm.cli.tui.forms import ActionForm, Done, FormProblem, no_form
 from sm.cli.tui.page_tabs import PageTabs
 from sm.cli.tui.pages import FollowPage
 from sm.cli.tui.palette import PaletteChoice
 from sm.cli.tui.screens import KeyQuestion, LinePrompt, TextPage
+from sm.cli.tui.suggestions import entered, suggested_sessions, suggested_types
 from sm.cli.worktrees import Removal, unsaved_work_of
 from sm.client.environment import environment
 from sm.client.http import START_TIMEOUT_S, TIMEOUT_S, Client, new_key, session_path
@@ -95,7 +95,7 @@ class ActionRunner:
         elif name in ("deny", "send") and words is None:
             self._ask_words(name, target)
         elif words is None and (action.fields or action.question is not None):
-            self._ask_fields(name, target, {})
+            self._ask_fields(name, target)
         elif name == "attach":
             self._attach_terminal(target)
         elif name in ("output", "why"):
@@ -261,57 +261,44 @@ class ActionRunner:
         title = texts.question_text(request["questions"][len(answers)])
         self._app.ask(LinePrompt(title, about=_request_key(target)), entered)
 
-    def _ask_fields(self, name: str, target: Target, given: Mapping[str, str]) -> None:
-        """Ask for one field after the other, then the question of the action."""
-        action = ACTIONS[name]
-        if len(given) < len(action.fields):
-            asked = action.fields[len(given)]
-            self._app.run_worker(self._ask_field(name, target, given, asked))
+    def _ask_fields(self, name: str, target: Target) -> None:
+        """Show the form of the action, or only its question if it has no fields."""
+        action, app = ACTIONS[name], self._app
+        if not action.fields:
+            self._ask_question(name, target, ActionInput())
             return
-        words = ActionInput(fields={key: value for key, value in given.items() if value})
+        sessions = suggested_sessions(app.board.rows)
+
+        def submit(given: Mapping[str, str], done: Done) -> None:
+            fields = entered(action.fields, given, sessions)
+            self._ask_question(name, target, ActionInput(fields=fields), done)
+
+        form = ActionForm(action, target, submit)
+        form.suggest(FieldKind.SESSION, list(sessions))
+        app.ask(form)
+        if any(field.kind is FieldKind.AGENT_TYPE for field in action.fields):
+            app.run_worker(self._suggest_types(form, target))
+
+    async def _suggest_types(self, form: ActionForm, target: Target) -> None:
+        form.suggest(FieldKind.AGENT_TYPE, await asyncio.to_thread(suggested_types, self._client, target))
+
+    def _ask_question(self, name: str, target: Target, words: ActionInput, done: Done = no_form) -> None:
+        """Ask the question of the action, if it has one, and carry it out."""
+        action = ACTIONS[name]
         if action.question is None:
-            self._carry_out(name, target, words)
+            self._carry_out(name, target, words, done)
             return
         wider = action.wider(target)
         more = f", t: {wider}" if wider else ""
         question = f"{action.question(target)} y: yes{more}, Esc: no"
 
         def chosen(key: str | None) -> None:
-            if key is not None:
-                self._carry_out(name, target, replace(words, tree=key == "t"))
+            if key is None:
+                done(FormProblem())
+            else:
+                self._carry_out(name, target, replace(words, tree=key == "t"), done)
 
         self._app.ask(KeyQuestion(question, "yt" if wider else "y"), chosen)
-
-    async def _ask_field(
-        self, name: str, target: Target, given: Mapping[str, str], asked: InputField
-    ) -> None:
-        suggestions = await self._suggestions(asked.kind, target)
-
-        def entered(text: str | None) -> None:
-            if text is None or (asked.required and not text.strip()):
-                return
-            value = text.strip()
-            if asked.kind is FieldKind.DIRECTORY and value:
-                value = absolute(value)
-            elif asked.kind is FieldKind.SESSION:
-                value = suggestions.get(value, value)
-            self._ask_fields(name, target, {**given, asked.name: value})
-
-        title = f"{ACTIONS[name].title}. {asked.title}:"
-        self._app.ask(LinePrompt(title, asked.default(target), suggestions=tuple(suggestions)), entered)
-
-    async def _suggestions(self, kind: FieldKind, target: Target) -> Mapping[str, str]:
-        """The suggested texts of a field, each with its value."""
-        if kind is FieldKind.SESSION:
-            return {row.label: row.id for row in self._app.board.rows.values() if row.is_live}
-        if kind is FieldKind.AGENT_TYPE:
-            try:
-                query = {"workspace": target.workspace, "cwd": target.cwd or None}
-                answer = await asyncio.to_thread(self._client.get, "/v1/agents", query)
-            except SmError:
-                return {}
-            return {t["name"]: t["name"] for t in answer["agents"] if not (t["shadowed_by"] or t["problem"])}
-        return {}
 
     def _attach_terminal(self, target: Target) -> None:
         argv = [sys.executable, "-m", "sm.cli", *ACTIONS["attach"].command(target, ActionInput())[1:]]
@@ -328,12 +315,13 @@ class ActionRunner:
         self._app.copy_to_clipboard(text)
         self._app.tell(f"copied: {text}")
 
-    def _carry_out(self, name: str, target: Target, words: ActionInput) -> None:
+    def _carry_out(self, name: str, target: Target, words: ActionInput, done: Done = no_form) -> None:
+        """Carry out the action and tell the result. `done`: gets the reason if the daemon refuses it."""
         self._app.tell(f"{ACTIONS[name].command_line(target, words)} …")
-        self._app.run_worker(self._request(name, target, words))
+        self._app.run_worker(self._request(name, target, words, done))
 
-    async def _request(self, name: str, target: Target, words: ActionInput) -> None:
-        action, app = ACTIONS[name], self._app
+    async def _request(self, name: str, target: Target, words: ActionInput, done: Done) -> None:
+        action, app, problem = ACTIONS[name], self._app, None
         assert action.call is not None
         call, command = action.call(target, words), action.command_line(target, words)
         decided = target.need.key if target.need is not None and name in _DECISIONS else ""
@@ -367,11 +355,13 @@ class ActionRunner:
             if words.text:
                 self._drafts[_draft_of(name, target)] = words.text
             hint = f" (hint: {error.hint})" if error.hint else ""
-            app.tell(f"failed: {error.message}{hint}")
+            problem = FormProblem(f"{error.message}{hint}", action.field_of(error.hint))
+            app.tell(f"failed: {problem.words}")
         else:
             if action.undo is not None:
                 self._undo = (action.undo, target, time.monotonic() + app.pace.undo_s)
             app.tell(text)
+        done(problem)
         app.reload()
 
     def _refuse_unsaved_work(self, session_id: str) -> None:

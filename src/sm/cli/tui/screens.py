@@ -1,6 +1,7 @@
 """The screens that `sm top` puts over its list: input, question and text page."""
 
 from collections.abc import Callable, Sequence
+from typing import Protocol, runtime_checkable
 
 from rich.text import Text
 from textual import events
@@ -14,6 +15,14 @@ from textual.widgets import Input, Static
 from sm.board.prediction import MODES
 from sm.cli.tui.texts import detail_text
 from sm.core.quotation import wrapped_at_blanks
+
+
+@runtime_checkable
+class Turnable(Protocol):
+    """A screen with parts, such as tabs or fields."""
+
+    def turn(self, steps: int) -> None:
+        """Go to another part."""
 
 
 def take_early_key(field: Input, event: events.Key) -> bool:

@@ -22,7 +22,7 @@ _WAIT_S = 5.0
     arguments(
         {"session_id": text(200), "message": text(MESSAGE_MAX)},
         mode=choice(SENT_MODES, "auto by default; idle: once idle; urgent: interrupts it."),
-        wait_s=number(0, 30, "5 by default."),
+        wait_s=number(0, 30, default=5),
         answer=flag(),
     ),
     result(

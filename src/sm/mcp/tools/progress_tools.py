@@ -19,7 +19,7 @@ _NAME_MAX = 80
     arguments(
         session_id=text(200, "Without it your own."),
         tree=flag("Also all descendants."),
-        output_lines=number(0, 50, "0 by default."),
+        output_lines=number(0, 50, default=0),
     ),
     result(session_id="string", status="string", tree="array", more="integer", duration_ms="number"),
     reads=True,

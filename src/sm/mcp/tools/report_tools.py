@@ -46,7 +46,7 @@ async def report_note(call: ToolCall, *, reports: Reports, monitor: Monitor) -> 
 @tools.tool(
     arguments(
         {"message": text(TAKEN_MAX, "The result, for your parent.")},
-        status=choice(["completed", "error", "abandoned"], "completed by default."),
+        status=choice(["completed", "error", "abandoned"], default="completed"),
     ),
     result(status="string", request_id="string", warnings="array", duration_ms="number"),
     idempotent=True,

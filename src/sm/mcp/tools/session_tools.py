@@ -5,9 +5,9 @@ from sm.core.models import Session, SpawnRequest
 from sm.core.states import Mode
 from sm.core.statuses import Status
 from sm.core.text import PROMPT_MAX, folded
-from sm.errors import RateLimited, SandboxBusy
+from sm.errors import RateLimited, SandboxBusy, UsageError
 from sm.mcp.results import LISTED_MAX, is_untrusted, omitted, words
-from sm.mcp.schemas import arguments, choice, flag, number, result, text
+from sm.mcp.schemas import arguments, choice, flag, named_number, number, result, text
 from sm.mcp.tool import Result, ToolCall, ToolTable
 from sm.operations.access_rules import READ
 from sm.services import Authorizer, ListPage, Monitor, SessionFilter, Sessions
@@ -24,7 +24,7 @@ _NEXT = "end your turn: a message wakes you when this session has finished, or a
 @tools.tool(
     arguments(
         {
-            "title": text(200, "A few words."),
+            "title": text(200),
             "agent_name": text(100, "See list_agent_types."),
             "initial_message": text(PROMPT_MAX, "The whole task: the agent knows nothing else."),
         },
@@ -32,12 +32,18 @@ _NEXT = "end your turn: a message wakes you when this session has finished, or a
         model=text(100),
         preset=text(100),
         lifecycle=choice(list(Mode), "supervised: you approve its end."),
-        working_dir=text(4096, "An absolute path. Yours by default."),
+        working_dir=text(4096, "Absolute. Yours by default."),
         budget=text(200, "usd=5,tokens=2M,minutes=90: for it and all below it."),
         restart=choice(("never", "on-failure")),
-        worktree=flag("In a git worktree at base."),
+        worktree=flag(
+            "In a git worktree that begins with base, pr or remote_branch, on a new or existing branch."
+        ),
         base=text(300),
         branch=text(300),
+        pr=named_number(),
+        remote_branch=text(300),
+        remote=text(300),
+        copy=flag("In a copy of a directory without git."),
     ),
     result(
         session_id="string",
@@ -60,6 +66,8 @@ async def create_session(call: ToolCall, *, sessions: Sessions) -> Result:
     """Start an agent as your child. It reports to you when it ends.
     Example: {"title": "Backend API", "agent_name": "Engineer", "initial_message": "Write the API"}"""
     values = call.values
+    if values.get("worktree") and values.get("copy"):
+        raise UsageError("worktree and copy cannot be used together")
     wanted = SpawnRequest(
         agent_type=values["agent_name"],
         prompt=values["initial_message"],
@@ -76,6 +84,10 @@ async def create_session(call: ToolCall, *, sessions: Sessions) -> Result:
             "new_worktree": values.get("worktree"),
             "base": values.get("base"),
             "branch": values.get("branch"),
+            "pull_request": values.get("pr"),
+            "remote_branch": values.get("remote_branch"),
+            "remote": values.get("remote"),
+            "new_copy": values.get("copy"),
         },
     )
     started = await _spawn(call, sessions, wanted)
@@ -142,8 +154,8 @@ async def list_workspace_sessions(call: ToolCall, *, sessions: Sessions, authori
 @tools.tool(
     arguments(
         {"session_id": text(200)},
-        lines=number(1, 200, "50 by default."),
-        what=choice(["screen", "actions", "summary"], "screen by default."),
+        lines=number(1, 200, default=50),
+        what=choice(["screen", "actions", "summary"], default="screen"),
     ),
     result(session_id="string", lines="array", archived="boolean", untrusted="boolean", duration_ms="number"),
     reads=True,

@@ -19,7 +19,7 @@ _CHEAPER = "ending your turn is cheaper than another wait: a message wakes you"
 @tools.tool(
     arguments(
         session_ids=many(text(200), 50, "Your live children by default."),
-        until=choice((ENDED_OF_ANY_KIND, *Status), "ended by default."),
+        until=choice((ENDED_OF_ANY_KIND, *Status), default=ENDED_OF_ANY_KIND),
         any=flag("One of them is enough."),
         timeout_s=number(1, 3600),
     ),

@@ -93,7 +93,7 @@ export function begin(name, target) {
 
 /** Ask for the fields of an action, and for a yes. What is there now is the default: later changes do not replace it. */
 function openForm(name, session) {
-  const dialog = { kind: "form", name, session, workspace: state.workspace, offer: offerOf(name, session), types: [], busy: false, problem: "" };
+  const dialog = { kind: "form", name, session, workspace: state.workspace, offer: offerOf(name, session), types: [], busy: false, problem: "", place: "", chosen: {} };
   ui.dialog = dialog;
   ui.draw();
   if (!actionOf(name).fields.some((field) => field.kind === "agent type")) return;

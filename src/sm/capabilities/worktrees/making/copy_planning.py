@@ -8,8 +8,7 @@ from sm.capabilities.worktrees.rules import branch_name
 from sm.core.text import folded
 from sm.errors import UsageError
 from sm.linux.repositories import UnreadableRepository, find_repository
-from sm.operations.hints import Hint, Use
-from sm.operations.session_operations import SPAWN
+from sm.operations.hints import Argument, Hint
 
 
 def plan_copy(
@@ -29,7 +28,7 @@ def plan_copy(
     if is_in_repository:
         raise UsageError(
             f"{folded(directory, 200)} is in a git repository, of which sm makes no copy",
-            Hint("start the agent in a worktree of it: ", Use(SPAWN, "AGENT_TYPE", "--worktree")),
+            Hint("start the agent in a worktree of it: ", Argument("worktree")),
         )
     if not os.access(main, os.R_OK | os.X_OK) or not os.path.isdir(main):
         raise UsageError(f"{folded(directory, 200)} is no directory that you may read")

@@ -20,11 +20,12 @@ from sm.capabilities.worktrees.rules import (
 from sm.core.text import folded
 from sm.errors import ExternalError, UsageError
 from sm.linux.repositories import Repository, checkouts, has_commit
-from sm.operations.hints import Argument, Hint, Use
-from sm.operations.session_operations import SPAWN
+from sm.operations.hints import Argument, Hint
 from sm.paths import is_within
 
 _UPSTREAM = "upstream"
+_PULL_REQUEST = Argument("pr", "N")
+_REMOTE_BRANCH = Argument("remote_branch", "BRANCH")
 Allow = Callable[[Iterable[str], str], None]
 """Returns if no sandboxed session could have written what git uses at these paths. Gets the directory of them too."""
 
@@ -74,22 +75,29 @@ def new_name() -> str:
 
 def _check(wish: TreeWish) -> None:
     given = [
-        what
-        for what, value in (
-            ("a base", wish.base),
-            ("a pull request", wish.pull_request),
-            ("a branch of a remote", wish.remote_branch),
+        (what, argument)
+        for what, argument, value in (
+            ("a base", Argument("base", "REF"), wish.base),
+            ("a pull request", _PULL_REQUEST, wish.pull_request),
+            ("a branch of a remote", _REMOTE_BRANCH, wish.remote_branch),
         )
         if value is not None
     ]
     if len(given) > 1:
-        raise UsageError(f"{given[0]} and {given[1]} cannot be used together")
+        (one, first), (other, second) = given[:2]
+        raise UsageError(f"{one} and {other} cannot be used together", Hint("omit ", first, " or ", second))
     if wish.remote is not None and wish.pull_request is None and wish.remote_branch is None:
-        raise UsageError("a remote is only for a pull request or a branch of a remote")
+        raise UsageError(
+            "a remote is only for a pull request or a branch of a remote",
+            Hint("add ", _PULL_REQUEST, " or ", _REMOTE_BRANCH),
+        )
     if wish.branch is not None and not is_branch(wish.branch):
-        raise UsageError(f"invalid branch name {folded(wish.branch, 80)!r}")
+        raise UsageError(f"invalid branch name {folded(wish.branch, 80)!r}", ANOTHER_BRANCH)
     if wish.remote_branch is not None and not is_branch(wish.remote_branch):
-        raise UsageError(f"invalid branch name {folded(wish.remote_branch, 80)!r}")
+        raise UsageError(
+            f"invalid branch name {folded(wish.remote_branch, 80)!r}",
+            Hint("choose another branch: ", _REMOTE_BRANCH),
+        )
 
 
 def _repository(directory: str) -> Repository:
@@ -98,7 +106,7 @@ def _repository(directory: str) -> Repository:
     except ExternalError as error:
         raise UsageError(
             f"{folded(directory, 200)} is not in a git repository: {error.message}",
-            Hint("for a copy of the directory: ", Use(SPAWN, "AGENT_TYPE", "--copy")),
+            Hint("for a copy of the directory: ", Argument("copy")),
         ) from None
     if found.top is None and os.path.realpath(directory) not in (found.common, os.path.dirname(found.common)):
         raise UsageError(f"{folded(directory, 200)} is not in a git worktree")
@@ -130,7 +138,8 @@ def tree_name(name: str | None, wish: TreeWish) -> str:
         return new_name() if wish.pull_request is None else f"pr-{wish.pull_request}-{os.urandom(2).hex()}"
     if not is_name(name):
         raise UsageError(
-            f"invalid branch name {folded(name, 80)!r}", "use letters a-z, digits, dot, dash and underscore"
+            f"invalid branch name {folded(name, 80)!r}",
+            Hint("use letters a-z, digits, dot, dash and underscore: ", Argument("name", "NAME")),
         )
     return name
 
@@ -184,14 +193,17 @@ def _start(repository: Repository, branch: str | None, base: str | None) -> str:
         return ""
     named = f"refs/heads/{branch}" if branch is not None else "HEAD" if base is None else base
     if (not base and base is not None) or named.startswith("-"):
-        raise UsageError(f"invalid base {folded(base or named, 80)!r}", "name a commit, a tag or a branch")
+        raise UsageError(
+            f"invalid base {folded(base or named, 80)!r}",
+            Hint("name a commit, a tag or a branch: ", Argument("base", "REF")),
+        )
     try:
         found = git(top, "rev-parse", "--verify", "--end-of-options", named)
         return git(top, "rev-parse", "--verify", "--end-of-options", f"{found}^{{commit}}")
     except ExternalError:
         raise UsageError(
             f"there is no commit {folded(named, 80)!r} in {folded(top, 4096)}",
-            f"git -C {shlex.quote(folded(top, 4096))} branch --all",
+            Hint(f"git -C {shlex.quote(folded(top, 4096))} branch --all; then: ", Argument("base", "REF")),
         ) from None
 
 
@@ -241,7 +253,9 @@ def _refuse_remote_branch(repository: Repository, branch: str) -> None:
             raise UsageError(
                 f"branch {folded(branch, 200)} is only in a remote repository: {folded(shown, 200)}",
                 Hint(
-                    f"to follow it: --remote-branch {shlex.quote(shown)}; for a new one: ",
+                    "to follow it: ",
+                    Argument("remote_branch", shlex.quote(shown)),
+                    "; for a new one: ",
                     Argument("base", "HEAD"),
                 ),
             )
@@ -267,7 +281,8 @@ def _fetched(repository: Repository, wish: TreeWish) -> tuple[Fetched | None, tu
         raise UsageError(f"there is no remote to fetch {what} from", "git remote add origin URL")
     if wish.remote is not None and wish.remote not in remotes:
         raise UsageError(
-            f"there is no remote {folded(wish.remote, 80)!r}, only {_names(remotes)}", "git remote --verbose"
+            f"there is no remote {folded(wish.remote, 80)!r}, only {_names(remotes)}",
+            Hint("choose one: ", Argument("remote", "NAME")),
         )
     if wish.remote_branch is not None:
         named = (r for r in remotes if wish.remote_branch.startswith(f"{r}/"))
@@ -298,7 +313,10 @@ def _only(remotes: Iterable[str]) -> str:
     names = list(remotes)
     if "origin" in names or len(names) == 1:
         return "origin" if "origin" in names else names[0]
-    raise UsageError(f"which remote? There are {_names(remotes)}", "--remote-branch REMOTE/BRANCH")
+    raise UsageError(
+        f"which remote? There are {_names(remotes)}",
+        Hint("name it: ", Argument("remote_branch", "REMOTE/BRANCH")),
+    )
 
 
 def _with_pull_requests(remotes: Iterable[str], number: int | None) -> str:

@@ -1,0 +1,101 @@
+"""The action that starts an agent: its fields, its request and its command. Pure."""
+
+from collections.abc import Iterator, Mapping
+
+from sm.board.board_action import ActionInput, ApiCall, BoardAction, FieldKind, InputField, Target
+from sm.board.operation_actions import options
+from sm.operations.session_operations import SPAWN
+
+_WORKTREE, _COPY = "worktree", "copy"
+_PLACE = InputField(
+    "place",
+    "Works in",
+    FieldKind.CHOICE,
+    choices=(("", "the directory"), (_WORKTREE, "a new git worktree"), (_COPY, "a copy (no git)")),
+)
+_OF_WORKTREE = (_PLACE.name, _WORKTREE)
+_TREE_FIELDS = (
+    InputField("base", "Base", hint="empty: what is checked out", shown_with=_OF_WORKTREE),
+    InputField("branch", "Branch", hint="existing or new; empty: sm/NAME", shown_with=_OF_WORKTREE),
+    InputField(
+        "pr",
+        "Pull request",
+        FieldKind.NUMBER,
+        hint="its number; begins with its head",
+        shown_with=_OF_WORKTREE,
+    ),
+    InputField(
+        "remote_branch",
+        "Remote branch",
+        hint="to follow, such as origin/topic",
+        shown_with=_OF_WORKTREE,
+    ),
+    InputField("remote", "Remote", hint="empty: origin, or the only one", shown_with=_OF_WORKTREE),
+)
+_KEYS = {"pr": "pull_request"}
+"""The keys of the body that have another name than their fields."""
+NAME = InputField("name", "Name", hint="may be empty")
+
+
+def _call(target: Target, words: ActionInput) -> ApiCall:
+    given = words.fields
+    body = {
+        "agent_type": given.get("agent_type", ""),
+        "prompt": given.get("prompt"),
+        "name": given.get("name"),
+        "workspace": target.workspace,
+        "working_dir": given.get("working_dir"),
+        "cwd": target.cwd or None,
+        **dict(_tree(given)),
+    }
+    return ApiCall(SPAWN.path, body, is_long=True)
+
+
+def _tree(given: Mapping[str, str]) -> Iterator[tuple[str, object]]:
+    """The keys of the body for a directory of the agent's own."""
+    if given.get(_PLACE.name) == _WORKTREE:
+        yield "new_worktree", True
+    elif given.get(_PLACE.name) == _COPY:
+        yield "new_copy", True
+    for field in _TREE_FIELDS:
+        if field.name in given:  # the daemon refuses the ones that do not fit
+            value = given[field.name]
+            yield _KEYS.get(field.name, field.name), int(value) if field.kind is FieldKind.NUMBER else value
+
+
+def _command(target: Target, words: ActionInput) -> tuple[str, ...]:
+    given = words.fields
+    texts = (given.get("agent_type", "TYPE"), *((given["prompt"],) if "prompt" in given else ()))
+    return (
+        *("sm", "spawn", *options(given, "name", "working_dir")),
+        *((f"--{given[_PLACE.name]}",) if _PLACE.name in given else ()),
+        *options(given, *(field.name for field in _TREE_FIELDS)),
+        *(("--workspace", target.workspace) if target.workspace else ()),
+        *(("--",) if any(text.startswith("-") for text in texts) else ()),
+        *texts,
+    )
+
+
+def _directory(target: Target) -> str:
+    if target.workspace is not None:  # the daemon takes that of the workspace
+        return ""
+    return target.cwd or (str(target.row.data["working_dir"]) if target.row is not None else "")
+
+
+SPAWN_ACTION = BoardAction(
+    "spawn",
+    SPAWN.key,
+    SPAWN.title,
+    lambda target: None,
+    _command,
+    _call,
+    needs_session=False,
+    fields=(
+        InputField("agent_type", "Agent type", FieldKind.AGENT_TYPE, required=True),
+        InputField("prompt", "Task", hint="may be empty"),
+        NAME,
+        InputField("working_dir", "Directory", FieldKind.DIRECTORY, default=_directory),
+        _PLACE,
+        *_TREE_FIELDS,
+    ),
+)
