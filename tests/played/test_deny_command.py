@@ -1,6 +1,7 @@
 """`sm deny --review`: the changes in an editor, and a completion that is denied with the comments."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -8,16 +9,15 @@ import pytest
 
 from tests.fixtures import context_fixture
 from tests.git_repositories import git, make_app
-from tests.played.test_review_command import Scene
+from tests.played.test_review_command import Scene, keep_drafts
 from tests.sim.command import Terminal
 from tests.sim.stage import Instance, until
 
 pytestmark = pytest.mark.processes  # git, and an editor
 
 
-def supervised_instance() -> Iterator[Instance]:
-    with Instance("child_agents: {mode: supervised}\n") as instance:
-        yield instance
+def supervised_instance() -> AbstractContextManager[Instance]:
+    return Instance("child_agents: {mode: supervised}\n")
 
 
 instance = context_fixture("function", supervised_instance)
@@ -76,7 +76,7 @@ def test_deny_with_review_sends_the_comments_of_an_editor(proposal: Proposal) ->
 
 
 def test_drafts_of_the_daemon_are_in_the_editor_and_in_the_denial(proposal: Proposal) -> None:
-    proposal.review(env=proposal.below(("> +c", "why this?")), check=False)
+    keep_drafts(proposal, ("> +c", "why this?"))
     answer = proposal.instance.json(
         "deny", "sh-login", "--review", "--yes", env=proposal.below(("> +d", "and that?"))
     )
@@ -94,10 +94,11 @@ def test_review_without_a_comment_denies_nothing(proposal: Proposal) -> None:
 
 
 def test_person_who_does_not_agree_keeps_the_comments(proposal: Proposal) -> None:
-    env = proposal.below(("> +c", "why?"))
-    terminal = Terminal(("n\n",))
-    ended = proposal.instance.run("deny", proposal.name, "--review", env=env, terminal=terminal)
-    assert f"Deny {proposal.name} of sh-login with 1 comment? [y/N]" in ended.stdout + ended.stderr
+    instance = proposal.instance
+    env = {**instance.env, "TERM": "xterm-256color", **proposal.below(("> +c", "why?"))}
+    words = ("deny", proposal.name, "--review")
+    ended = instance.command.run(words, env, instance.work, Terminal("n\n", 200))
+    assert f"Deny {proposal.name} of sh-login with 1 comment? [y/N]" in ended.stdout
     assert f"kept 1 comment as drafts: sm deny {proposal.name} --review" in ended.stdout
     assert (ended.returncode, proposal.request["state"]) == (0, "open")
     assert [draft[4] for draft in proposal.drafts()] == ["why?"]
