@@ -173,6 +173,21 @@ def test_decision_carries_the_digest_of_the_shown_request() -> None:
     assert decision.body == {"approved": False, "shown": f"{57:032x}", "message": "use /srv"}
 
 
+def test_denial_with_draft_comments_is_one_request_to_the_daemon() -> None:
+    action, target = ACTIONS["deny"], asked(kind="completion")
+    assert action.call is not None
+    assert proposes_completion(target) and not proposes_completion(PERMISSION)
+    reviewed = {"tree": "b" * 40, "head": "", "base": "a" * 40}
+    words = ActionInput("not yet", drafts=(3, 4), reviewed=reviewed)
+    decision = action.call(target, words)
+    assert decision.path == "/v1/sessions/1a2b3c4d/review/deny"
+    comments = {"request": "r57", "shown": f"{57:032x}", "ids": [3, 4]}
+    assert decision.body == {**comments, "text": "not yet", **reviewed}
+    assert action.call(target, ActionInput(drafts=(3, 4))).body == {**comments, "text": None}
+    assert action.call(target, ActionInput("why")).path == "/v1/requests/r57/answer"
+    assert action.command(target, words) == ("sm", "deny", "r57", "--review")
+
+
 @pytest.mark.parametrize(
     ("name", "target", "reason"),
     [

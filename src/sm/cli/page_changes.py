@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
 from sm.capabilities.reviews.shown_changes import shown_changes
+from sm.capabilities.worktrees.change_counts import change_counts
 from sm.capabilities.worktrees.file_patches import (
     FILES_MAX,
     ChangedFile,
@@ -79,6 +80,11 @@ def _changes(work: Work, task: Task) -> Answer:
         "deleted": sum(file.deleted or 0 for file in files),
         "files": [_file(file, patch, sizes) for file, patch in zip(shown, patches, strict=True)],
     }
+
+
+def _counts(work: Work, task: Task) -> Answer:
+    counts = change_counts(work)
+    return {}, {"count": counts.files, "added": counts.added, "deleted": counts.deleted}
 
 
 def _file(file: ChangedFile, patch: RawPatch | None, sizes: Mapping[str, int]) -> JsonObject:
@@ -150,6 +156,7 @@ def _keep(work: Work, task: Task) -> Answer:
 
 _ACTS: Mapping[str, Callable[[Work, Task], Answer]] = {
     "changes": _changes,
+    "counts": _counts,
     "file": _one_file,
     "pictures": _pictures,
     "keep": _keep,
