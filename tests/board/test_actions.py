@@ -9,6 +9,7 @@ import pytest
 
 from sm.api.routes import ROUTES
 from sm.board import ACTIONS, NO_WORDS, ActionInput, ApiCall, Target, command_to_copy, needs
+from sm.board.actions import proposes_completion
 from sm.board.tabs import CHANGES_KEYS
 from sm.cli.group import COMMANDS, sm
 from tests.board.samples import AT_S, message, row

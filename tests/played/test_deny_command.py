@@ -1,5 +1,6 @@
 """`sm deny --review`: the changes in an editor, and a completion that is denied with the comments."""
 
+import shutil
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -156,3 +157,17 @@ def test_session_without_a_repository_cannot_be_reviewed(instance: Instance) -> 
     error = instance.refused("deny", request["request_id"], "--review", env={"EDITOR": "true"}, exit_code=4)
     assert "does not work in a git repository" in error
     assert instance.json("requests", session)[0]["state"] == "open"
+
+
+def test_single_views_of_a_proposal_count_its_changes(proposal: Proposal) -> None:
+    counts = "2 files +5 -0 (sm diff sh-login)"
+    shown = proposal.instance.sm("requests", proposal.name)
+    assert f"Changes:   {counts}\n" in shown
+    assert shown.count(f"sm deny {proposal.name}") == 2 and f"sm deny {proposal.name} --review" in shown
+    assert f"Request:   {proposal.name} proposes its completion, {counts}" in proposal.instance.sm(
+        "status", "sh-login"
+    )
+    assert "files +" not in proposal.instance.sm("requests")
+    shutil.rmtree(proposal.path)
+    assert "Changes:" not in proposal.instance.sm("requests", proposal.name)
+    assert f"{proposal.name} proposes its completion\n" in proposal.instance.sm("status", "sh-login")

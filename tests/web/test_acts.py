@@ -223,7 +223,7 @@ async def test_denial_with_drafts_keeps_what_was_reviewed_and_sends_both_at_once
 ) -> None:
     board_of(hub, [row_data("a")], request(58, session_id="a", kind="completion"))
     page, bodies = seen(hub), list[Any]()
-    fields = {"need": "r58", "shown": f"{58:032x}", "drafts": [3, 4], "text": "not yet"}
+    fields: dict[str, Any] = {"need": "r58", "shown": f"{58:032x}", "drafts": [3, 4], "text": "not yet"}
     async with answering_daemon(tmp_path, {"/v1/sessions/a/review/deny": {}}, bodies=bodies) as asked:
         for changes in ("shown", ""):
             frame = ActFrame(t="act", n=1, action="deny", changes=changes, **fields)
