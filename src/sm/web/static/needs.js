@@ -139,6 +139,7 @@ export function needsRegion() {
   const done = list.filter(isDone);
   return html`<section class="needs" aria-labelledby="needs-title" data-count=${urgentNeeds().length}>
     <h2 id="needs-title" tabindex="-1" class=${urgentNeeds().length ? "urgent" : "calm"}>${title()}</h2>
+    ${own === null ? nothing : html`<p class="hint">${own.key} stands above the changes.</p>`}
     ${urgent.length === 0 ? nothing : html`<ul class="need-list">${repeat(urgent, (need) => need.key, needItem)}</ul>`}
     ${done.length === 0
       ? nothing

@@ -76,7 +76,7 @@ const files = (count) => (count === 1 ? "1 file" : `${count.toLocaleString("en-U
 function summary({ counts, problem }) {
   if (problem) return html`<span class="hint">${problem}</span>`;
   if (counts === null) return html`<span class="hint">counting</span>`;
-  return html`${files(counts.count)} <span class="count"><span class="plus">+${counts.added}</span> <span class="minus">-${counts.deleted}</span></span>`;
+  return html`${files(counts.count)} <span class="counts"><span class="plus">+${counts.added.toLocaleString("en-US")}</span> <span class="minus">−${counts.deleted.toLocaleString("en-US")}</span></span>`;
 }
 
 /** The changes of the session that asks, folded to a line. */
