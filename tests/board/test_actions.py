@@ -9,6 +9,7 @@ import pytest
 
 from sm.api.routes import ROUTES
 from sm.board import ACTIONS, NO_WORDS, ActionInput, ApiCall, Target, command_to_copy, needs
+from sm.board.actions import proposes_completion
 from sm.board.tabs import CHANGES_KEYS
 from sm.capabilities.worktrees.rules import ANOTHER_BRANCH, ANOTHER_NAME
 from sm.cli.group import COMMANDS, sm
@@ -238,6 +239,21 @@ def test_decision_carries_the_digest_of_the_shown_request() -> None:
     decision = call(PERMISSION, ActionInput("use /srv"))
     assert decision.path == "/v1/requests/r57/answer"
     assert decision.body == {"approved": False, "shown": f"{57:032x}", "message": "use /srv"}
+
+
+def test_denial_with_draft_comments_is_one_request_to_the_daemon() -> None:
+    action, target = ACTIONS["deny"], asked(kind="completion")
+    assert action.call is not None
+    assert proposes_completion(target) and not proposes_completion(PERMISSION)
+    reviewed = {"tree": "b" * 40, "head": "", "base": "a" * 40}
+    words = ActionInput("not yet", drafts=(3, 4), reviewed=reviewed)
+    decision = action.call(target, words)
+    assert decision.path == "/v1/sessions/1a2b3c4d/review/deny"
+    comments = {"request": "r57", "shown": f"{57:032x}", "ids": [3, 4]}
+    assert decision.body == {**comments, "text": "not yet", **reviewed}
+    assert action.call(target, ActionInput(drafts=(3, 4))).body == {**comments, "text": None}
+    assert action.call(target, ActionInput("why")).path == "/v1/requests/r57/answer"
+    assert action.command(target, words) == ("sm", "deny", "r57", "--review")
 
 
 @pytest.mark.parametrize(

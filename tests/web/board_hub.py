@@ -35,16 +35,21 @@ async def board_hub(tmp_path: Path) -> AsyncIterator[Hub]:
 
 @contextlib.asynccontextmanager
 async def answering_daemon(
-    tmp_path: Path, answers: Mapping[str, Any], more: Mapping[str, str] | None = None
+    tmp_path: Path,
+    answers: Mapping[str, Any],
+    more: Mapping[str, str] | None = None,
+    bodies: list[Any] | None = None,
 ) -> AsyncIterator[list[str]]:
     """A daemon of `board_hub` with these answers, by path: 404 for others. Yields the paths that were asked for.
 
-    `more`: further headers of each answer.
+    `more`: further headers of each answer. `bodies`: gets the body of each POST.
     """
     asked = list[str]()
 
     async def answer(request: web.Request) -> web.Response:
         asked.append(request.path)
+        if bodies is not None and request.method == "POST":
+            bodies.append(await request.json())
         found = answers.get(request.path)
         error = {"error": {"code": "not_found", "message": "no such session", "hint": None}}
         body, status = (error, 404) if found is None else (found, 200)

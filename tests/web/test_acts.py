@@ -1,7 +1,7 @@
 """Actions of browsers: the scope of the login, the words that the person saw, and the state of the session."""
 
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -37,9 +37,16 @@ async def link(tmp_path: Path) -> AsyncIterator[DaemonLink]:
     await link.close()
 
 
+async def keep(session_id: str, name: object) -> Mapping[str, str]:
+    """Keeps the state that a list of changes shows."""
+    if name != "shown":
+        raise IllegalState("these changes are not up to date any more")
+    return {"tree": "b" * 40, "head": "", "base": "a" * 40}
+
+
 async def refusal(hub: Hub, link: DaemonLink, page: Page, action: str, **fields: Any) -> SmError:
     with pytest.raises(SmError) as raised:
-        await Acts(hub, link, page.tab).carry_out(ActFrame(t="act", n=1, action=action, **fields))
+        await Acts(hub, link, keep, page.tab).carry_out(ActFrame(t="act", n=1, action=action, **fields))
     return raised.value
 
 
@@ -204,7 +211,7 @@ async def test_action_is_taken_back_before_its_effect_is_shown(
 ) -> None:
     answers = {f"/v1/sessions/z/{action}": dict[str, Any]() for action in ("archive", "unarchive")}
     async with answering_daemon(tmp_path, answers) as asked:
-        acts = Acts(hub, link, seen(hub).tab)
+        acts = Acts(hub, link, keep, seen(hub).tab)
         for action in (
             "archive",
             "unarchive",
@@ -223,5 +230,30 @@ async def test_session_that_is_not_in_the_list_is_read_for_an_action(
         assert error.message == "not possible: the process of engineer-old has ended"
         assert isinstance(await refusal(hub, link, page, "kill", session="none"), NotFound)
         asked.clear()
-        await Acts(hub, link, page.tab).carry_out(ActFrame(t="act", n=1, action="rm", session="old"))
+        await Acts(hub, link, keep, page.tab).carry_out(ActFrame(t="act", n=1, action="rm", session="old"))
     assert asked == [*answers]
+
+
+async def test_denial_with_drafts_keeps_what_was_reviewed_and_sends_both_at_once(
+    hub: Hub, link: DaemonLink, tmp_path: Path
+) -> None:
+    board_of(hub, [row_data("a")], request(58, session_id="a", kind="completion"))
+    page, bodies = seen(hub), list[Any]()
+    fields: dict[str, Any] = {"need": "r58", "shown": f"{58:032x}", "drafts": [3, 4], "text": "not yet"}
+    async with answering_daemon(tmp_path, {"/v1/sessions/a/review/deny": {}}, bodies=bodies) as asked:
+        for changes in ("shown", ""):
+            frame = ActFrame(t="act", n=1, action="deny", changes=changes, **fields)
+            done = await Acts(hub, link, keep, page.tab).carry_out(frame)
+            assert done.words == "done: sm deny r58 --review"
+        error = await refusal(hub, link, page, "deny", changes="an older list", **fields)
+    assert "not up to date" in error.message
+    assert asked == ["/v1/sessions/a/review/deny"] * 2
+    body = {"request": "r58", "shown": f"{58:032x}", "ids": [3, 4], "text": "not yet"}
+    assert bodies == [{**body, "tree": "b" * 40, "head": "", "base": "a" * 40}, body]
+
+
+async def test_browser_names_no_object_of_git_in_a_denial(hub: Hub, link: DaemonLink) -> None:
+    error = await refusal(
+        hub, link, seen(hub), "deny", need="r57", shown=SHOWN, drafts=[3], reviewed={"tree": "b" * 40}
+    )
+    assert (type(error), error.message) == (UsageError, "unknown fields: reviewed")

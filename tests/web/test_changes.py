@@ -186,3 +186,12 @@ async def test_round_keeps_what_was_reviewed_before_it_is_sent(
     assert answer["words"].startswith("Round 2: ")
     assert process.tasks[1] == {"act": "keep", "session": "aaaa0001", **HEAD}
     assert (await posted(app, "/aaaa0001/send", {"ids": [3], "shown": "none"}))[0] == 409
+
+
+async def test_counts_and_drafts_are_read_for_a_request(app: ServedApp, process: PlayedProcess) -> None:
+    assert await got(app, "/aaaa0001/counts") == (200, {"files": []})
+    assert process.tasks == [{"act": "counts", "session": "aaaa0001"}]
+    assert await got(app, "/aaaa0001/drafts") == (200, {"drafts": []})
+    for path in ("counts", "drafts"):
+        assert (await got(app, f"/cccc0003/{path}"))[0] == 404
+    assert len(process.tasks) == 1

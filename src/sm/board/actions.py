@@ -131,6 +131,33 @@ def _answer(approved: bool) -> Callable[[Target, ActionInput], ApiCall]:
     return call
 
 
+def _deny(target: Target, words: ActionInput) -> ApiCall:
+    """Deny a request; a completion together with draft comments, which become a round of its review."""
+    assert target.need is not None
+    if not words.drafts:
+        return _answer(False)(target, words)
+    body = {
+        "request": target.need.key,
+        "shown": target.need.digest,
+        "ids": list(words.drafts),
+        "text": words.text or None,
+        **words.reviewed,
+    }
+    return ApiCall(f"/v1/sessions/{_id(target)}/review/deny", body)
+
+
+def _deny_command(target: Target, words: ActionInput) -> tuple[str, ...]:
+    assert target.need is not None
+    if words.drafts:
+        return ("sm", DENY.verb, target.need.key, "--review")
+    return _on_request(DENY)(target, words)
+
+
+def proposes_completion(target: Target) -> bool:
+    """True for a request whose denial takes draft comments about the changes."""
+    return target.request is not None and target.request["kind"] == "completion"
+
+
 def _on_request(operation: DoorNames) -> Callable[[Target, ActionInput], tuple[str, ...]]:
     def command(target: Target, words: ActionInput) -> tuple[str, ...]:
         assert target.need is not None
@@ -232,7 +259,7 @@ ACTIONS: Mapping[str, BoardAction] = {
         BoardAction(
             "approve", APPROVE.key, APPROVE.title, _open_request, _on_request(APPROVE), _answer(True)
         ),
-        BoardAction("deny", DENY.key, DENY.title, _open_request, _on_request(DENY), _answer(False)),
+        BoardAction("deny", DENY.key, DENY.title, _open_request, _deny_command, _deny),
         BoardAction("answer", ANSWER.key, ANSWER.title, _question, _on_request(ANSWER), _answer(True)),
         BoardAction("send", SEND.key, SEND.title, _with_process, _send_command, _send),
         BoardAction("read", CONFIRM_INBOX.key, CONFIRM_INBOX.title, _unread, _mark_read_command, _mark_read),

@@ -104,6 +104,10 @@ class ActionInput:
     tree: bool = False
     fields: Mapping[str, str] = field(default_factory=dict)
     """By the name of the field, without empty ones."""
+    drafts: tuple[int, ...] = ()
+    """The ids of the draft comments that are sent with the denial of a completion."""
+    reviewed: Mapping[str, str] = field(default_factory=dict)
+    """The state of the changes that they are about: the `tree`, `head` and `base`, or empty if it is not known."""
 
 
 NO_WORDS = ActionInput()

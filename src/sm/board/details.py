@@ -70,11 +70,14 @@ def needs_title(found: Sequence[BoardNeed], quiet_s: float | None, now_s: float)
     return f"Nothing needs you since {since} ({span(max(0.0, now_s - quiet_s))}){done}"
 
 
-def target_lines(target: Target, now_s: float, width: int) -> list[str]:
-    """The selected request or session in full, in lines of at most `width` cells."""
+def target_lines(target: Target, now_s: float, width: int, changes: str | None = None) -> list[str]:
+    """The selected request or session in full, in lines of at most `width` cells.
+
+    `changes`: what the session has changed, in words, for a request that proposes its completion.
+    """
     lines = list[str]()
     if target.request is not None:
-        lines += [*request_lines(target.request, now_s, width), ""]
+        lines += [*request_lines(target.request, now_s, width, changes), ""]
     elif target.need is not None and target.need.kind not in _OF_ROWS:
         lines += [f"{target.need.key}: {target.need.text}", ""]
     if target.row is not None:
@@ -82,9 +85,11 @@ def target_lines(target: Target, now_s: float, width: int) -> list[str]:
     return _fitted(lines, width)
 
 
-def request_lines(request: Mapping[str, Any], now_s: float, width: int) -> list[str]:
-    """A request in full, in lines of at most `width` cells."""
-    return _fitted(request_details(request, utc(now_s), width), width)
+def request_lines(
+    request: Mapping[str, Any], now_s: float, width: int, changes: str | None = None
+) -> list[str]:
+    """A request in full, in lines of at most `width` cells. `changes`: as in `target_lines`."""
+    return _fitted(request_details(request, utc(now_s), width, changes), width)
 
 
 def _fitted(lines: Sequence[str], width: int) -> list[str]:

@@ -14,6 +14,7 @@ from contextlib import suppress
 from typing import Any, NoReturn
 
 from sm.capabilities.reviews.shown_changes import shown_path
+from sm.capabilities.worktrees.change_counts import change_counts
 from sm.capabilities.worktrees.file_patches import (
     FILES_MAX,
     ChangedFile,
@@ -88,6 +89,11 @@ def _changes(work: Work, task: Task) -> Answer:
     }
 
 
+def _counts(work: Work, task: Task) -> Answer:
+    counts = change_counts(work)
+    return {}, {"count": counts.files, "added": counts.added, "deleted": counts.deleted}
+
+
 def _file(file: ChangedFile, patch: RawPatch | None, sizes: Mapping[str, int]) -> JsonObject:
     path = _shown(file.path)
     return {
@@ -159,6 +165,7 @@ def _keep(work: Work, task: Task) -> Answer:
 
 _ACTS: Mapping[str, Callable[[Work, Task], Answer]] = {
     "changes": _changes,
+    "counts": _counts,
     "file": _one_file,
     "pictures": _pictures,
     "keep": _keep,

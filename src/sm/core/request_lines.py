@@ -206,15 +206,22 @@ def expires(request: JsonObject, at: datetime) -> str:
 # -------------------------------------------------------------------------------------------------------- in full
 
 
-def request_details(request: JsonObject, at: datetime, width: int | None = None) -> list[str]:
-    """Format a request in full, with all commands that answer it. Wraps quotations at `width` unless None."""
-    lines = [request_head(request, at), *request_body(request, width)]
+def request_details(
+    request: JsonObject, at: datetime, width: int | None = None, changes: str | None = None
+) -> list[str]:
+    """Format a request in full, with all commands that answer it. Wraps quotations at `width` unless None.
+
+    `changes`: what the session has changed, for a request of kind completion.
+    """
+    lines = [request_head(request, at), *request_body(request, width, changes=changes)]
     if _needs_answer(request) and request["expires_at"]:
         lines.append(f"Expires:   {expires(request, at)}")
     return lines
 
 
-def request_body(request: JsonObject, width: int | None = None, *, commands: bool = True) -> list[str]:
+def request_body(
+    request: JsonObject, width: int | None = None, *, commands: bool = True, changes: str | None = None
+) -> list[str]:
     """The lines of `request_details` that do not depend on the time. `commands`: with those that answer the request."""
     lines = list[str]()
     if _is_deleted(request):
@@ -233,6 +240,8 @@ def request_body(request: JsonObject, width: int | None = None, *, commands: boo
     else:
         for number, question in enumerate(request["questions"], 1):
             lines += _question_block(request, number, question, width)
+    if changes:
+        lines.append(f"Changes:   {changes}")
     if request.get("cut"):
         lines.append(f"Shortened: sm attach {name_to_type(request)} shows the whole dialog")
     if request["reason"] and _needs_answer(request):
@@ -242,6 +251,8 @@ def request_body(request: JsonObject, width: int | None = None, *, commands: boo
     if commands:
         is_question = request["kind"] == "question" and not request["reason"]
         known = _question_commands(request) if is_question else _answer_commands(request)
+        if changes:
+            known.append(f"sm deny {request['request_id']} --review")
         lines += [f"{'' if number else 'Answer:':<10} {text}" for number, text in enumerate(known)]
     if request["kind"] == "setup":
         lines.append("Effect:    sm approve lets the agent start, sm deny ends it")

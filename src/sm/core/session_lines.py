@@ -159,8 +159,8 @@ def fallback_mark(session: Mapping[str, Any]) -> str:
     return " !direct" if fell_back else ""
 
 
-def session_block(session: JsonObject, now: datetime) -> list[str]:
-    """Format one session in full, for `sm status SESSION` and `sm me`."""
+def session_block(session: JsonObject, now: datetime, proposal: str | None = None) -> list[str]:
+    """Format one session in full, for `sm status SESSION` and `sm me`. `proposal`: its open request, in words."""
     status = f"{status_of(session, now)}, {age(session['status_at'], now)}"
     agent = [line(session["agent_type"]), f"provider {line(session['provider'])}"]
     if session["model"]:
@@ -175,6 +175,7 @@ def session_block(session: JsonObject, now: datetime) -> list[str]:
         ("Agent", ", ".join(agent)),
         ("Title", session["title"]),
         ("Result", session["completion_message"] and f'"{line(session["completion_message"], RESULT_MAX)}"'),
+        ("Request", proposal),
         ("Note", session["note"]),
         ("Process", process_of(session)),
         ("Restarts", restart_words(session)),

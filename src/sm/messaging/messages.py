@@ -1,5 +1,6 @@
 """Sends messages between callers, and reads them."""
 
+import math
 import time
 from collections.abc import Iterable, Mapping
 
@@ -39,6 +40,8 @@ from sm.store.message_rows import no_message
 
 TTL_S = 24 * 3600.0
 """The default time until a queued message expires."""
+NO_TTL = math.inf
+"""The `ttl_s` of a message that never expires."""
 QUEUED_MAX = 1_000
 """The limit per recipient: a recipient that never reads must not fill the disk."""
 LOGGED_MAX = 2_000
@@ -311,7 +314,7 @@ class Messages:
             created_at=tx.now,
             state_at=tx.now,
             reason=why,
-            expires_at=later(tx.now, TTL_S if ttl_s is None else ttl_s),
+            expires_at=None if ttl_s == NO_TTL else later(tx.now, TTL_S if ttl_s is None else ttl_s),
         )
         for follower in tx.followers:
             message = await follower.admit(tx, tx.find(caller.session_id), session, message)

@@ -26,6 +26,7 @@ from sm.operations.request_operations import (
     SEE_REQUESTS_OF,
 )
 from sm.policy.relations import Principal, is_unrestricted, may
+from sm.requests.completions import answer_completion, check_open
 from sm.requests.dialogs import Dialogs
 from sm.requests.setup import SetupDialogs
 from sm.requests.terminal_dialogs import only_at_terminal
@@ -169,13 +170,7 @@ class Requests:
         async with self._store.transaction(caller, key) as tx:
             request = await tx.mail.request(request_id)
             if tx.replayed is None:
-                if not request.open or request.has_proposed_answer:
-                    raise too_late(request)
-                if reply.shown not in (None, request.digest):
-                    raise IllegalState(
-                        f"request {request.name} has changed since it was shown",
-                        Hint("look at it again: ", Use(LIST_REQUESTS, request.name)),
-                    )
+                check_open(request, reply.shown)
                 request = await self._carry_out(tx, tx.session(session.id), request, reply, caller)
                 tx.remember(request.name)
         return await (self._setup.wait if is_setup else self._dialogs.wait_until_taken)(request, caller)
@@ -242,7 +237,7 @@ class Requests:
             return done
         if request.kind is not RequestKind.COMPLETION:
             return await decide(tx, self._dialogs, session, request, answer, caller)
-        done = await finish_request(tx, session, request, tx.now, **_decided(caller, answer), taken_at=tx.now)
+        done = await answer_completion(tx, session, request, answer, caller)
         if reply.approved:
             reason = f"{caller} approved it ({request.name})"
             message = request.text or None

@@ -13,6 +13,7 @@ from sm.client.http import START_TIMEOUT_S, TIMEOUT_S, percent_encode
 from sm.core.dataclass import dataclass
 from sm.core.request_lines import verdict
 from sm.errors import IllegalState, NotFound, NotPermitted, ShownChanged, SmError, UsageError
+from sm.web.changes import KeepReviewed
 from sm.web.client_frames import ActFrame, InvalidFrame, action_input
 from sm.web.daemon_link import DaemonLink
 from sm.web.hub import Hub
@@ -33,9 +34,10 @@ class ActResult:
 class Acts:
     """The actions of one tab."""
 
-    def __init__(self, hub: Hub, link: DaemonLink, tab: Tab) -> None:
+    def __init__(self, hub: Hub, link: DaemonLink, keep: KeepReviewed, tab: Tab) -> None:
         self._hub = hub
         self._link = link
+        self._keep = keep
         self._tab = tab
         self._undone: dict[tuple[str, str], Target] = {}
         """The targets of actions that can be taken back: the session may be hidden by then."""
@@ -50,6 +52,8 @@ class Acts:
             raise NotPermitted(f"this login may not {action.name}: it needs the scope {needed}", _LINK_HINT)
         words = _words(frame, action)
         target = await self._target(frame, action)
+        if action.name == "deny" and words.drafts and frame.changes and target.session_id is not None:
+            words = replace(words, reviewed=await self._keep(target.session_id, frame.changes))
         call = action.call(target, words)
         if action.name == "spawn":
             call = replace(call, body={**call.body, "environment": environment()})

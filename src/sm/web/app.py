@@ -100,10 +100,12 @@ def _application(
     app[_FILES].add_routes(app)
     app.router.add_post("/login", _login_handler(guard))
     logins = SocketLogins(guard)
-    app.router.add_get("/ws", BrowserSockets(hub, link, Channels(link), logins).serve, allow_head=False)
+    changes = ChangesPages(link, socket_path, LOGIN)
+    sockets = BrowserSockets(hub, link, Channels(link), changes.keep, logins)
+    app.router.add_get("/ws", sockets.serve, allow_head=False)
     app.router.add_get("/attach/ws", TerminalSockets(hub, link, logins).serve, allow_head=False)
     relay.add_routes(app, link, LOGIN)
-    ChangesPages(link, socket_path, LOGIN).add_routes(app)
+    changes.add_routes(app)
     return app
 
 

@@ -12,6 +12,7 @@ from aiohttp import WSMsgType, web
 from sm import __version__
 from sm.errors import LimitReached, SmError
 from sm.web.acts import Acts, error_fields
+from sm.web.changes import KeepReviewed
 from sm.web.channel_view import ChannelView
 from sm.web.channels import Channels, Kind
 from sm.web.client_frames import (
@@ -41,9 +42,12 @@ _CHANNELS_MAX = 8
 class BrowserSockets:
     """The sockets of all tabs."""
 
-    def __init__(self, hub: Hub, link: DaemonLink, channels: Channels, logins: SocketLogins) -> None:
+    def __init__(
+        self, hub: Hub, link: DaemonLink, channels: Channels, keep: KeepReviewed, logins: SocketLogins
+    ) -> None:
         self._hub = hub
         self._link = link
+        self._keep = keep
         self._channels = channels
         self._logins = logins
         self._instance = secrets.token_hex(8)
@@ -57,7 +61,7 @@ class BrowserSockets:
                 if len(self._hub.tabs) >= _TABS_MAX:
                     raise SocketClosed(FULL, "too many tabs are open")
                 tab = Tab(self._hub, socket.login)
-                acts = Acts(self._hub, self._link, tab)
+                acts = Acts(self._hub, self._link, self._keep, tab)
                 await _Connection(
                     self._hub, self._channels, self._instance, self._logins, socket, tab, acts
                 ).run()

@@ -8,8 +8,8 @@ it names a list of changes that this server has given it, and the number of a fi
 import asyncio
 import secrets
 import sys
-from collections.abc import Mapping
-from typing import Any, Literal
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Literal, TypeAlias
 
 import orjson
 from aiohttp import web
@@ -36,6 +36,7 @@ DAEMON_ROUTES = (
     "POST /v1/sessions/{ref}/review/drafts",
     "POST /v1/sessions/{ref}/review/discard",
     "POST /v1/sessions/{ref}/review/send",
+    "POST /v1/sessions/{ref}/review/deny",
 )
 """The routes of the daemon that are called for a browser."""
 _BODY_FIELDS: Mapping[str, frozenset[str]] = {
@@ -43,6 +44,9 @@ _BODY_FIELDS: Mapping[str, frozenset[str]] = {
     "discard": frozenset({"ids"}),
     "send": frozenset({"ids", "mode", "shown"}),
 }
+
+KeepReviewed: TypeAlias = Callable[[str, object], Awaitable[Mapping[str, str]]]
+"""As `ChangesPages.keep`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +73,8 @@ class ChangesPages:
     def add_routes(self, app: web.Application) -> None:
         get, post = app.router.add_get, app.router.add_post
         get("/api/changes/{ref}", self._list, allow_head=False)
+        get("/api/changes/{ref}/counts", self._counts, allow_head=False)
+        get("/api/changes/{ref}/drafts", self._drafts, allow_head=False)
         get("/api/changes/{ref}/file", self._file, allow_head=False)
         get("/api/changes/{ref}/pictures", self._pictures, allow_head=False)
         post("/api/changes/{ref}/drafts", self._put)
@@ -94,6 +100,15 @@ class ChangesPages:
             del self._shown[next(iter(self._shown))]
         start = orjson.dumps({"shown": name, "review": review})
         return _answer(start[:-1] + b',"changes":' + body + b"}")
+
+    async def _counts(self, request: web.Request) -> web.StreamResponse:
+        """The numbers of files and lines, for the request that proposes a completion."""
+        review = await self._review(request)
+        _, body = await unless_lost(request, self._ask({"act": "counts", "session": review["session_id"]}))
+        return _answer(body)
+
+    async def _drafts(self, request: web.Request) -> web.StreamResponse:
+        return _json({"drafts": (await self._review(request))["comments"]})
 
     async def _file(self, request: web.Request) -> web.StreamResponse:
         return await self._of_file(request, "file")
@@ -168,12 +183,19 @@ class ChangesPages:
         """Keep the state that was reviewed, and send the drafts."""
         body = await self._body(request, "send")
         review = await self._review(request)
-        shown = self._known(body.pop("shown", None), review["session_id"])
-        kept, _ = await unless_lost(request, self._ask({"act": "keep", **_state(shown)}))
-        reviewed = {"tree": shown.tree, "head": kept["head"], "base": shown.base}
+        reviewed = await unless_lost(request, self.keep(review["session_id"], body.pop("shown", None)))
         sent = await self._post(request, "send", {**body, **reviewed})
         words = await message_words(self._link, request[self._login], sent)
         return _json({"round": sent["number"], "words": f"Round {sent['number']}: {words}"})
+
+    async def keep(self, session_id: str, name: object) -> Mapping[str, str]:
+        """Keep the state that a list shows. Returns the fields of a round that name it. Raises SmError.
+
+        `name`: that of the list, which only a browser has that was allowed to see the changes of the session.
+        """
+        shown = self._known(name, session_id)
+        kept, _ = await self._ask({"act": "keep", **_state(shown)})
+        return {"tree": shown.tree, "head": kept["head"], "base": shown.base}
 
     async def _body(self, request: web.Request, act: str) -> dict[str, object]:
         if not request[self._login].scope.includes(WebScope.ANSWER):

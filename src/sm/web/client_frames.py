@@ -104,6 +104,8 @@ class ActFrame(_Frame):
     """The slug of the chosen workspace, for an action that needs no session."""
     need: Annotated[str | None, Field(max_length=100)] = None
     shown: Annotated[str | None, Field(max_length=200)] = None
+    changes: Annotated[str, Field(max_length=200)] = ""
+    """The name of the list of changes that the `drafts` are about, or empty if the tab has not got it."""
 
 
 TerminalFrame = ResizeFrame | ShownFrame
@@ -114,7 +116,8 @@ _FRAMES: TypeAdapter[ClientFrame] = TypeAdapter(Annotated[ClientFrame, Field(dis
 _ATTACH = TypeAdapter(AttachFrame)
 _TERMINAL_FRAMES: TypeAdapter[TerminalFrame] = TypeAdapter(Annotated[TerminalFrame, Field(discriminator="t")])
 _INPUT = TypeAdapter(ActionInput)
-_INPUT_NAMES = frozenset(field.name for field in fields(ActionInput))
+_INPUT_NAMES = frozenset(field.name for field in fields(ActionInput)) - {"reviewed"}
+"""A browser names no objects of git."""
 
 
 def auth_frame(text: str) -> AuthFrame:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from sm.board import ACTIONS, BoardNeed, BoardRow, Line, NeedKind, Sort, Target, chips
+from sm.board.actions import proposes_completion
 from sm.board.details import target_lines
 from sm.board.prediction import MODES, predicted
 from sm.board.words import context_bar, shown, sign_of, status_word
@@ -73,6 +74,7 @@ def need_fields(need: BoardNeed, row: BoardRow | None) -> Fields:
         "digest": need.digest,
         "workspace": None if row is None else row.workspace,
         "expires": None,
+        "has_changes": False,
         "lines": [],
         "options": [],
         "questions": [],
@@ -86,6 +88,7 @@ def need_fields(need: BoardNeed, row: BoardRow | None) -> Fields:
     if need.kind is NeedKind.REQUEST and request is not None:
         fields |= {
             "expires": epoch_s(request["expires_at"]) if request["expires_at"] else None,
+            "has_changes": proposes_completion(target),
             "lines": request_body(request, commands=False),
             "options": [shown(option) for option in request["options"]],
             "questions": [

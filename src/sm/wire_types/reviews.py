@@ -66,3 +66,11 @@ class SentRoundView(RoundView):
     unarchived: bool
     """True if the session was archived, and the message has unarchived it."""
     comments: Sequence[CommentView]
+
+
+@dataclass(frozen=True, slots=True)
+class DenialView(SentRoundView):
+    """A round that was sent with the denial of a completion."""
+
+    request_id: str
+    """The request that was denied."""

@@ -8,8 +8,9 @@ from sm.core.states import SENT_MODES
 from sm.operations import Most, Operation
 from sm.operations.access_rules import ABOVE, Audience
 from sm.operations.arguments import NEEDED, OneOf, Seconds, WholeNumber
+from sm.operations.request_operations import ANSWER
 from sm.operations.session_operations import ARCHIVE, INTERRUPT
-from sm.wire_types.reviews import CommentView, ReviewView, SentRoundView
+from sm.wire_types.reviews import CommentView, DenialView, ReviewView, SentRoundView
 
 TAG = "sessions"
 
@@ -69,21 +70,39 @@ class DraftsToDelete:
 
 
 @dataclass(frozen=True, slots=True)
-class RoundToSend:
-    """The drafts to send, and the state of the changes that they are about."""
+class ReviewedDrafts:
+    """Drafts to send, and the state of the changes that they are about."""
 
     ids: list[WholeNumber] | None = None
     """Null for all drafts of the caller."""
-    mode: Annotated[str, OneOf("mode", SENT_MODES)] | None = None
-    """`auto` if null."""
-    ttl_s: Seconds | None = None
-    """How long the message may wait, in seconds, or null for a day."""
     tree: str | None = None
     """The tree object of git that was reviewed."""
     head: str | None = None
     """The commit that was checked out there."""
     base: str | None = None
     """The commit or tree that it was compared with."""
+
+
+@dataclass(frozen=True, slots=True)
+class RoundToSend(ReviewedDrafts):
+    """The drafts to send, and the state of the changes that they are about."""
+
+    mode: Annotated[str, OneOf("mode", SENT_MODES)] | None = None
+    """`auto` if null."""
+    ttl_s: Seconds | None = None
+    """How long the message may wait, in seconds, or null for a day."""
+
+
+@dataclass(frozen=True, slots=True)
+class DenialToSend(ReviewedDrafts):
+    """The denial of a completion, and the comments that explain it."""
+
+    request: Annotated[str, NEEDED] = ""
+    """The id of the request, such as `r57`."""
+    shown: str | None = None
+    """The `digest` of the request that the caller has seen: another one is not denied."""
+    text: str | None = None
+    """A further comment about the whole change, below the draft about it."""
 
 
 REVIEW = Audience("review", "review the changes of", ABOVE)
@@ -138,4 +157,16 @@ SEND_ROUND = Operation(
     rules=(INTERRUPT.audience, ARCHIVE.audience),
     command="review SESSION",
 )
-OPERATIONS = (SHOW, PUT, REPLACE, DISCARD, SEND_ROUND)
+DENY_COMPLETION = Operation(
+    "deny_completion",
+    """Deny a completion that the session proposes, and send drafts of the caller in the same message.
+
+    They become a round, which is kept. Either all of this happens, or nothing.""",
+    "POST /v1/sessions/{ref}/review/deny",
+    DenialView,
+    DenialToSend,
+    audience=REVIEW,
+    rules=(ANSWER.audience, ARCHIVE.audience),
+    command="deny REQUEST --review",
+)
+OPERATIONS = (SHOW, PUT, REPLACE, DISCARD, SEND_ROUND, DENY_COMPLETION)

@@ -1,7 +1,8 @@
 """Use cases of reviews: keeps drafts of comments, and sends them to the agent in rounds."""
 
 from collections.abc import Collection, Sequence
-from typing import Any
+from dataclasses import replace
+from typing import Any, TypeVar
 
 from sm.capabilities.reviews.model import (
     COMMENT_MAX,
@@ -15,33 +16,41 @@ from sm.capabilities.reviews.model import (
     Side,
 )
 from sm.capabilities.reviews.operations import (
+    DENY_COMPLETION,
     DISCARD,
     PUT,
     REPLACE,
     SEND_ROUND,
     SHOW,
+    DenialToSend,
     Draft,
     DraftsToDelete,
     DraftsToReplace,
     EditedDraft,
+    ReviewedDrafts,
     RoundOf,
-    RoundToSend,
 )
-from sm.capabilities.reviews.rules import round_text, trimmed
+from sm.capabilities.reviews.rules import denial_text, denial_words, round_text, trimmed, with_text
 from sm.capabilities.reviews.tables import PART
+from sm.core.dataclass import dataclass
 from sm.core.labels import label, name_to_type, short_label
 from sm.core.models import Caller, Session
+from sm.core.requests import Answer
 from sm.core.states import MessageMode
 from sm.core.text import MESSAGE_MAX, is_folded, validate_text
 from sm.errors import IllegalState, InvalidText, LimitReached, NotFound, UsageError
 from sm.kernel import OperationCall
 from sm.messaging import Messages
+from sm.messaging.messages import NO_TTL
 from sm.operations.hints import Hint, Use
+from sm.operations.request_operations import ANSWER
+from sm.requests.completions import answer_completion, open_completion
 from sm.sessions.authorizer import Authorizer
 from sm.store import Store, Transaction
 from sm.wire import decode, encode
-from sm.wire_types.reviews import CommentView, ReviewView, RoundView, SentRoundView
+from sm.wire_types.reviews import CommentView, DenialView, ReviewView, RoundView, SentRoundView
 
+Reviewed = TypeVar("Reviewed", bound=ReviewedDrafts)
 _OBJECT_MAX = 64
 """Digits of the name of an object of git with SHA-256."""
 
@@ -126,43 +135,93 @@ class Reviewing:
         session = self._authorizer.find(caller, call.target, SEND_ROUND.audience)
         mode = MessageMode(given.mode or MessageMode.AUTO)
         self._messages.check_mode(caller, session, mode)
-        person = caller.name
-        unarchived = False
         async with self._store.transaction(caller, call.key) as tx:
-            if tx.replayed is None:
-                drafts = _chosen(session, await tx.part(PART).comments(session.id, person), given)
-                text = _message(session, drafts, one_line=self._messages.takes_one_line(session))
-                sent = await self._messages.enqueue(tx, caller, session.id, text, mode, given.ttl_s)
-                unarchived = sent.unarchived
-                rounds = await tx.part(PART).rounds(session.id, person)
-                round = Round(
-                    session.id,
-                    1 + (rounds[0].number if rounds else 0),
-                    person,
-                    sent.done.id,
-                    tx.now,
-                    given.tree or "",
-                    given.head or "",
-                    given.base or "",
-                    len(drafts),
-                )
-                comments: Sequence[Comment] = tx.part(PART).keep_round(round, drafts)
-                tx.remember(encode({"unarchived": unarchived, **_fields(round)}))
+            if tx.replayed is not None:
+                sent = await _replayed(tx, session, caller)
             else:
-                # The round itself may be erased by now, with its comments.
-                stored = decode(tx.replayed)
-                unarchived = stored.pop("unarchived")
-                round = Round(session_id=session.id, person=person, **stored)
-                comments = await tx.part(PART).comments(session.id, person, round.number)
-        if unarchived:
-            self._messages.record_unarchived(caller, session)
-        return SentRoundView(
-            **_fields(round),
-            session_id=session.id,
-            label=label(session),
-            unarchived=unarchived,
-            comments=[comment_view(comment) for comment in comments],
+                drafts = _chosen(session, await tx.part(PART).comments(session.id, caller.name), given.ids)
+                text = self._message(session, drafts)
+                sent = await self._keep_round(tx, caller, session, given, drafts, text, mode, given.ttl_s)
+                tx.remember(sent.encoded())
+        return SentRoundView(**self._fields_of_sent(caller, session, sent))
+
+    async def deny(self, call: OperationCall) -> DenialView:
+        """Deny a completion, and send drafts in the same message: all of it, or nothing.
+
+        Raises NotFound without such a request of the session, UsageError for a request of another kind, IllegalState
+        for one that is closed or is not the one that was shown, and as `send`. The drafts stay then.
+        """
+        caller, given = call.caller, _checked(call.arguments)
+        session = self._authorizer.find(caller, call.target, DENY_COMPLETION.audience)
+        self._authorizer.find(caller, session.id, ANSWER.audience)
+        async with self._store.transaction(caller, call.key) as tx:
+            if tx.replayed is not None:
+                sent = await _replayed(tx, session, caller)
+            else:
+                request = await open_completion(tx, tx.session(session.id), given.request, given.shown)
+                drafts = await _with_text(tx, session, caller, given)
+                number = await _next_number(tx, session, caller)
+                answer = Answer(False, (), denial_words(number, len(drafts)))
+                await answer_completion(tx, tx.session(session.id), request, answer, caller)
+                text = self._message(session, drafts, denial_text(request.name))
+                # As every other answer: it never expires.
+                sent = await self._keep_round(
+                    tx, caller, session, given, drafts, text, MessageMode.AUTO, NO_TTL
+                )
+                sent = replace(sent, request=request.name)
+                tx.remember(sent.encoded())
+        return DenialView(**self._fields_of_sent(caller, session, sent), request_id=sent.request)
+
+    async def _keep_round(
+        self,
+        tx: Transaction,
+        caller: Caller,
+        session: Session,
+        given: ReviewedDrafts,
+        drafts: Sequence[Comment],
+        text: str,
+        mode: MessageMode,
+        ttl_s: float | None,
+    ) -> "_Sent":
+        """Queue the message of a round, and make the drafts its comments."""
+        sent = await self._messages.enqueue(tx, caller, session.id, text, mode, ttl_s)
+        round = Round(
+            session.id,
+            await _next_number(tx, session, caller),
+            caller.name,
+            sent.done.id,
+            tx.now,
+            given.tree or "",
+            given.head or "",
+            given.base or "",
+            len(drafts),
         )
+        return _Sent(round, tx.part(PART).keep_round(round, drafts), sent.unarchived)
+
+    def _fields_of_sent(self, caller: Caller, session: Session, sent: "_Sent") -> dict[str, Any]:
+        """The fields of the answer. Call it after the commit."""
+        if sent.unarchived:
+            self._messages.record_unarchived(caller, session)
+        return {
+            **_fields(sent.round),
+            "session_id": session.id,
+            "label": label(session),
+            "unarchived": sent.unarchived,
+            "comments": [comment_view(comment) for comment in sent.comments],
+        }
+
+    def _message(self, session: Session, drafts: Sequence[Comment], above: str = "") -> str:
+        """The text of a round. Raises InvalidText."""
+        text = round_text(drafts, one_line=self._messages.takes_one_line(session), above=above)
+        if len(text) > MESSAGE_MAX:
+            raise InvalidText(
+                f"the round has {len(text):,} characters, a message has at most {MESSAGE_MAX:,}",
+                Hint(
+                    "shorten or delete comments, or send them in several rounds: ",
+                    Use(PUT, name_to_type(session)),
+                ),
+            )
+        return text
 
     async def _view(self, caller: Caller, session: Session, number: int) -> ReviewView:
         reads = self._store.part(PART)
@@ -251,17 +310,22 @@ def _found(session: Session, rounds: Sequence[Round], number: int) -> Round:
     )
 
 
-def _chosen(session: Session, drafts: Sequence[Comment], given: RoundToSend) -> Sequence[Comment]:
-    """The drafts to send, in order. Raises IllegalState if there are none, or one of them is gone."""
-    if given.ids is not None:
-        wanted = set(given.ids)
+def _chosen(
+    session: Session, drafts: Sequence[Comment], ids: Sequence[int] | None, *, has_text: bool = False
+) -> Sequence[Comment]:
+    """The drafts to send, in order. `has_text`: there is a further comment.
+
+    Raises IllegalState without any comment, or if one of the drafts is gone.
+    """
+    if ids is not None:
+        wanted = set(ids)
         if gone := wanted - {draft.id for draft in drafts}:
             raise IllegalState(
                 f"the draft {min(gone)} about the changes of {short_label(session)} was changed, sent or deleted",
                 Hint(Use(SHOW, name_to_type(session), "--list")),
             )
         drafts = [draft for draft in drafts if draft.id in wanted]
-    if not drafts:
+    if not (drafts or has_text):
         raise IllegalState(
             f"you have no comments about the changes of {short_label(session)} to send",
             Hint(Use(PUT, name_to_type(session))),
@@ -269,18 +333,47 @@ def _chosen(session: Session, drafts: Sequence[Comment], given: RoundToSend) -> 
     return drafts
 
 
-def _message(session: Session, drafts: Sequence[Comment], *, one_line: bool) -> str:
-    """The text of the round. Raises InvalidText."""
-    text = round_text(drafts, one_line=one_line)
-    if len(text) > MESSAGE_MAX:
-        raise InvalidText(
-            f"the round has {len(text):,} characters, a message has at most {MESSAGE_MAX:,}",
-            Hint(
-                "shorten or delete comments, or send them in several rounds: ",
-                Use(PUT, name_to_type(session)),
-            ),
-        )
-    return text
+async def _with_text(
+    tx: Transaction, session: Session, caller: Caller, given: DenialToSend
+) -> Sequence[Comment]:
+    """The comments of a denial, in order: the drafts and the further text. Raises as `_chosen` and `_text`."""
+    drafts = await tx.part(PART).comments(session.id, caller.name)
+    text = (given.text or "").strip()
+    chosen = _chosen(session, drafts, given.ids, has_text=bool(text))
+    if not text:
+        return chosen
+    added = Comment(0, session.id, caller.name, 0, 0, CommentPlace(), "", _text(text))
+    return [replace(comment, text=_text(comment.text)) for comment in with_text(chosen, added)]
+
+
+async def _next_number(tx: Transaction, session: Session, caller: Caller) -> int:
+    rounds = await tx.part(PART).rounds(session.id, caller.name)
+    return 1 + (rounds[0].number if rounds else 0)
+
+
+@dataclass(frozen=True, slots=True)
+class _Sent:
+    """A round that was sent, as it is remembered for a repetition of the call."""
+
+    round: Round
+    comments: Sequence[Comment]
+    unarchived: bool
+    request: str = ""
+    """The name of the request that was denied with it, or empty."""
+
+    def encoded(self) -> str:
+        """The text to remember: the comments are in the database."""
+        more = {"request": self.request} if self.request else {}
+        return encode({"unarchived": self.unarchived, **more, **_fields(self.round)})
+
+
+async def _replayed(tx: Transaction, session: Session, caller: Caller) -> _Sent:
+    """The remembered round. It may be erased by now, with its comments."""
+    stored = decode(tx.replayed or "")
+    unarchived, request = stored.pop("unarchived"), stored.pop("request", "")
+    round = Round(session_id=session.id, person=caller.name, **stored)
+    comments = await tx.part(PART).comments(session.id, caller.name, round.number)
+    return _Sent(round, comments, unarchived, request)
 
 
 def _comment(session: Session, caller: Caller, given: EditedDraft) -> Comment:
@@ -316,7 +409,7 @@ def _place(given: EditedDraft) -> CommentPlace:
     return CommentPlace(path, Side(given.side), first, given.last)
 
 
-def _checked(given: RoundToSend) -> RoundToSend:
+def _checked(given: Reviewed) -> Reviewed:
     """The arguments, with names of objects that are none refused. Raises UsageError."""
     for name in (given.tree, given.head, given.base):
         if name and not (len(name) <= _OBJECT_MAX and set(name) <= set("0123456789abcdef")):

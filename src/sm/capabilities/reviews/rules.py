@@ -1,6 +1,7 @@
 """Orders the comments of a round, and words the message that takes them to the agent. Pure."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
 from sm.capabilities.reviews.model import Comment, CommentPlace, Side
 from sm.core.lines import plural
@@ -37,9 +38,12 @@ def place_text(place: CommentPlace) -> str:
     return f"{path}:{lines}{' (before the change)' if place.side is Side.OLD else ''}"
 
 
-def round_text(comments: Sequence[Comment], *, one_line: bool = False) -> str:
-    """The message of a round, whose comments are in order. `one_line`: for an agent that reads single lines."""
-    text = "\n".join(_lines(comments))
+def round_text(comments: Sequence[Comment], *, one_line: bool = False, above: str = "") -> str:
+    """The message of a round, whose comments are in order. `one_line`: for an agent that reads single lines.
+
+    `above`: a paragraph before the round, or empty.
+    """
+    text = "\n".join([*([above, ""] if above else []), *_lines(comments)])
     return " ".join(line.strip() for line in text.split("\n") if line.strip()) if one_line else text
 
 
@@ -53,6 +57,25 @@ def _lines(comments: Sequence[Comment]) -> Iterator[str]:
         yield comment.text
     yield ""
     yield _REQUEST
+
+
+def denial_text(request: str) -> str:
+    """The first paragraph of a round that denies a completion. `request`: its name."""
+    return f"Your completion ({request}) was denied."
+
+
+def denial_words(number: int, count: int) -> str:
+    """The message of the answer to a request that was denied with a round: the round has the comments."""
+    return f"round {number} with {plural(count, 'comment')}"
+
+
+def with_text(comments: Sequence[Comment], added: Comment) -> list[Comment]:
+    """Add a comment about the whole change, below the text of the comment about it if there is one."""
+    joined = [
+        replace(comment, text=f"{comment.text}\n\n{added.text}") if comment.place == added.place else comment
+        for comment in comments
+    ]
+    return joined if joined != list(comments) else in_order([*comments, added])
 
 
 def trimmed(lines: Sequence[str]) -> list[str]:

@@ -12,3 +12,4 @@ def setup(kernel: Kernel) -> None:
     kernel.use_cases[operations.REPLACE] = reviewing.replace
     kernel.use_cases[operations.DISCARD] = reviewing.discard
     kernel.use_cases[operations.SEND_ROUND] = reviewing.send
+    kernel.use_cases[operations.DENY_COMPLETION] = reviewing.deny

@@ -97,9 +97,10 @@ class ReviewWrites(ReviewReads, PartWrites):
     def keep_round(self, round: Round, comments: Sequence[Comment]) -> list[Comment]:
         """Make drafts, which are in order, the comments of a round. Return them. The oldest rounds are erased."""
         self._tx.insert_row(_ROUNDS.name, _ROUNDS.row(round))
-        numbered = [replace(c, round=round.number, number=n) for n, c in enumerate(comments, 1)]
-        for comment in numbered:
-            self.put(comment)
+        numbered = [
+            self.put(replace(comment, round=round.number, number=number))
+            for number, comment in enumerate(comments, 1)
+        ]
         oldest = (round.session_id, round.person, round.number - ROUNDS_MAX)
         self._tx.write(f"DELETE FROM review_rounds {_OF} AND number <= ?", oldest)  # noqa: S608 - constant text
         self._tx.write(f"DELETE FROM review_comments {_OF} AND round BETWEEN 1 AND ?", oldest)  # noqa: S608 - constant text

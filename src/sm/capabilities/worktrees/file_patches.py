@@ -23,8 +23,8 @@ PATCHES_MAX = 4 << 20
 """The bytes of all sections together."""
 WHOLE_MAX = 4 << 20
 """The bytes of the section of a file that is read by itself."""
-_LISTED = ("--raw", "--numstat", "-z", "--no-abbrev")
-_RENAMES = ("--find-renames", "-l1000", "--no-relative")
+LISTED = ("--raw", "--numstat", "-z", "--no-abbrev")
+RENAMES = ("--find-renames", "-l1000", "--no-relative")
 _PATCH = ("--no-color", "--src-prefix=a/", "--dst-prefix=b/", "--patch")
 _LINK = "160000"
 TYPE_CHANGE = "T"
@@ -65,7 +65,7 @@ class ChangedFile:
 
 def changed_files(top: str, base: str, tree: str) -> list[ChangedFile]:
     """The files that differ between two states, in git's order. Raises ExternalError."""
-    return listed_files(git_bytes(top, *DIFF, *_RENAMES, *_LISTED, base, tree, "--"))
+    return listed_files(git_bytes(top, *DIFF, *RENAMES, *LISTED, base, tree, "--"))
 
 
 def listed_files(output: bytes) -> list[ChangedFile]:
@@ -124,7 +124,7 @@ def _difference(
     top: str, base: str, tree: str, options: Sequence[str] = (), paths: Iterable[bytes] = ()
 ) -> Iterator[IO[bytes]]:
     """The stdout of git, which is ended at the end of the block."""
-    arguments = ("--literal-pathspecs", *DIFF, *_RENAMES, *_PATCH, *options, base, tree, "--")
+    arguments = ("--literal-pathspecs", *DIFF, *RENAMES, *_PATCH, *options, base, tree, "--")
     with prepared(top, arguments) as (argv, environment):
         # Its errors are those of the list of files, which has come before.
         process = subprocess.Popen(

@@ -33,7 +33,12 @@ from sm.cli.stdin import message_text
 from sm.client.http import percent_encode
 from sm.core.lines import JsonObject
 from sm.core.session_lines import label
-from sm.errors import NotFound
+from sm.errors import NotFound, UsageError
+
+_review_option = click.option(
+    "--review", is_flag=True, help="Comment on the changes in your editor, and deny a completion with that."
+)
+_yes_option = click.option("--yes", "-y", is_flag=True, help="With --review: do not ask for confirmation.")
 
 
 def verdict_command(help: str | None, *, approved: bool, done: str) -> click.Command:
@@ -43,18 +48,36 @@ def verdict_command(help: str | None, *, approved: bool, done: str) -> click.Com
     @request_argument
     @click.argument("message", metavar="[MESSAGE]", required=False)
     @json_option
-    def command(request: str, message: str | None, call: Call) -> None:
-        send_verdict(call, request, {"approved": approved, "message": message}, done)
+    def command(
+        request: str, message: str | None, call: Call, review: bool = False, yes: bool = False
+    ) -> None:
+        if review and message is not None:
+            raise UsageError(
+                "give either MESSAGE or --review", "with --review, write the message above all files"
+            )
+        if yes and not review:
+            raise UsageError("--yes needs --review")
+        if not review:
+            send_verdict(call, request, {"approved": approved, "message": message}, done)
+            return
+        from sm.cli.denial import deny_with_review  # which reads patches
 
-    return command
+        _check_reference(request)
+        deny_with_review(call, request, yes=yes)
+
+    return command if approved else _review_option(_yes_option(command))
 
 
 def send_verdict(call: Call, reference: str, verdict: Mapping[str, object], done: str) -> None:
     """Answer a request and print the result. `reference` is its id, or a session with exactly one open request."""
-    if reference in ("", ".", ".."):
-        raise NotFound(f"no such request: {reference!r}", "list requests: sm requests")
+    _check_reference(reference)
     path = f"/v1/requests/{percent_encode(reference)}/answer"
     call.post(path, lambda r: [f"{done} {r['request_id']} of {label(r)}{_open_end(r)}"], verdict)
+
+
+def _check_reference(reference: str) -> None:
+    if reference in ("", ".", ".."):
+        raise NotFound(f"no such request: {reference!r}", "list requests: sm requests")
 
 
 def _open_end(request: JsonObject) -> str:
@@ -120,6 +143,11 @@ deny_command = verdict_command(
 
     MESSAGE tells the agent why, and what to do instead. The first answer wins. sm reject does the same.
 
+    With --review, a completion is denied with comments about the changes: they open in your editor as for sm review,
+    with your drafts in their places. The agent gets the denial and all comments in one message, which is a round of
+    sm review. Without a comment, nothing is denied. If somebody else was faster, the comments stay drafts. The JSON
+    has the request, the round, or null if none was sent, and the drafts that are left.
+
     If you deny more budget, its sessions stay paused. If you deny a dialog of an agent's start (kind setup), the agent
     is ended.
 
@@ -128,14 +156,16 @@ deny_command = verdict_command(
 
     \b
     Exit codes:
-      0  answered
+      0  answered; or with --review, there was no comment, or you did not agree
       3  no such request or session
       4  the request is already closed, or the session has none, or several;
-         or the agent did not act on the answer
+         or the agent did not act on the answer; or with --review, there was
+         no terminal to ask at, or a draft has changed
 
     \b
     Examples:
       sm deny r57 'not in this directory: use /srv/shop/build'
+      sm deny r58 --review
     """,
     approved=False,
     done="Denied",
@@ -148,7 +178,8 @@ reject_command = verdict_command(
     REQUEST is a request ID, such as r57; sm requests lists them. Instead, you can give a SESSION that has exactly one
     open request.
 
-    MESSAGE tells the agent why, and what to do instead. The first answer wins.
+    MESSAGE tells the agent why, and what to do instead. The first answer wins. With --review, comments about the
+    changes do, as for sm deny.
 
     \b
     Exit codes:

@@ -3,7 +3,8 @@
 Requests are permissions, plans and questions that agents wait for, and completions that they propose. A request of kind
 setup is a dialog in which an agent waits at its start. One of kind dialog can be answered only at the agent's terminal
 (sm attach). With a request ID (r57) or a session, shows everything that the
-agent asks for, and the command that answers it.
+agent asks for, and the command that answers it. For a completion, it counts the changed files and lines, as sm diff
+--stat does.
 
 \b
 Examples:
@@ -38,13 +39,25 @@ def command(asked: str | None, everything: bool, limit: int, call: Call) -> None
             if columns is None or not requests:
                 return _table(requests, now())
             return ["\n\n".join("\n".join(request_block(r, now(), columns)) for r in requests)]
-        blocks = ["\n".join(request_details(request, now(), width())) for request in requests]
+        blocks = [
+            "\n".join(request_details(request, now(), width(), _changes_of(call, request)))
+            for request in requests
+        ]
         return ["\n\n".join(blocks)]
 
     if asked is not None and REQUEST_NAME.fullmatch(asked):
         call.get(f"/v1/requests/{percent_encode(asked)}", lambda request: layout([request]))
     else:
         call.get("/v1/requests", layout, {"session": asked, "all": everything, "limit": limit})
+
+
+def _changes_of(call: Call, request: JsonObject) -> str | None:
+    """What the session of a proposed completion has changed."""
+    if request["kind"] != "completion" or request["state"] != "open":
+        return None
+    from sm.cli.session_patch import proposed_changes  # most requests need no git
+
+    return proposed_changes(call.client, request)
 
 
 def _table(requests: list[JsonObject], at: datetime) -> Table:

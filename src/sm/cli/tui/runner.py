@@ -23,11 +23,12 @@ from sm.board import (
     Target,
     command_to_copy,
 )
+from sm.board.actions import proposes_completion
 from sm.board.details import target_lines
 from sm.board.guard import DEAD_S
 from sm.board.prediction import predicted
 from sm.board.tabs import TABS
-from sm.cli.tui import texts
+from sm.cli.tui import proposals, texts
 from sm.cli.tui.board_app import BoardApp
 from sm.cli.tui.cells import need_text_width
 from sm.cli.tui.forms import ActionForm, Done, FormProblem, no_form
@@ -113,15 +114,25 @@ class ActionRunner:
             if target.row is not None:
                 self.show_session(target)
             return
-        lines = target_lines(target, app.board.now_s(opened_s), app.size.width - 2)
+        has_changes, width = proposals.has_changes(target), app.size.width - 2
+        counting = proposals.COUNTING if has_changes else None
+        lines = target_lines(target, app.board.now_s(opened_s), width, counting)
         if not lines:
             return
         possible = {a.key: name for name, a in ACTIONS.items() if a.refusal(target) is None}
         digits = "123456789" if "t" in possible else ""
         shown = "  ".join(f"{key}: {name}" for key, name in possible.items())
+        if has_changes:
+            digits, shown = proposals.CHANGES_KEY, f"{proposals.CHANGES_KEY}: changes  {shown}"
+
+        async def counted() -> list[str]:
+            changes = await asyncio.to_thread(proposals.changes_of, self._client, target)
+            return [*target_lines(target, app.board.now_s(time.monotonic()), width, changes), "", shown]
 
         def pressed(key: str | None) -> None:
-            if key is not None and key.isdecimal():
+            if has_changes and key == proposals.CHANGES_KEY:
+                self.show_session(target, "changes")
+            elif key is not None and key.isdecimal():
                 self.answer_with(int(key), target, is_on_page=True)
             elif key is not None:
                 self.act(possible[key], target=target, is_on_page=True)
@@ -132,6 +143,7 @@ class ActionRunner:
             "".join(possible) + digits,
             is_dead=lambda: time.monotonic() - opened_s < DEAD_S,
             about=_request_key(target),
+            later=counted if has_changes else None,
         )
         app.ask(page, pressed)
 
@@ -242,9 +254,33 @@ class ActionRunner:
         def entered(text: str | None) -> None:
             if text is not None and (text.strip() or name == "deny"):
                 self._drafts.pop(draft, None)
-                self._carry_out(name, target, ActionInput(text, mode=prompt.mode))
+                words = ActionInput(text, mode=prompt.mode)
+                if name == "deny" and proposes_completion(target):
+                    self._app.run_worker(self._deny_completion(target, words))
+                else:
+                    self._carry_out(name, target, words)
 
         self._app.ask(prompt, entered)
+
+    async def _deny_completion(self, target: Target, words: ActionInput) -> None:
+        """Deny a completion. If the person has draft comments, ask whether they go with the denial."""
+        try:
+            drafts = await asyncio.to_thread(proposals.drafts_of, self._client, target)
+        except SmError as error:
+            self._drafts[_draft_of("deny", target)] = words.text
+            self._app.tell(f"failed: {error.message}")
+            return
+        if not drafts:
+            self._carry_out("deny", target, words)
+            return
+
+        def chosen(key: str | None) -> None:
+            if key is None:
+                self._drafts[_draft_of("deny", target)] = words.text
+            else:
+                self._carry_out("deny", target, replace(words, drafts=drafts if key == "y" else ()))
+
+        self._app.ask(KeyQuestion(proposals.drafts_question(target, len(drafts)), "yn"), chosen)
 
     def _ask_answers(self, target: Target, answers: tuple[str, ...]) -> None:
         """Ask for one text for each question."""

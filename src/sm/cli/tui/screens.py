@@ -1,7 +1,7 @@
 """The screens that `sm top` puts over its list: input, question and text page."""
 
-from collections.abc import Callable, Sequence
-from typing import Protocol, runtime_checkable
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, Protocol, runtime_checkable
 
 from rich.text import Text
 from textual import events
@@ -141,7 +141,7 @@ class TextPage(ModalScreen[str | None]):
     """A text in full. The result is a key in `keys` that the person pressed, or None after Esc or q.
 
     `is_dead` is asked before such a key has an effect: the page may have just appeared. `about`: the request that the
-    page shows, or empty if it shows none.
+    page shows, or empty if it shows none. `later`: returns the lines again, with what takes time.
     """
 
     CSS = """
@@ -158,17 +158,28 @@ class TextPage(ModalScreen[str | None]):
         *,
         is_dead: Callable[[], bool] = lambda: False,
         about: str = "",
+        later: Callable[[], Coroutine[Any, Any, Sequence[str]]] | None = None,
     ) -> None:
         super().__init__()
         self.about = about
         self._title, self._lines, self._keys, self._is_dead = title, lines, keys, is_dead
+        self._later = later
 
     def compose(self) -> ComposeResult:
         yield Static(Text(self._title), id="title")
         with VerticalScroll():
-            width = max(20, self.app.size.width - 2)
-            lines = [piece for text in self._lines for piece in wrapped_at_blanks(text, width)]
-            yield Static(detail_text(lines), id="text")
+            yield Static(self._text(self._lines), id="text")
+
+    def on_mount(self) -> None:
+        if self._later is not None:
+            self.run_worker(self._complete(self._later()))
+
+    async def _complete(self, later: Coroutine[Any, Any, Sequence[str]]) -> None:
+        self.query_one("#text", Static).update(self._text(await later))
+
+    def _text(self, lines: Sequence[str]) -> Text:
+        width = max(20, self.app.size.width - 2)
+        return detail_text([piece for text in lines for piece in wrapped_at_blanks(text, width)])
 
     def on_key(self, event: events.Key) -> None:
         scroll = self.query_one(VerticalScroll)

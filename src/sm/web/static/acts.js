@@ -137,16 +137,17 @@ export function openInput(need, kind) {
 }
 
 /** Send a decision with the digest of what is shown. The caller has looked at the guard. */
-export async function decide(need, action, { text = "", answers = [] }) {
+export async function decide(need, action, { text = "", answers = [], drafts = [], changes = "" }) {
   ui.answered.add(need.key);
   tell(`${actionOf(action)?.title ?? action}: ${need.key} …`);
-  const target = { session: need.session_id, need: need.key, shown: need.digest, text, answers };
+  const target = { session: need.session_id, need: need.key, shown: need.digest, text, answers, ...(drafts.length ? { drafts, changes } : {}) };
   const done = await send(action, target);
   if (done.ok) {
     ui.inputs.delete(need.key);
     ui.opened.delete(need.key);
   } else ui.answered.delete(need.key);
   tell(wordsOf(done), !done.ok);
+  return done.ok;
 }
 
 export async function copy(text) {

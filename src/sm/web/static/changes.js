@@ -5,13 +5,14 @@ import { changesPath, changesSince, get } from "./api.js";
 import { Drawer } from "./diff_blocks.js";
 import { counts, FileView } from "./diff_file.js";
 import { Notes } from "./diff_notes.js";
-import { tell } from "./ui.js";
+import { tell, ui } from "./ui.js";
 
 const MODE = "sm.diff";
 const FRAME_MS = 8; // for new files, in each frame
 const FIRST_SEEN = 4; // files and blocks of lines that are drawn at once
 
-class Changes {
+/** The changes of one session at a time. `prefix`: of the ids of its elements, which are unique on the page. */
+export class Changes {
   element = document.createElement("div");
   session = null;
   data = null; // the answer of the server
@@ -29,7 +30,8 @@ class Changes {
   #cursor = null; // {file, row}
   #unkept = new Map(); // comments that were being typed when their session was left, by its id
 
-  constructor() {
+  constructor(prefix = "") {
+    this.prefix = prefix;
     this.element.className = "changes";
     this.element.tabIndex = -1;
     this.#host.className = "diff-files";
@@ -105,13 +107,14 @@ class Changes {
     this.#host.replaceChildren();
     this.notes = new Notes(this);
     this.draw();
-    const panel = this.element.closest(".panel");
+    const panel = this.element.closest(".panel, .needs");
     this.#root = panel !== null && getComputedStyle(panel).overflowY === "auto" ? panel : null;
     this.drawer = new Drawer(this.#root);
     this.#begin();
     const typed = this.#unkept.get(this.session);
     this.#unkept.delete(this.session);
     if (typed !== undefined) this.notes.edit(typed);
+    ui.draw();
   }
 
   /** Draw about what is in sight, before the other files are there. */
@@ -264,7 +267,7 @@ class Changes {
     const number = event.target.closest?.(".no[data-number]");
     const section = number?.closest(".diff-file");
     if (!section) return;
-    const file = this.files[Number(section.id.slice("file-".length))];
+    const file = this.files[Number(section.dataset.file)];
     this.notes.begin(file, file.rows[Number(number.dataset.row)], event.shiftKey);
   }
 

@@ -37,7 +37,8 @@ export class FileView {
     this.language = languageOf(file.path);
     this.isFolded = (file.added ?? 0) + (file.deleted ?? 0) > FOLDED_LINES || file.patch === null;
     this.element.className = "diff-file";
-    this.element.id = `file-${number}`;
+    this.element.id = `${page.prefix}file-${number}`;
+    this.element.dataset.file = number;
     this.element.setAttribute("aria-label", file.path);
     this.#head.className = "diff-head";
     this.#body.className = "diff-body";
@@ -91,7 +92,7 @@ export class FileView {
     const mode = file.modes.includes(NUL_MODE) || file.modes[0] === file.modes[1] ? "" : `mode ${file.modes.join(" → ")}`;
     const tags = [STATUS[file.status], kind, mode, file.added === null ? "binary" : ""].filter(Boolean);
     const lines = (file.added ?? 0) + (file.deleted ?? 0);
-    render(html`<button class="plain fold" aria-expanded=${!this.isFolded} aria-controls="file-${number}" @click=${() => this.fold()}>
+    render(html`<button class="plain fold" aria-expanded=${!this.isFolded} aria-controls="${this.page.prefix}file-${number}" @click=${() => this.fold()}>
         <span aria-hidden="true">${this.isFolded ? "▸" : "▾"}</span><span class="unseen">${this.isFolded ? "Show" : "Fold"} the file</span></button>
       <h3>${file.old_path === null ? nothing : html`<span class="old">${file.old_path}</span> → `}${file.path}</h3>
       ${tags.map((tag) => html`<span class="tag">${tag}</span>`)}

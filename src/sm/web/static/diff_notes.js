@@ -226,8 +226,8 @@ export class Notes {
     };
     const grow = ref((element) => element && requestAnimationFrame(() => element.style.setProperty("height", `${Math.max(72, element.scrollHeight + 2)}px`)));
     return html`<form class="note" @submit=${(event) => this.#save(event)}>
-      <label class="hint" for="note-text">Comment on ${placeText(form.place)}</label>
-      <textarea id="note-text" rows="3" maxlength=${COMMENT_MAX} ${grow} .value=${live(form.text)} @input=${type} @keydown=${keys}></textarea>
+      <label class="hint" for="${this.page.prefix}note-text">Comment on ${placeText(form.place)}</label>
+      <textarea id="${this.page.prefix}note-text" rows="3" maxlength=${COMMENT_MAX} ${grow} .value=${live(form.text)} @input=${type} @keydown=${keys}></textarea>
       ${form.problem ? html`<p class="problem" role="alert">${form.problem}</p>` : nothing}
       <div class="buttons"><button class="act small go" aria-disabled=${why !== null || form.busy || !form.text.trim()} title=${why ?? nothing}>${form.busy ? "Keeping" : "Keep as a draft"}</button>
         <button type="button" class="act small" @click=${() => this.#close()}>Cancel</button>${why ? html`<span class="hint">${why}</span>` : html`<span class="hint for-keys">Shift and another number: several lines</span>`}</div></form>`;

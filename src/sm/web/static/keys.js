@@ -2,7 +2,7 @@
 
 import { begin, commandOf, copy, decisionOf, refusal, undo } from "./acts.js";
 import { close, openDialog } from "./dialogs.js";
-import { focusedNeed, focusNeed, moveNeed, needKey } from "./needs.js";
+import { focusedNeed, focusNeed, moveNeed, needKey, revealNeed } from "./needs.js";
 import { lines, rowOf, state } from "./state.js";
 import { choose, fold, move, select, sendView, touch } from "./tree.js";
 import { go, sessionPath, TABS, tell, ui } from "./ui.js";
@@ -161,8 +161,7 @@ function selectRequest() {
     ?? state.needs.find((need) => need.kind === "request");
   if (request === undefined) tell("no request is open");
   else {
-    if (ui.route.page !== "board" && getComputedStyle(document.querySelector(".needs")).display === "none") go("#/");
-    setTimeout(() => focusNeed(request.key));
+    revealNeed(request);
     tell(`${request.key} is selected; press again`);
   }
 }

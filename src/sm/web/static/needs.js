@@ -3,6 +3,7 @@
 import { html, live, nothing, repeat } from "./vendor/lit/lit.js";
 import { actionOf, begin, carryOut, decide, decisionOf, keyOf, openInput, refusal } from "./acts.js";
 import { ButtonGuard } from "./guard.js";
+import { afterDenial, changesBeside, draftsFor, forgetDrafts, hasUnkept, isUnfolded, keepOnly, roundOf } from "./proposals.js";
 import { nowS, state } from "./state.js";
 import { go, sessionPath, tell, ui } from "./ui.js";
 import { clock, span } from "./words.js";
@@ -60,7 +61,16 @@ function press(need, action, words = {}) {
   else if (action === "approve" && !isWhole(need)) {
     ui.opened.add(need.key);
     tell(`${need.key} is now shown in full; press again`);
-  } else decide(need, action, words);
+  } else if (action === "deny" && need.has_changes) deny(need, words);
+  else decide(need, action, words);
+}
+
+/** Deny a completion, with the drafts that the form has named. */
+async function deny(need, words) {
+  if (draftsFor(need).list === null) tell("the draft comments are not loaded yet; press again");
+  else if (hasUnkept(need)) tell("a comment is not kept yet: keep it as a draft, or cancel it", true);
+  else if (await decide(need, "deny", { ...words, ...roundOf(need) })) afterDenial(need);
+  else forgetDrafts(need);
 }
 
 /** A key for a request. Return whether it was one. */
@@ -87,6 +97,13 @@ export const focusedNeed = () => {
   const key = document.activeElement?.closest("[data-need]")?.dataset.need;
   return key === undefined ? null : (entries().find((need) => need.key === key) ?? null);
 };
+
+/** Show a request, on another page if this one has no place for it, and focus it. */
+export function revealNeed(need) {
+  const element = () => document.querySelector(`[data-need="${CSS.escape(need.key)}"]`);
+  if (!element()?.offsetParent) go(need.has_changes ? sessionPath(need.session_id, "changes") : "#/");
+  setTimeout(() => element()?.focus());
+}
 
 export function focusNeed(key) {
   document.querySelector(`[data-need="${CSS.escape(key)}"]`)?.focus();
@@ -116,16 +133,32 @@ export function needsRegion() {
   clearTimeout(wake);
   const ms = guard.nextMs(performance.now());
   if (ms > 0) wake = setTimeout(ui.drawNow, ms + 5);
-  const urgent = list.filter((need) => !isDone(need));
+  keepOnly(new Set(state.needs.map(({ key }) => key)));
+  const own = besideChanges();
+  const urgent = list.filter((need) => !isDone(need) && need.key !== own?.key);
   const done = list.filter(isDone);
   return html`<section class="needs" aria-labelledby="needs-title" data-count=${urgentNeeds().length}>
     <h2 id="needs-title" tabindex="-1" class=${urgentNeeds().length ? "urgent" : "calm"}>${title()}</h2>
+    ${own === null ? nothing : html`<p class="hint">${own.key} stands above the changes.</p>`}
     ${urgent.length === 0 ? nothing : html`<ul class="need-list">${repeat(urgent, (need) => need.key, needItem)}</ul>`}
     ${done.length === 0
       ? nothing
       : html`<h2 class="done">Done, not seen yet: ${done.length}</h2>
           <ul class="need-list">${repeat(done, (need) => need.key, needItem)}</ul>`}
   </section>`;
+}
+
+/** The proposed completion that stands beside the tab with the changes; null: there is none. */
+function besideChanges() {
+  const { page, session, tab } = ui.route;
+  if (page !== "session" || tab !== "changes") return null;
+  return entries().find((need) => need.has_changes && need.session_id === session) ?? null;
+}
+
+/** A proposed completion, with the buttons that answer it, above the changes of its session. */
+export function needBesideChanges() {
+  const need = besideChanges();
+  return need === null ? nothing : html`<ul class="need-list above-changes">${repeat([need], ({ key }) => key, needItem)}</ul>`;
 }
 
 function needItem(need) {
@@ -139,7 +172,7 @@ function needItem(need) {
     data-kind=${need.kind}
     data-dead=${need.kind === "request" && isDead(need)}
     tabindex="-1"
-    class=${need.ghost ? "need passed" : "need"}
+    class="need${need.ghost ? " passed" : ""}${isUnfolded(need) ? " unfolded" : ""}"
     aria-label="${name} of ${need.label}"
   >
     <div class="need-head">
@@ -147,7 +180,7 @@ function needItem(need) {
       ${need.workspace ? html`<span class="tag">${need.workspace}</span>` : nothing}
     </div>
     <p class="need-text">${need.text}</p>
-    ${need.ghost ? ghostLine(need.ghost) : html`${body(need)} ${buttons(need)} ${input(need)}`}
+    ${need.ghost ? ghostLine(need.ghost) : html`${body(need)} ${need.has_changes && need.key !== besideChanges()?.key ? changesBeside(need) : nothing} ${buttons(need)} ${input(need)}`}
   </li>`;
 }
 
@@ -236,6 +269,7 @@ function input(need) {
   if (open === undefined) return nothing;
   const close = () => {
     ui.inputs.delete(need.key);
+    forgetDrafts(need);
     ui.drawNow();
     focusNeed(need.key);
   };
@@ -252,18 +286,34 @@ function input(need) {
     } else if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) submit(event);
   };
   const questions = need.questions?.length ? need.questions : [{ question: need.text, options: [] }];
+  const drafts = open.kind === "deny" && need.has_changes ? draftsFor(need).list ?? [] : [];
   const fields = open.kind === "deny"
     ? html`<label>Why not? The agent reads it; it may be empty.
-        <textarea rows="2" maxlength="10000" .value=${live(open.text)} @input=${(e) => (open.text = e.target.value)}></textarea></label>`
+        <textarea rows="2" maxlength=${drafts.length ? 4_000 : 10_000} .value=${live(open.text)} @input=${(e) => (open.text = e.target.value)}></textarea></label>
+        ${draftWords(need)}`
     : questions.map((question, place) => questionField(need, question, open, place));
   return html`<form class="need-input" @submit=${submit} @keydown=${keys}>
     ${fields}
     <div class="buttons">
       <button class="act ${open.kind === "deny" ? "stop" : "go"}" data-act="submit" aria-disabled=${isDead(need)}
-        @pointerdown=${() => guard.press(need.key, need.digest)}>${open.kind === "deny" ? "Deny" : "Answer"}</button>
+        @pointerdown=${() => guard.press(need.key, need.digest)}>${open.kind === "deny" ? denyLabel(drafts) : "Answer"}</button>
       <button type="button" class="act" @click=${close}>Cancel</button>
     </div>
   </form>`;
+}
+
+const comments = (count) => (count === 1 ? "1 draft comment" : `${count} draft comments`);
+
+const denyLabel = (drafts) => (drafts.length ? `Deny with ${comments(drafts.length)}` : "Deny");
+
+/** What a denial of a completion sends besides the words. */
+function draftWords(need) {
+  if (!need.has_changes) return nothing;
+  const { list, problem } = draftsFor(need);
+  if (problem) return html`<p class="problem">Your draft comments cannot be read: ${problem}</p>`;
+  if (list === null) return html`<p class="hint">Looking for your draft comments.</p>`;
+  if (list.length === 0) return html`<p class="hint">You have no draft comments about the changes.</p>`;
+  return html`<p class="hint">Your ${comments(list.length)} about the changes ${list.length === 1 ? "goes" : "go"} with it, as one round.</p>`;
 }
 
 function questionField(need, question, open, place) {

@@ -3,6 +3,7 @@
 import { html, live, nothing, ref } from "./vendor/lit/lit.js";
 import { begin, isTouch, refusal, send, wordsOf } from "./acts.js";
 import { changesSince, get } from "./api.js";
+import { needBesideChanges, revealNeed } from "./needs.js";
 import { screen } from "./screen.js";
 import { below, nowS, rowOf, state } from "./state.js";
 import { contextBar, statusClass } from "./tree.js";
@@ -90,6 +91,7 @@ export function sessionPage() {
       ${TABS.map((name) => html`<button role="tab" id="tab-${name}" aria-selected=${name === tab} aria-controls="tab-panel" tabindex=${name === tab ? 0 : -1}
           @click=${() => go(sessionPath(row.id, name))} @keydown=${tabKeys}>${TITLES[name]}${name === "messages" && row.held ? ` (${row.held} held)` : ""}</button>`)}
     </nav>
+    ${needBesideChanges()}
     <div role="tabpanel" id="tab-panel" aria-labelledby="tab-${tab}" class="panel panel-${tab}" tabindex="0">${panel(tab, row, ended)}</div>
     ${tab === "peek" || tab === "messages" || tab === "actions" ? compose(row) : nothing}
   </section>`;
@@ -122,18 +124,13 @@ function actButtons(row) {
   const actions = (state.hello?.actions ?? []).filter(isOffered);
   const asked = state.needs.find((need) => need.kind === "request" && need.session_id === row.id);
   return html`<div class="buttons acts" role="group" aria-label="Actions">
-    ${asked ? html`<button class="act go" @click=${() => showNeed(asked.key)}>Answer ${asked.key}</button>` : nothing}
+    ${asked ? html`<button class="act go" @click=${() => revealNeed(asked)}>Answer ${asked.key}</button>` : nothing}
     ${actions.map((action) => {
       const why = refusal(action.name, { session: row.id });
       return html`<button class="act ${["kill", "rm"].includes(action.name) ? "stop" : ""}" data-act=${action.name} aria-disabled=${why !== null} title=${why ?? nothing}
           @click=${() => begin(action.name, { session: row.id })}>${action.title}<kbd aria-hidden="true">${action.key}</kbd></button>`;
     })}
   </div>`;
-}
-
-function showNeed(key) {
-  if (getComputedStyle(document.querySelector(".needs")).display === "none") go("#/");
-  setTimeout(() => document.querySelector(`[data-need="${CSS.escape(key)}"]`)?.focus());
 }
 
 function panel(tab, row, ended) {

@@ -117,9 +117,11 @@ def git_text(directory: str, *arguments: str, variables: Mapping[str, str] | Non
     return _done(directory, arguments, variables or {}, b"").stdout.decode("utf-8", "replace")
 
 
-def git_bytes(directory: str, *arguments: str, text: bytes = b"") -> bytes:
+def git_bytes(
+    directory: str, *arguments: str, variables: Mapping[str, str] | None = None, text: bytes = b""
+) -> bytes:
     """Run git with `text` on its stdin, and return its output as it is."""
-    return _done(directory, arguments, {}, text).stdout
+    return _done(directory, arguments, variables or {}, text).stdout
 
 
 def git_paths(
