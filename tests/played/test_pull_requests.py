@@ -87,7 +87,7 @@ def test_gh_runs_outside_of_the_tree_and_without_a_terminal(
         "GH_PAGER": "less",
     }
     instance.sm("pr", "sleeper-login", env=more, cwd=worktree)
-    assert [call["argv"][:2] for call in gh.calls()] == [["auth", "status"], ["pr", "list"], ["pr", "create"]]
+    assert [call["argv"][:2] for call in gh.calls()] == [["pr", "list"], ["repo", "view"], ["pr", "create"]]
     for call in gh.calls():
         env = call["env"]
         assert (call["cwd"], call["tty"], env["GH_TOKEN"]) == ("/", False, "mine")
@@ -146,7 +146,7 @@ def test_pr_without_gh_names_the_commands(instance: Instance, worktree: Path) ->
 
 def test_pr_without_a_login_names_the_commands(instance: Instance, worktree: Path, gh: GhDouble) -> None:
     commit(worktree, "first\n")
-    gh.answer("auth-status", "", code=1, errors="You are not logged into any GitHub hosts.\n")
+    gh.is_logged_out("pr-list")
     problem = instance.refused("pr", "sleeper-login", exit_code=9)
     assert problem.startswith("sm: gh is not logged in to github.com: nothing was pushed or opened\n")
     assert "hint: gh auth login --hostname github.com; or: git -C" in problem
@@ -163,6 +163,45 @@ def test_pull_request_that_gh_refuses_is_named_with_the_command(
     assert "\x1b" not in problem
     assert "hint: gh pr create --repo=github.com/octo/app" in problem
     assert remote_tip(instance) == made
+
+
+def is_fork(gh: GhDouble) -> None:
+    gh.answer("repo-view", {"isFork": True, "parent": {"id": "R_1", "name": "app", "owner": {"login": "up"}}})
+
+
+def test_pr_of_a_fork_asks_which_repository_gets_it(instance: Instance, worktree: Path, gh: GhDouble) -> None:
+    commit(worktree, "first\n")
+    is_fork(gh)
+    problem = instance.refused("pr", "sleeper-login", exit_code=2)
+    assert problem == (
+        "sm: octo/app is a fork of up/app: which of them gets the pull request?\n"
+        "hint: sm pr sleeper-login --repo up/app; or: sm pr sleeper-login --repo octo/app\n"
+    )
+    assert (remote_tip(instance), gh.calls("pr", "create")) == ("", [])
+
+
+def test_pr_of_a_fork_goes_to_the_repository_that_is_named(
+    instance: Instance, worktree: Path, gh: GhDouble
+) -> None:
+    made = commit(worktree, "first\n")
+    is_fork(gh)
+    shown = instance.sm("pr", "sleeper-login", "--repo", "up/app", "--dry-run")
+    assert "Can open a pull request in github.com/up/app: first\n" in shown
+    assert "  gh pr create --repo=github.com/up/app --head=octo:sm/login --title=first --body ''\n" in shown
+    gh.answer("pr-create", "https://github.com/up/app/pull/3\n")
+    opened = instance.json("pr", "sleeper-login", "--repo", "up/app")
+    assert (opened["url"], opened["repository"]) == ("https://github.com/up/app/pull/3", "github.com/up/app")
+    assert remote_tip(instance) == made
+    assert gh.calls("pr", "create")[0]["argv"][2:4] == ["--repo=github.com/up/app", "--head=octo:sm/login"]
+    gh.has_pull_request("sm/login", fork="octo")
+    assert "There is pull request 12" in instance.sm("pr", "sleeper-login", "--repo", "up/app")
+
+
+def test_pr_of_a_fork_may_stay_in_the_fork(instance: Instance, worktree: Path, gh: GhDouble) -> None:
+    commit(worktree, "first\n")
+    is_fork(gh)
+    instance.sm("pr", "sleeper-login", "--repo", "Octo/App")
+    assert "--head=sm/login" in gh.calls("pr", "create")[0]["argv"]
 
 
 @pytest.mark.parametrize("kind", ["uncommitted", "new file", "no commits", "unrelated", "ahead"])
@@ -218,6 +257,8 @@ def test_pr_is_refused_for_a_directory_that_others_share(
         ("--title", "a\x1b[2J", 2, "title: character U+001B"),
         ("--title", " ", 2, "the title is empty"),
         ("--body", "a\x1b[2J", 2, "body: character U+001B"),
+        ("--repo", "-x/app", 2, "'-x/app' is no repository of github.com: OWNER/NAME"),
+        ("--repo", "git.example/up/app", 2, "'git.example/up/app' is no repository of github.com"),
         ("--base", "-x", 2, "invalid branch name '-x'"),
         ("--remote", "-x", 2, "there is no remote '-x'"),
         ("--remote", "other", 2, "there is no remote 'other'"),
