@@ -17,6 +17,12 @@ COMMANDS = ("pr list", "pr view", "pr create", "repo view", "run view", "api")
 _OPTION = re.compile(r"^ +(?:-\w, )?--([a-z-]+)(?: (?!  )\S+)?(?= )", re.MULTILINE)
 
 
+def known() -> Mapping[str, Any]:
+    """The options and fields of the oldest gh that sm supports, as `options_of`."""
+    found: Mapping[str, Any] = json.loads(PATH.read_text())
+    return found
+
+
 def options_of(program: str) -> Mapping[str, Any]:
     """The version of a gh, and the options and JSON fields of each command."""
     found = _words(program, "version").split()[2]
