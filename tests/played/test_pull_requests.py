@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -103,12 +104,17 @@ def test_pr_names_the_pull_request_that_the_branch_has(
     assert (first["pushed"], first["opened"], first["number"]) == (True, True, 12)
     gh.has_pull_request("sm/login")
     assert instance.sm("pr", "sleeper-login") == (
-        f"Nothing to push: sm/login to origin\nThere is pull request 12: {gh.url}\n"
+        f"Nothing to push: sm/login to origin\nPull request 12 is already open: {gh.url}\n"
     )
     made = commit(worktree, "more\n")
+    trial = instance.sm("pr", "sleeper-login", "--dry-run")
+    assert trial.startswith(f"Can push sm/login to origin ({URL}): 1 commit\n")
     again = instance.json("pr", "sleeper-login")
     assert (again["pushed"], again["opened"], again["url"]) == (True, False, gh.url)
     assert remote_tip(instance) == made
+    commit(worktree, "even more\n")
+    commit(worktree, "still more\n")
+    assert instance.sm("pr", "sleeper-login").startswith("Pushed sm/login to origin: 2 commits\n")
     assert len(gh.calls("pr", "create")) == 1
     assert [e["type"] for e in instance.events()].count("pull_request") == 1
 
@@ -132,7 +138,10 @@ def test_dry_run_changes_nothing(instance: Instance, repo: Path, worktree: Path,
 def test_pr_without_gh_names_the_commands(instance: Instance, worktree: Path) -> None:
     commit(worktree, "first\n")
     commit(worktree, "second\n")
-    problem = instance.refused("pr", "sleeper-login", exit_code=9, env={"PATH": "/usr/bin:/bin"})
+    programs = instance.work / "programs"
+    programs.mkdir()
+    (programs / "git").symlink_to(shutil.which("git") or "")
+    problem = instance.refused("pr", "sleeper-login", exit_code=9, env={"PATH": str(programs)})
     create = (
         "gh pr create --repo=github.com/octo/app --head=sm/login --title=first "
         """--body "$(printf '%s\\n' '- first' '- second')\""""
@@ -194,7 +203,7 @@ def test_pr_of_a_fork_goes_to_the_repository_that_is_named(
     assert remote_tip(instance) == made
     assert gh.calls("pr", "create")[0]["argv"][2:4] == ["--repo=github.com/up/app", "--head=octo:sm/login"]
     gh.has_pull_request("sm/login", fork="octo")
-    assert "There is pull request 12" in instance.sm("pr", "sleeper-login", "--repo", "up/app")
+    assert "Pull request 12 is already open" in instance.sm("pr", "sleeper-login", "--repo", "up/app")
 
 
 def test_pr_of_a_fork_may_stay_in_the_fork(instance: Instance, worktree: Path, gh: GhDouble) -> None:

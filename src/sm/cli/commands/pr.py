@@ -259,21 +259,28 @@ def _watch(call: Call, recorded: JsonObject) -> None:
 def _show(
     call: Call, plan: "Publication", new: "NewPullRequest", opened: "OpenedPullRequest", *, is_new: bool
 ) -> None:
-    pushed = _pushes(plan)
+    pushed = plan.has_news
     if call.as_json:
         print_json(encode({**_document(plan, new), "pushed": pushed, "opened": is_new, **_names(opened)}))
         return
     to = f"{line(plan.branch)} to {line(plan.remote.name)}"
-    words = [f"Pushed {to}: {plural(len(plan.commits), 'commit')}"] if pushed else [f"Nothing to push: {to}"]
-    verb = "Opened" if is_new else "There is"
-    print_lines([*words, f"{verb} pull request {opened.number}: {line(opened.url, 1000)}"])
+    words = [f"Pushed {to}: {plural(plan.count(), 'commit')}"] if pushed else [f"Nothing to push: {to}"]
+    print_lines([*words, _opened_line(opened) if is_new else _known_line(opened)])
+
+
+def _opened_line(opened: "OpenedPullRequest") -> str:
+    return f"Opened pull request {opened.number}: {line(opened.url, 1000)}"
+
+
+def _known_line(known: "OpenedPullRequest") -> str:
+    return f"Pull request {known.number} is already open: {line(known.url, 1000)}"
 
 
 def _show_trial(
     call: Call, plan: "Publication", new: "NewPullRequest", known: "OpenedPullRequest | None"
 ) -> None:
     """Say what would happen, and with which commands."""
-    commands = [plan.command] if _pushes(plan) else []
+    commands = [plan.command] if plan.has_news else []
     commands += [new.command()] if known is None else []
     if call.as_json:
         named = _names(known) if known is not None else {"url": None, "number": None}
@@ -282,19 +289,14 @@ def _show_trial(
         )
         return
     to = f"{line(plan.branch)} to {line(plan.remote.name)} ({plan.remote.shown})"
-    commits = plural(len(plan.commits), "commit")
-    lines = [f"Can push {to}: {commits}" if _pushes(plan) else f"Nothing to push: {to}"]
+    lines = [
+        f"Can push {to}: {plural(plan.count(), 'commit')}" if plan.has_news else f"Nothing to push: {to}"
+    ]
     if known is not None:
-        lines.append(f"There is pull request {known.number}: {line(known.url, 1000)}")
+        lines.append(_known_line(known))
     else:
         lines.append(f"Can open a pull request in {new.repository}: {line(new.title, 300)}")
     print_lines([*lines, *(f"  {line(each, 10_000)}" for each in commands)])
-
-
-def _pushes(plan: "Publication") -> bool:
-    from sm.capabilities.worktrees.git.pushing import PushState
-
-    return plan.state is not PushState.SAME
 
 
 def _document(plan: "Publication", new: "NewPullRequest") -> JsonObject:
