@@ -14,7 +14,7 @@ import pytest
 from sm.capabilities.pull_requests.github import GitHub, GitHubUnavailable
 from sm.capabilities.pull_requests.model import ReportKind
 from sm.capabilities.pull_requests.news import PullRequestNews
-from sm.capabilities.pull_requests.rules import HostedRepository
+from sm.capabilities.pull_requests.rules import HostedRepository, NewPullRequest
 from sm.errors import ExternalError
 from tests import gh_options
 from tests.browser import skip_without
@@ -120,6 +120,19 @@ def test_fork_and_its_parent_are_found(server: LocalGitHub, github: GitHub) -> N
     assert (github.find("sm/login", None), github.parent()) == (None, None)
     server.parent = {"id": "R_up", "name": "app", "owner": {"id": "O_2", "login": "up"}}
     assert github.parent() == HostedRepository(HOST, "up", "app")
+
+
+def test_branch_of_a_fork_is_the_head_of_a_pull_request_elsewhere(
+    server: LocalGitHub, github: GitHub, program: str
+) -> None:
+    up, fork = HostedRepository(HOST, "up", "app"), HostedRepository(HOST, "octo", "app")
+    GitHub(program, up).create(NewPullRequest(up, "sm/login", "Fix", "text", "main", False, fork))
+    (created,) = server.created
+    assert (created["repositoryId"], created["headRefName"], created["body"]) == (
+        "R_up",
+        "octo:sm/login",
+        "text",
+    )
 
 
 def test_missing_login_is_told_from_an_outage(

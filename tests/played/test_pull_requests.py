@@ -206,6 +206,23 @@ def test_pr_of_a_fork_goes_to_the_repository_that_is_named(
     assert "Pull request 12 is already open" in instance.sm("pr", "sleeper-login", "--repo", "up/app")
 
 
+def test_later_commits_of_a_fork_go_to_the_pull_request_that_was_opened(
+    instance: Instance, worktree: Path, gh: GhDouble
+) -> None:
+    """Only the first command needs --repo."""
+    commit(worktree, "first\n")
+    is_fork(gh)
+    gh.answer("pr-create", "https://github.com/up/app/pull/3\n")
+    instance.sm("pr", "sleeper-login", "--repo", "up/app")
+    made = commit(worktree, "second\n")
+    assert "is a fork of up/app" in instance.refused("pr", "sleeper-login", exit_code=2)
+    gh.has_pull_request("sm/login", fork="octo")
+    again = instance.json("pr", "sleeper-login")
+    assert (again["pushed"], again["opened"], again["repository"]) == (True, False, "github.com/up/app")
+    assert remote_tip(instance) == made
+    assert gh.calls("pr", "list")[-1]["argv"][2] == "--repo=github.com/up/app"
+
+
 def test_pr_of_a_fork_may_stay_in_the_fork(instance: Instance, worktree: Path, gh: GhDouble) -> None:
     commit(worktree, "first\n")
     is_fork(gh)

@@ -216,8 +216,9 @@ def test_log_that_github_no_longer_has_is_empty_and_one_that_it_may_have_later_i
 
 
 def test_double_refuses_what_the_real_gh_refuses(double: GhDouble, github: GitHub) -> None:
-    with pytest.raises(ExternalError, match="unknown flag: --bogus"):
+    with pytest.raises(ExternalError, match="unknown flag: --bogus") as caught:
         github.json(["pr", "list", "--bogus=1"], list)
+    assert caught.value.hint == "sm needs gh 2.23 or newer: https://cli.github.com"
     with pytest.raises(ExternalError, match='Unknown JSON field: "bogus"'):
         github.json(["pr", "list", "--json=number,bogus"], list)
     with pytest.raises(ExternalError, match='unknown command "issue"'):

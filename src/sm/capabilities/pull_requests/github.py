@@ -39,6 +39,7 @@ _NOT_LOGGED_IN = 4
 """The exit code of gh without any token for the host, see `gh help exit-codes`."""
 _TOKEN_REFUSED = re.compile(r"\bHTTP 401\b")
 _TEMPORARY = re.compile(r"\bHTTP (?:5\d\d|429)\b|^error connecting to ")
+_TOO_OLD = re.compile(r"unknown (?:flag|command)|Unknown JSON field", re.IGNORECASE)
 _ESCAPES = "--allow-escape-sequences"
 _TOKENS = ("GH_TOKEN", "GITHUB_TOKEN")
 _ENTERPRISE_TOKENS = ("GH_ENTERPRISE_TOKEN", "GITHUB_ENTERPRISE_TOKEN")
@@ -185,6 +186,8 @@ class GitHub:
                     f"{host} does not accept the token in {variable}", f"unset {variable}"
                 )
             return GitHubUnavailable(f"{host} does not accept the login of gh", login)
+        if _TOO_OLD.match(reason):
+            return ExternalError(f"{what}: {reason}", "sm needs gh 2.23 or newer: https://cli.github.com")
         return ExternalError(f"{what}: {reason}", hint)
 
     def _run(

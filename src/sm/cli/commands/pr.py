@@ -36,6 +36,7 @@ Examples:
 """
 
 import time
+from dataclasses import replace
 from typing import Any
 
 import click
@@ -89,7 +90,7 @@ def command(session: str, dry_run: bool, is_watch: bool, call: Call, **given: An
         return 0
     work = work_of(call.client, session, call.seen)
     plan = plan_publication(work, given["remote"])
-    new, github, known = _found_pull_request(plan, _new_pull_request(plan, wish), wish)
+    new, github, known = _found_pull_request(call, plan, _new_pull_request(plan, wish), wish)
     if dry_run:
         _show_trial(call, plan, new, known)
         return 0
@@ -163,7 +164,7 @@ def _new_pull_request(plan: "Publication", wish: _Wish) -> "NewPullRequest":
 
 
 def _found_pull_request(
-    plan: "Publication", new: "NewPullRequest", wish: _Wish
+    call: Call, plan: "Publication", new: "NewPullRequest", wish: _Wish
 ) -> tuple["NewPullRequest", "GitHub", "OpenedPullRequest | None"]:
     """Find the open pull request of the branch, by gh, which is logged in.
 
@@ -184,12 +185,30 @@ def _found_pull_request(
             f"{error.hint or 'install gh'}; or: {plan.command} && {new.command()}",
         ) from None
     if parent is not None:
+        if (elsewhere := _found_elsewhere(call, plan, new, program)) is not None:
+            return elsewhere
         own, name = new.repository.place, name_to_type(plan.work.session)
         raise UsageError(
             f"{own} is a fork of {parent.place}: which of them gets the pull request?",
             f"sm pr {name} --repo {parent.place}; or: sm pr {name} --repo {own}",
         )
     return new, github, known
+
+
+def _found_elsewhere(
+    call: Call, plan: "Publication", new: "NewPullRequest", program: str
+) -> tuple["NewPullRequest", "GitHub", "OpenedPullRequest"] | None:
+    """Find the pull request of a branch in a fork that an earlier command has opened in another repository."""
+    from sm.capabilities.pull_requests.github import GitHub
+    from sm.capabilities.pull_requests.rules import repository_of_page
+
+    recorded = _recorded(call, plan.work.session["session_id"])
+    target = None if recorded is None else repository_of_page(recorded["url"])
+    if target is None or target.host != new.repository.host:
+        return None
+    github = GitHub(program, target)
+    known = github.find(plan.branch, new.repository.owner)
+    return None if known is None else (replace(new, repository=target, fork=new.repository), github, known)
 
 
 def _publish_and_open(plan: "Publication", new: "NewPullRequest", github: "GitHub") -> "OpenedPullRequest":
