@@ -281,6 +281,19 @@ setup_browser() {
     rm -rf "$unpacked"
 }
 
+# Install the program of GitHub for the tests of `sm pr` with the real one. Only on Debian. Otherwise print one line; the
+# tests are skipped.
+setup_gh() {
+    skipped="the tests with the real gh are skipped"
+    if have gh; then
+        return 0
+    elif ! have apt-get || ! grep -qx 'ID=debian' /etc/os-release; then
+        say "gh is not installed, and this is not Debian: $skipped"
+    elif ! (without_services install gh); then
+        say "gh could not be installed: $skipped"
+    fi
+}
+
 # Run a command that installs packages, and start none of their services: the service of docker.io changes the firewall.
 without_services() (
     policy=/usr/sbin/policy-rc.d

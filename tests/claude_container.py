@@ -61,6 +61,9 @@ NOT_INSIDE = {
         "test_adopted_claude_that_its_shell_has_stopped_is_waiting_input",
         "test_message_is_not_typed_into_the_shell_that_an_adopted_claude_leaves",
     ),
+    "git does not run for a person where a sandboxed agent could write": (
+        "test_work_of_two_agents_is_reviewed_merged_and_followed_as_a_pull_request",
+    ),
     "a reader types the pages on the host, with claude on the PATH and no Docker, as the pages say": (
         "test_readme_can_be_typed_from_an_empty_home",
         "test_page_getting_started_can_be_typed",

@@ -57,6 +57,7 @@ def test_check_names_what_failed_beside_the_tests(tmp_path: Path, options: list[
         setup_engine() { :; }
         setup_images() { :; }
         setup_browser() { :; }
+        setup_gh() { :; }
         """
     )
     os.mkfifo(tmp_path / "pipe")

@@ -272,10 +272,31 @@ def test_watch_ends_when_gh_fails_again_and_again(watched: Watched) -> None:
     assert watched.polls() == 6
 
 
+def test_watch_goes_on_after_an_outage_of_github(watched: Watched) -> None:
+    """A log that could not be read then is sent later."""
+    watched.gh.answer(
+        "pr-view", "", code=1, errors="HTTP 502: 502 Bad Gateway (https://api.github.com/graphql)\n"
+    )
+    command = watched.start()
+    log = (watched.gh.place / "run-view.json").read_text()
+    watched.gh.answer("run-view", "", code=1, errors="error connecting to api.github.com\n")
+    watched.says(check("unit", "FAILURE"))
+    watched.polled()
+    (watched.gh.place / "run-view.json").write_text(log)
+    watched.says(check("unit", "FAILURE"), state="MERGED")
+    output, errors = command.communicate(timeout=1000)
+    assert (command.returncode, errors) == (0, "")
+    assert output.splitlines()[1:] == [
+        "gh pr view failed: HTTP 502: 502 Bad Gateway (https://api.github.com/graphql); trying again",
+        "check ci / unit: failure; sent to the agent as message 1",
+        "pull request 12 is merged; sent to the agent as message 2",
+    ]
+    assert "| ci  unit  assert 1 == 2" in watched.messages()[0]
+
+
 def test_watch_ends_when_nobody_is_logged_in_any_more(watched: Watched) -> None:
     command = watched.start()
-    watched.gh.answer("auth-status", "", code=1)
-    watched.gh.answer("pr-view", "", code=4, errors="To get started, run: gh auth login\n")
+    watched.gh.is_logged_out("pr-view")
     _, errors = command.communicate(timeout=1000)
     assert (command.returncode, errors.splitlines()[0]) == (9, "sm: gh is not logged in to github.com")
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -87,7 +88,7 @@ def test_gh_runs_outside_of_the_tree_and_without_a_terminal(
         "GH_PAGER": "less",
     }
     instance.sm("pr", "sleeper-login", env=more, cwd=worktree)
-    assert [call["argv"][:2] for call in gh.calls()] == [["auth", "status"], ["pr", "list"], ["pr", "create"]]
+    assert [call["argv"][:2] for call in gh.calls()] == [["pr", "list"], ["repo", "view"], ["pr", "create"]]
     for call in gh.calls():
         env = call["env"]
         assert (call["cwd"], call["tty"], env["GH_TOKEN"]) == ("/", False, "mine")
@@ -103,12 +104,17 @@ def test_pr_names_the_pull_request_that_the_branch_has(
     assert (first["pushed"], first["opened"], first["number"]) == (True, True, 12)
     gh.has_pull_request("sm/login")
     assert instance.sm("pr", "sleeper-login") == (
-        f"Nothing to push: sm/login to origin\nThere is pull request 12: {gh.url}\n"
+        f"Nothing to push: sm/login to origin\nPull request 12 is already open: {gh.url}\n"
     )
     made = commit(worktree, "more\n")
+    trial = instance.sm("pr", "sleeper-login", "--dry-run")
+    assert trial.startswith(f"Can push sm/login to origin ({URL}): 1 commit\n")
     again = instance.json("pr", "sleeper-login")
     assert (again["pushed"], again["opened"], again["url"]) == (True, False, gh.url)
     assert remote_tip(instance) == made
+    commit(worktree, "even more\n")
+    commit(worktree, "still more\n")
+    assert instance.sm("pr", "sleeper-login").startswith("Pushed sm/login to origin: 2 commits\n")
     assert len(gh.calls("pr", "create")) == 1
     assert [e["type"] for e in instance.events()].count("pull_request") == 1
 
@@ -132,7 +138,10 @@ def test_dry_run_changes_nothing(instance: Instance, repo: Path, worktree: Path,
 def test_pr_without_gh_names_the_commands(instance: Instance, worktree: Path) -> None:
     commit(worktree, "first\n")
     commit(worktree, "second\n")
-    problem = instance.refused("pr", "sleeper-login", exit_code=9, env={"PATH": "/usr/bin:/bin"})
+    programs = instance.work / "programs"
+    programs.mkdir()
+    (programs / "git").symlink_to(shutil.which("git") or "")
+    problem = instance.refused("pr", "sleeper-login", exit_code=9, env={"PATH": str(programs)})
     create = (
         "gh pr create --repo=github.com/octo/app --head=sm/login --title=first "
         """--body "$(printf '%s\\n' '- first' '- second')\""""
@@ -146,7 +155,7 @@ def test_pr_without_gh_names_the_commands(instance: Instance, worktree: Path) ->
 
 def test_pr_without_a_login_names_the_commands(instance: Instance, worktree: Path, gh: GhDouble) -> None:
     commit(worktree, "first\n")
-    gh.answer("auth-status", "", code=1, errors="You are not logged into any GitHub hosts.\n")
+    gh.is_logged_out("pr-list")
     problem = instance.refused("pr", "sleeper-login", exit_code=9)
     assert problem.startswith("sm: gh is not logged in to github.com: nothing was pushed or opened\n")
     assert "hint: gh auth login --hostname github.com; or: git -C" in problem
@@ -163,6 +172,62 @@ def test_pull_request_that_gh_refuses_is_named_with_the_command(
     assert "\x1b" not in problem
     assert "hint: gh pr create --repo=github.com/octo/app" in problem
     assert remote_tip(instance) == made
+
+
+def is_fork(gh: GhDouble) -> None:
+    gh.answer("repo-view", {"isFork": True, "parent": {"id": "R_1", "name": "app", "owner": {"login": "up"}}})
+
+
+def test_pr_of_a_fork_asks_which_repository_gets_it(instance: Instance, worktree: Path, gh: GhDouble) -> None:
+    commit(worktree, "first\n")
+    is_fork(gh)
+    problem = instance.refused("pr", "sleeper-login", exit_code=2)
+    assert problem == (
+        "sm: octo/app is a fork of up/app: which of them gets the pull request?\n"
+        "hint: sm pr sleeper-login --repo up/app; or: sm pr sleeper-login --repo octo/app\n"
+    )
+    assert (remote_tip(instance), gh.calls("pr", "create")) == ("", [])
+
+
+def test_pr_of_a_fork_goes_to_the_repository_that_is_named(
+    instance: Instance, worktree: Path, gh: GhDouble
+) -> None:
+    made = commit(worktree, "first\n")
+    is_fork(gh)
+    shown = instance.sm("pr", "sleeper-login", "--repo", "up/app", "--dry-run")
+    assert "Can open a pull request in github.com/up/app: first\n" in shown
+    assert "  gh pr create --repo=github.com/up/app --head=octo:sm/login --title=first --body ''\n" in shown
+    gh.answer("pr-create", "https://github.com/up/app/pull/3\n")
+    opened = instance.json("pr", "sleeper-login", "--repo", "up/app")
+    assert (opened["url"], opened["repository"]) == ("https://github.com/up/app/pull/3", "github.com/up/app")
+    assert remote_tip(instance) == made
+    assert gh.calls("pr", "create")[0]["argv"][2:4] == ["--repo=github.com/up/app", "--head=octo:sm/login"]
+    gh.has_pull_request("sm/login", fork="octo")
+    assert "Pull request 12 is already open" in instance.sm("pr", "sleeper-login", "--repo", "up/app")
+
+
+def test_later_commits_of_a_fork_go_to_the_pull_request_that_was_opened(
+    instance: Instance, worktree: Path, gh: GhDouble
+) -> None:
+    """Only the first command needs --repo."""
+    commit(worktree, "first\n")
+    is_fork(gh)
+    gh.answer("pr-create", "https://github.com/up/app/pull/3\n")
+    instance.sm("pr", "sleeper-login", "--repo", "up/app")
+    made = commit(worktree, "second\n")
+    assert "is a fork of up/app" in instance.refused("pr", "sleeper-login", exit_code=2)
+    gh.has_pull_request("sm/login", fork="octo")
+    again = instance.json("pr", "sleeper-login")
+    assert (again["pushed"], again["opened"], again["repository"]) == (True, False, "github.com/up/app")
+    assert remote_tip(instance) == made
+    assert gh.calls("pr", "list")[-1]["argv"][2] == "--repo=github.com/up/app"
+
+
+def test_pr_of_a_fork_may_stay_in_the_fork(instance: Instance, worktree: Path, gh: GhDouble) -> None:
+    commit(worktree, "first\n")
+    is_fork(gh)
+    instance.sm("pr", "sleeper-login", "--repo", "Octo/App")
+    assert "--head=sm/login" in gh.calls("pr", "create")[0]["argv"]
 
 
 @pytest.mark.parametrize("kind", ["uncommitted", "new file", "no commits", "unrelated", "ahead"])
@@ -218,6 +283,8 @@ def test_pr_is_refused_for_a_directory_that_others_share(
         ("--title", "a\x1b[2J", 2, "title: character U+001B"),
         ("--title", " ", 2, "the title is empty"),
         ("--body", "a\x1b[2J", 2, "body: character U+001B"),
+        ("--repo", "-x/app", 2, "'-x/app' is no repository of github.com: OWNER/NAME"),
+        ("--repo", "git.example/up/app", 2, "'git.example/up/app' is no repository of github.com"),
         ("--base", "-x", 2, "invalid branch name '-x'"),
         ("--remote", "-x", 2, "there is no remote '-x'"),
         ("--remote", "other", 2, "there is no remote 'other'"),

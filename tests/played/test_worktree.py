@@ -697,7 +697,10 @@ def test_left_worktrees_are_listed_with_their_work_and_pruned(instance: Instance
         instance.spawn("Sleeper", "x", "--worktree", "--name", name, cwd=repo)
         for name in ("ended", "kept", "gone")
     )
-    assert instance.sm("worktree", "ls") == "No worktrees of ended agents; those of live ones: --all\n"
+    assert (
+        instance.sm("worktree", "ls")
+        == "No worktrees of ended agents. Those of live agents: sm worktree ls --all\n"
+    )
     (Path(kept["worktree"]["path"]) / "new").write_text("x" * 2_000_000)
     for session in (ended, kept, gone):
         instance.sm("kill", session["session_id"])

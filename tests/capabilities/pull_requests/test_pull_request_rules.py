@@ -14,7 +14,9 @@ from sm.capabilities.pull_requests.rules import (
     default_body,
     default_title,
     hosted_repository,
+    named_repository,
     repository_of_page,
+    up_to_last_error,
     url_in,
 )
 from sm.capabilities.worktrees.git.pushing import rewritten
@@ -138,8 +140,59 @@ def test_checks_are_news_when_they_have_ended() -> None:
 
 def test_last_hundred_lines_of_a_log_are_quoted() -> None:
     lines = last_lines("".join(f"{n}\t\x1b[31mred\x1b[0m\r\n" for n in range(150)))
-    assert (len(lines), lines[0]) == (100, "| 50  <U+001B>[31mred<U+001B>[0m")
+    assert (len(lines), lines[0]) == (100, "| 50  red")
     assert last_lines("10%\r20%\rdone\n") == ["| done"]
+    assert last_lines("a\x1b[2J\n") == ["| a<U+001B>[2J"]
+
+
+def test_beginnings_that_gh_and_github_put_before_lines_are_left_out() -> None:
+    log = (
+        "unit\tRun pytest\t\ufeff2026-01-01T10:00:00.1234567Z \x1b[36;1mpytest\x1b[0m\n"
+        "unit\tRun pytest\t2026-01-01T10:00:01.1234567Z ##[error]at 2026-01-01T10:00:01.1234567Z \n"
+    )
+    assert last_lines(log) == ["| pytest", "| ##[error]at 2026-01-01T10:00:01.1234567Z"]
+
+
+@pytest.mark.parametrize(
+    ("log", "kept"),
+    [
+        ("a\n##[error]one\nb\n##[error]two\nclean-up\n", "a\n##[error]one\nb\n##[error]two"),
+        ("a\n", "a\n"),
+        ("", ""),
+    ],
+)
+def test_log_of_a_job_ends_with_its_last_error(log: str, kept: str) -> None:
+    assert up_to_last_error(log) == kept
+
+
+def test_comments_that_github_hides_are_no_news() -> None:
+    comment = {"id": "1", "author": {"login": "bob"}, "body": "buy"}
+    view = {"comments": [{**comment, "isMinimized": True}, {**comment, "id": "2", "isMinimized": False}]}
+    assert len(list(news_of(view))) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "repository"),
+    [
+        ("up/app", "github.com/up/app"),
+        ("github.com/up/app", "github.com/up/app"),
+        ("other.example/up/app", None),
+        ("up", None),
+        ("-x/app", None),
+        ("up/app/--web", None),
+        ("https://github.com/up/app", None),
+    ],
+)
+def test_person_names_a_repository_of_the_same_host(name: str, repository: str | None) -> None:
+    found = named_repository(name, "github.com")
+    assert (found and str(found)) == repository
+
+
+def test_branch_of_a_fork_is_named_with_its_owner() -> None:
+    fork = HostedRepository("github.com", "me", "app")
+    new = NewPullRequest(REPOSITORY, "sm/login", "Fix", "", None, False, fork)
+    assert new.arguments()[2:4] == ["--repo=github.com/octo/app", "--head=me:sm/login"]
+    assert REPOSITORY.is_same(HostedRepository("github.com", "Octo", "App"))
 
 
 @pytest.mark.parametrize("filler", ["x", "\u202e", "\n", "\N{SNOWMAN}"])

@@ -1,10 +1,12 @@
 """Runs gh, the program of GitHub, outside of every repository: a repository could name programs for git to run.
 
-gh gets the repository and the branch by options. It has no terminal, so it asks nobody.
+gh gets the repository and the branch by options. It has no terminal, so it asks nobody. Every option and field that is
+used here exists since gh 2.23, the one of Debian 12.
 """
 
 import json
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -17,7 +19,13 @@ from sm.capabilities.pull_requests.news import (
     id_of_review,
     review_comments,
 )
-from sm.capabilities.pull_requests.rules import HostedRepository, NewPullRequest, url_in
+from sm.capabilities.pull_requests.rules import (
+    HostedRepository,
+    NewPullRequest,
+    named_repository,
+    up_to_last_error,
+    url_in,
+)
 from sm.core.dataclass import dataclass
 from sm.core.text import folded, well_formed_json
 from sm.errors import ExternalError
@@ -27,6 +35,14 @@ from sm.paths import is_within
 _LIMIT_S = 60.0
 _KEPT_MAX = 8 << 20
 _LOG_MAX = 256 << 10
+_NOT_LOGGED_IN = 4
+"""The exit code of gh without any token for the host, see `gh help exit-codes`."""
+_TOKEN_REFUSED = re.compile(r"\bHTTP 401\b")
+_TEMPORARY = re.compile(r"\bHTTP (?:5\d\d|429)\b|^error connecting to ")
+_TOO_OLD = re.compile(r"unknown (?:flag|command)|Unknown JSON field", re.IGNORECASE)
+_ESCAPES = "--allow-escape-sequences"
+_TOKENS = ("GH_TOKEN", "GITHUB_TOKEN")
+_ENTERPRISE_TOKENS = ("GH_ENTERPRISE_TOKEN", "GITHUB_ENTERPRISE_TOKEN")
 _NOT_FOR_GH = ("GH_REPO", "GH_HOST", "GH_DEBUG", "DEBUG", "GH_FORCE_TTY", "CLICOLOR_FORCE")
 _VARIABLES = {
     "GH_PROMPT_DISABLED": "1",
@@ -62,28 +78,33 @@ class GitHub:
         self._program = program
         self._repository = repository
 
-    def check_login(self) -> None:
-        """Raises GitHubUnavailable if nobody has logged in."""
-        host = self._repository.host
-        done = self._run(["auth", "status", f"--hostname={host}"])
-        if done.code:
-            raise GitHubUnavailable(f"gh is not logged in to {host}", f"gh auth login --hostname {host}")
-
-    def find(self, branch: str) -> OpenedPullRequest | None:
-        """Find the open pull request of a branch of this repository."""
-        fields = "number,url,headRefName,isCrossRepository"
+    def find(self, branch: str, owner: str | None) -> OpenedPullRequest | None:
+        """Find the open pull request of a branch. `owner`: of the fork that has the branch, else None."""
+        fields = "number,url,headRefName,isCrossRepository,headRepositoryOwner"
         words = ("pr", "list", f"--repo={self._repository}", f"--head={branch}", "--state=open", "--limit=30")
         for entry in self.json([*words, f"--json={fields}"], list):
-            is_own = entry.get("headRefName") == branch and entry.get("isCrossRepository") is False
-            if is_own and (found := url_in(str(entry.get("url")))) is not None:
-                return OpenedPullRequest(*found)
+            is_same = entry.get("headRefName") == branch and entry.get("isCrossRepository") is (
+                owner is not None
+            )
+            if is_same and (owner is None or _login(entry.get("headRepositoryOwner")) == owner.lower()):
+                found = url_in(str(entry.get("url")))
+                if found is not None:
+                    return OpenedPullRequest(*found)
         return None
+
+    def parent(self) -> HostedRepository | None:
+        """The repository of which this one is a fork."""
+        found = self.json(["repo", "view", str(self._repository), "--json=isFork,parent"], dict)
+        parent = found.get("parent")
+        if found.get("isFork") is not True or not isinstance(parent, dict):
+            return None
+        return named_repository(f"{_login(parent.get('owner'))}/{parent.get('name')}", self._repository.host)
 
     def create(self, new: NewPullRequest) -> OpenedPullRequest:
         """Open a pull request."""
         done = self._run([*new.arguments(), "--body-file=-"], new.body.encode("utf-8", "replace"))
         if done.code:
-            raise ExternalError(f"gh did not open the pull request: {_reason(done)}", new.command())
+            raise self._failure("gh did not open the pull request", done, new.command())
         found = url_in(done.output.decode("utf-8", "replace"))
         if found is None:
             raise ExternalError(
@@ -104,25 +125,43 @@ class GitHub:
         return review_comments(review, [] if id is None else self._api(f"{path}/{id}/comments?per_page=100"))
 
     def _api(self, path: str) -> list[Mapping[str, Any]]:
-        words = ("api", f"--hostname={self._repository.host}", "--method=GET", path)
-        found: list[Mapping[str, Any]] = self.json(words, list)
+        found: list[Mapping[str, Any]] = self.json([*self._request(path)], list)
         return found
 
+    def _request(self, path: str) -> tuple[str, ...]:
+        return ("api", f"--hostname={self._repository.host}", "--method=GET", path)
+
     def log_of(self, check: PullRequestNews) -> str:
-        """The end of the log of a failed check, or an empty text if GitHub has none."""
+        """The end of the log of a failed check, or an empty text if GitHub has none.
+
+        Raises ExternalError if it may have one later.
+        """
         if check.run is None:
             return ""
         of = [f"--job={check.job}"] if check.job is not None else [check.run]
-        done = self._run(
-            ["run", "view", f"--repo={self._repository}", "--log-failed", *of], kept_max=_LOG_MAX
-        )
-        return "" if done.code else done.output.decode("utf-8", "replace")
+        log = self._log("run", "view", f"--repo={self._repository}", "--log-failed", *of)
+        if log or check.job is None:
+            return log
+        # gh shows no log before all jobs of the run have finished. GitHub has that of each finished job.
+        path = f"repos/{self._repository.owner}/{self._repository.name}/actions/jobs/{check.job}/logs"
+        return up_to_last_error(self._log(*self._request(path)))
+
+    def _log(self, *arguments: str) -> str:
+        done = self._run(arguments, kept_max=_LOG_MAX)
+        if done.code and _ESCAPES in done.errors.decode("utf-8", "replace"):
+            done = self._run([*arguments, _ESCAPES], kept_max=_LOG_MAX)  # an option that gh 2.23 lacks
+        if done.code:
+            failure = self._failure(f"gh {' '.join(arguments[:2])} failed", done)
+            if isinstance(failure, GitHubUnavailable) or _TEMPORARY.search(_reason(done)):
+                raise failure
+            return ""
+        return done.output.decode("utf-8", "replace")
 
     def json(self, arguments: Sequence[str], kind: type[Any]) -> Any:
         """The JSON that gh prints, a list or an object. Entries of a list that are no objects are left out."""
         done = self._run(arguments)
         if done.code:
-            raise ExternalError(f"gh {' '.join(arguments[:2])} failed: {_reason(done)}")
+            raise self._failure(f"gh {' '.join(arguments[:2])} failed", done)
         try:
             found = well_formed_json(json.loads(done.output))
         except (ValueError, RecursionError):
@@ -130,6 +169,26 @@ class GitHub:
         if done.is_cut or not isinstance(found, kind):
             raise ExternalError(f"gh {' '.join(arguments[:2])} has printed something else than expected")
         return [entry for entry in found if isinstance(entry, dict)] if kind is list else found
+
+    def _failure(self, what: str, done: ProgramOutput, hint: str | None = None) -> ExternalError:
+        """The error of a failed call. gh tells by the exit code or the status of HTTP that a login is missing.
+
+        `gh auth status` would not tell: it calls each token invalid also while GitHub cannot be reached.
+        """
+        host, reason = self._repository.host, _reason(done)
+        login = f"gh auth login --hostname {host}"
+        if done.code == _NOT_LOGGED_IN:
+            return GitHubUnavailable(f"gh is not logged in to {host}", login)
+        if _TOKEN_REFUSED.search(reason):
+            variable = token_variable(host, os.environ)
+            if variable is not None:
+                return GitHubUnavailable(
+                    f"{host} does not accept the token in {variable}", f"unset {variable}"
+                )
+            return GitHubUnavailable(f"{host} does not accept the login of gh", login)
+        if _TOO_OLD.match(reason):
+            return ExternalError(f"{what}: {reason}", "sm needs gh 2.23 or newer: https://cli.github.com")
+        return ExternalError(f"{what}: {reason}", hint)
 
     def _run(
         self, arguments: Sequence[str], text: bytes = b"", *, kept_max: int | None = None
@@ -171,6 +230,23 @@ def environment_of(given: Mapping[str, str]) -> dict[str, str]:
     return mine | _VARIABLES
 
 
+def token_variable(host: str, given: Mapping[str, str]) -> str | None:
+    """The variable whose token gh uses for a host instead of a login."""
+    is_cloud = host == "github.com" or host.endswith(".ghe.com")
+    names = _TOKENS if is_cloud else _ENTERPRISE_TOKENS
+    return next((name for name in names if given.get(name)), None)
+
+
+def _login(owner: object) -> str:
+    """The name of a user or an organisation of GitHub, which ignores case."""
+    return str(owner.get("login") or "").lower() if isinstance(owner, dict) else ""
+
+
 def _reason(done: ProgramOutput) -> str:
-    lines = [line for line in done.errors.decode("utf-8", "replace").split("\n") if line.strip()]
-    return folded(lines[-1], 300) if lines else f"exit code {done.code}"
+    """The first paragraph of the errors. After it, gh explains its options."""
+    words = ""
+    for line in done.errors.decode("utf-8", "replace").strip().split("\n"):
+        if not line.strip():
+            break
+        words += f"{'' if not words else ' ' if words.endswith(':') else '; '}{line.strip()}"
+    return folded(words, 300) or f"exit code {done.code}"

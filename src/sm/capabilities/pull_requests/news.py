@@ -51,6 +51,8 @@ def news_of(view: Mapping[str, Any]) -> Iterator[PullRequestNews]:
             key = _key("review", id, outcome)
             yield PullRequestNews(key, ReportKind.REVIEW, _author(entry), outcome, _text(entry, "body"), id)
     for entry in _entries(view, "comments"):
+        if entry.get("isMinimized") is True:  # hidden on GitHub, for example as spam
+            continue
         id = _text(entry, "id")
         key = _key("comment", id)
         yield PullRequestNews(key, ReportKind.COMMENT, _author(entry), "commented", _text(entry, "body"), id)

@@ -30,7 +30,15 @@ class HostedRepository:
 
     def __str__(self) -> str:
         """The argument of `gh --repo`."""
-        return f"{self.host}/{self.owner}/{self.name}"
+        return f"{self.host}/{self.place}"
+
+    @property
+    def place(self) -> str:
+        return f"{self.owner}/{self.name}"
+
+    def is_same(self, other: "HostedRepository") -> bool:
+        """True for the same repository. Hosts of pull requests ignore case."""
+        return str(self).lower() == str(other).lower()
 
 
 def hosted_repository(url: str) -> HostedRepository | None:
@@ -55,6 +63,12 @@ def hosted_repository(url: str) -> HostedRepository | None:
     if place is None or not place[2] or not _HOST.fullmatch(host):
         return None
     return HostedRepository(_HOSTS.get(host, host), place[1], place[2])
+
+
+def named_repository(name: str, host: str) -> HostedRepository | None:
+    """Find the repository that a person names, as `OWNER/NAME`, on the host of the remote."""
+    place = _PLACE.fullmatch(name.removeprefix(f"{host}/"))
+    return None if place is None or not place[2] else HostedRepository(host, place[1], place[2])
 
 
 def repository_of_page(url: str) -> HostedRepository | None:
@@ -85,16 +99,18 @@ class NewPullRequest:
     base: str | None
     """The branch to merge into, or None for the default one of the repository."""
     draft: bool
+    fork: HostedRepository | None = None
+    """The repository that has the branch, if it is another one."""
+
+    @property
+    def head_owner(self) -> str | None:
+        """The owner of the branch, if it is in another repository."""
+        return None if self.fork is None else self.fork.owner
 
     def arguments(self) -> list[str]:
         """The arguments of `gh` without the text. Each value is a part of its option, so none can be an option."""
-        words = [
-            "pr",
-            "create",
-            f"--repo={self.repository}",
-            f"--head={self.branch}",
-            f"--title={self.title}",
-        ]
+        head = self.branch if self.fork is None else f"{self.fork.owner}:{self.branch}"
+        words = ["pr", "create", f"--repo={self.repository}", f"--head={head}", f"--title={self.title}"]
         words += [] if self.base is None else [f"--base={self.base}"]
         return [*words, "--draft"] if self.draft else words
 
@@ -113,3 +129,9 @@ def url_in(output: str) -> tuple[str, int] | None:
         if found := re.fullmatch(r"(https?://[!-~]+/pull/([1-9]\d{0,8}))/?", line.strip()):
             return found[1], int(found[2])
     return None
+
+
+def up_to_last_error(log: str) -> str:
+    """The log of a job of GitHub Actions without the steps that ran after the failed one."""
+    kept, error, rest = log.rpartition("##[error]")
+    return f"{kept}{error}{rest.partition(chr(10))[0]}" if error else log

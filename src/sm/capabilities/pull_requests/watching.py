@@ -63,7 +63,6 @@ def watch(
         except ExternalError as error:
             failures += 1
             if failures == 1:
-                watched.github.check_login()
                 tell(f"{error.message}; trying again")
             if failures >= _FAILURES_MAX:
                 raise ExternalError(

@@ -3,8 +3,15 @@
 import shlex
 from dataclasses import replace
 
-from sm.capabilities.worktrees.git.calls import git_paths
-from sm.capabilities.worktrees.git.pushing import PushRemote, PushState, keep_pushed, push, push_remote
+from sm.capabilities.worktrees.git.calls import git, git_paths
+from sm.capabilities.worktrees.git.pushing import (
+    PushRemote,
+    PushState,
+    RemoteBranch,
+    keep_pushed,
+    push,
+    push_remote,
+)
 from sm.capabilities.worktrees.merge_sources import branch_to_merge, own_branch
 from sm.capabilities.worktrees.rules import is_branch
 from sm.capabilities.worktrees.work import Work, quoted, refuse_sandboxed
@@ -34,7 +41,19 @@ class Publication:
     remote: PushRemote
     commits: tuple[BranchCommit, ...]
     """The newest ones since the session began, oldest first."""
-    state: PushState
+    there: RemoteBranch
+
+    @property
+    def has_news(self) -> bool:
+        """True if the remote lacks commits of the branch."""
+        return self.there.state is not PushState.SAME
+
+    def count(self) -> int:
+        """The number of commits that the remote lacks."""
+        if self.there.tip is None:
+            return len(self.commits)
+        newer = f"{self.there.tip}..refs/heads/{self.branch}"
+        return int(git(self.work.top, "rev-list", "--count", newer, "--"))
 
     @property
     def command(self) -> str:
@@ -71,7 +90,7 @@ def plan_publication(work: Work, remote_name: str | None) -> Publication:
             f"{label(work.session)} has no commits for a pull request on {folded(branch, 200)}"
         )
     publication = Publication(work, branch, remote, commits, push(work.top, remote, branch, trial=True))
-    if publication.state is not PushState.SAME:
+    if publication.has_news:
         _refuse_large_files(publication)
     return publication
 
@@ -79,7 +98,7 @@ def plan_publication(work: Work, remote_name: str | None) -> Publication:
 def publish(publication: Publication) -> None:
     """Push the branch. Raises IllegalState and ExternalError."""
     top, remote, branch = publication.work.top, publication.remote, publication.branch
-    if publication.state is not PushState.SAME:
+    if publication.has_news:
         push(top, remote, branch)
         keep_pushed(top, remote, branch)
 

@@ -4,7 +4,8 @@ Pushes the branch with the agent's commits to a remote repository, and opens a p
 of GitHub. If the branch has a pull request already, the command pushes new commits and says its URL.
 
 The title is the first line of the agent's first commit, the text a list of its commits. The pull request goes to the
-repository of the remote, into its default branch or that of --base.
+repository of the remote, or to that of --repo, into its default branch or that of --base. If the remote is a fork,
+--repo has to say which of the two repositories gets it.
 
 With --watch, the command then follows the pull request until it is merged or closed. Each check, review and comment
 becomes an event of the session once. A failed check goes to the agent as a message with the last 100 lines of its log,
@@ -35,6 +36,7 @@ Examples:
 """
 
 import time
+from dataclasses import replace
 from typing import Any
 
 import click
@@ -47,7 +49,7 @@ from sm.cli.stdin import read_text
 from sm.client.http import session_path
 from sm.core.dataclass import dataclass
 from sm.core.lines import JsonObject, line, plural
-from sm.core.session_lines import label
+from sm.core.session_lines import label, name_to_type
 from sm.core.statuses import ENDED, Status
 from sm.errors import ExternalError, SmError, UsageError
 from sm.wire import encode
@@ -66,6 +68,11 @@ if TYPE_CHECKING:
 @click.option("--body", metavar="TEXT", help="Text, or - for stdin.  [default: a list of the commits]")
 @click.option("--base", metavar="BRANCH", help="Branch to merge into.  [default: that of the repository]")
 @click.option("--remote", metavar="REMOTE", help="Remote to push to.  [default: origin, or the only one]")
+@click.option(
+    "--repo",
+    metavar="OWNER/NAME",
+    help="Repository that gets the pull request.  [default: that of the remote]",
+)
 @click.option("--dry-run", is_flag=True, help="Only say what would be pushed and opened.")
 @click.option(
     "--watch", "is_watch", is_flag=True, help="Follow its checks and reviews until it is merged or closed."
@@ -77,14 +84,13 @@ def command(session: str, dry_run: bool, is_watch: bool, call: Call, **given: An
 
     if is_watch and dry_run:
         raise UsageError("--watch and --dry-run cannot be used together")
-    wish = _Wish(given["title"], given["body"], given["base"], given["draft"])
+    wish = _Wish(given["title"], given["body"], given["base"], given["draft"], given["repo"])
     if is_watch and (recorded := _recorded(call, session)) is not None:
         _watch(call, recorded)
         return 0
     work = work_of(call.client, session, call.seen)
     plan = plan_publication(work, given["remote"])
-    new, github = _new_pull_request(plan, wish)
-    known = github.find(plan.branch)
+    new, github, known = _found_pull_request(call, plan, _new_pull_request(plan, wish), wish)
     if dry_run:
         _show_trial(call, plan, new, known)
         return 0
@@ -109,6 +115,7 @@ class _Wish:
     body: str | None
     base: str | None
     draft: bool
+    repository: str | None
 
     def __post_init__(self) -> None:
         from sm.capabilities.pull_requests.rules import TITLE_MAX
@@ -121,28 +128,30 @@ class _Wish:
             raise UsageError("the title is empty")
 
 
-def _new_pull_request(plan: "Publication", wish: _Wish) -> tuple["NewPullRequest", "GitHub"]:
-    """The pull request to open, and gh, which is logged in. Raises ExternalError with the commands to type."""
-    from sm.capabilities.pull_requests.github import GitHub, GitHubUnavailable, find_program
+def _new_pull_request(plan: "Publication", wish: _Wish) -> "NewPullRequest":
+    """The pull request to open. Raises UsageError, and ExternalError with the commands to type."""
     from sm.capabilities.pull_requests.rules import (
         BODY_MAX,
         NewPullRequest,
         default_body,
         default_title,
         hosted_repository,
+        named_repository,
     )
     from sm.capabilities.worktrees.rules import is_branch
-    from sm.capabilities.worktrees.work import refuse_sandboxed
     from sm.core.text import validate_text
 
     if wish.base is not None and not is_branch(wish.base):
         raise UsageError(f"invalid branch name {line(wish.base, 80)!r}")
-    repository = hosted_repository(plan.remote.url) or hosted_repository(plan.remote.used)
-    if repository is None:
+    pushed = hosted_repository(plan.remote.url) or hosted_repository(plan.remote.used)
+    if pushed is None:
         raise ExternalError(
             f"the remote {line(plan.remote.name)} is no repository of GitHub: {plan.remote.shown}",
             f"push the branch and open the pull request there: {plan.command}",
         )
+    repository = pushed if wish.repository is None else named_repository(wish.repository, pushed.host)
+    if repository is None:
+        raise UsageError(f"{line(wish.repository or '', 80)!r} is no repository of {pushed.host}: OWNER/NAME")
     subjects = [commit.subject for commit in plan.commits]
     if wish.body is None:
         body = default_body(subjects, plan.commits[0].body)
@@ -150,18 +159,56 @@ def _new_pull_request(plan: "Publication", wish: _Wish) -> tuple["NewPullRequest
         given = read_text("body", BODY_MAX) if wish.body == "-" else wish.body
         body = validate_text(given, "body", BODY_MAX)
     title = wish.title or default_title(subjects, plan.branch)
-    new = NewPullRequest(repository, plan.branch, title, body, wish.base, wish.draft)
+    fork = None if repository.is_same(pushed) else pushed
+    return NewPullRequest(repository, plan.branch, title, body, wish.base, wish.draft, fork)
+
+
+def _found_pull_request(
+    call: Call, plan: "Publication", new: "NewPullRequest", wish: _Wish
+) -> tuple["NewPullRequest", "GitHub", "OpenedPullRequest | None"]:
+    """Find the open pull request of the branch, by gh, which is logged in.
+
+    Raises ExternalError with the commands to type, and UsageError for a fork without --repo.
+    """
+    from sm.capabilities.pull_requests.github import GitHub, GitHubUnavailable, find_program
+    from sm.capabilities.worktrees.work import refuse_sandboxed
+
     try:
         program = find_program(plan.work.top)
         refuse_sandboxed(plan.work.client, plan.work.session, {program})
-        github = GitHub(program, repository)
-        github.check_login()
+        github = GitHub(program, new.repository)
+        known = github.find(plan.branch, new.head_owner)
+        parent = github.parent() if known is None and wish.repository is None else None
     except GitHubUnavailable as error:
         raise ExternalError(
             f"{error.message}: nothing was pushed or opened",
             f"{error.hint or 'install gh'}; or: {plan.command} && {new.command()}",
         ) from None
-    return new, github
+    if parent is not None:
+        if (elsewhere := _found_elsewhere(call, plan, new, program)) is not None:
+            return elsewhere
+        own, name = new.repository.place, name_to_type(plan.work.session)
+        raise UsageError(
+            f"{own} is a fork of {parent.place}: which of them gets the pull request?",
+            f"sm pr {name} --repo {parent.place}; or: sm pr {name} --repo {own}",
+        )
+    return new, github, known
+
+
+def _found_elsewhere(
+    call: Call, plan: "Publication", new: "NewPullRequest", program: str
+) -> tuple["NewPullRequest", "GitHub", "OpenedPullRequest"] | None:
+    """Find the pull request of a branch in a fork that an earlier command has opened in another repository."""
+    from sm.capabilities.pull_requests.github import GitHub
+    from sm.capabilities.pull_requests.rules import repository_of_page
+
+    recorded = _recorded(call, plan.work.session["session_id"])
+    target = None if recorded is None else repository_of_page(recorded["url"])
+    if target is None or target.host != new.repository.host:
+        return None
+    github = GitHub(program, target)
+    known = github.find(plan.branch, new.repository.owner)
+    return None if known is None else (replace(new, repository=target, fork=new.repository), github, known)
 
 
 def _publish_and_open(plan: "Publication", new: "NewPullRequest", github: "GitHub") -> "OpenedPullRequest":
@@ -214,7 +261,6 @@ def _watch(call: Call, recorded: JsonObject) -> None:
     program = find_program(tree["path"] if tree else None)
     refuse_sandboxed(client, session, {program})
     github = GitHub(program, repository)
-    github.check_login()
     if not call.as_json:
         print_lines([f"Following pull request {recorded['number']} of {label(session)}: {line(url, 1000)}"])
     watched = WatchedPullRequest(client, github, session["session_id"], url, recorded["number"])
@@ -232,21 +278,28 @@ def _watch(call: Call, recorded: JsonObject) -> None:
 def _show(
     call: Call, plan: "Publication", new: "NewPullRequest", opened: "OpenedPullRequest", *, is_new: bool
 ) -> None:
-    pushed = _pushes(plan)
+    pushed = plan.has_news
     if call.as_json:
         print_json(encode({**_document(plan, new), "pushed": pushed, "opened": is_new, **_names(opened)}))
         return
     to = f"{line(plan.branch)} to {line(plan.remote.name)}"
-    words = [f"Pushed {to}: {plural(len(plan.commits), 'commit')}"] if pushed else [f"Nothing to push: {to}"]
-    verb = "Opened" if is_new else "There is"
-    print_lines([*words, f"{verb} pull request {opened.number}: {line(opened.url, 1000)}"])
+    words = [f"Pushed {to}: {plural(plan.count(), 'commit')}"] if pushed else [f"Nothing to push: {to}"]
+    print_lines([*words, _opened_line(opened) if is_new else _known_line(opened)])
+
+
+def _opened_line(opened: "OpenedPullRequest") -> str:
+    return f"Opened pull request {opened.number}: {line(opened.url, 1000)}"
+
+
+def _known_line(known: "OpenedPullRequest") -> str:
+    return f"Pull request {known.number} is already open: {line(known.url, 1000)}"
 
 
 def _show_trial(
     call: Call, plan: "Publication", new: "NewPullRequest", known: "OpenedPullRequest | None"
 ) -> None:
     """Say what would happen, and with which commands."""
-    commands = [plan.command] if _pushes(plan) else []
+    commands = [plan.command] if plan.has_news else []
     commands += [new.command()] if known is None else []
     if call.as_json:
         named = _names(known) if known is not None else {"url": None, "number": None}
@@ -255,19 +308,14 @@ def _show_trial(
         )
         return
     to = f"{line(plan.branch)} to {line(plan.remote.name)} ({plan.remote.shown})"
-    commits = plural(len(plan.commits), "commit")
-    lines = [f"Can push {to}: {commits}" if _pushes(plan) else f"Nothing to push: {to}"]
+    lines = [
+        f"Can push {to}: {plural(plan.count(), 'commit')}" if plan.has_news else f"Nothing to push: {to}"
+    ]
     if known is not None:
-        lines.append(f"There is pull request {known.number}: {line(known.url, 1000)}")
+        lines.append(_known_line(known))
     else:
         lines.append(f"Can open a pull request in {new.repository}: {line(new.title, 300)}")
     print_lines([*lines, *(f"  {line(each, 10_000)}" for each in commands)])
-
-
-def _pushes(plan: "Publication") -> bool:
-    from sm.capabilities.worktrees.git.pushing import PushState
-
-    return plan.state is not PushState.SAME
 
 
 def _document(plan: "Publication", new: "NewPullRequest") -> JsonObject:

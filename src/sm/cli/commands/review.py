@@ -132,7 +132,8 @@ def _send(
         print_json(encode(sent_fields(client, review, sent, message=message)))
     shown = outcome(message, must_arrive=delivery.wait is not None)
     if not call.as_json:
-        click.echo(f"Round {sent['number']} with {comments}: {shown}")
+        # A sentence of its own begins with a capital letter, which would stand after a colon here.
+        click.echo(f"Round {sent['number']} with {comments}: {shown[:1].lower()}{shown[1:]}")
     return 0
 
 

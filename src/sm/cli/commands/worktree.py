@@ -73,7 +73,13 @@ def ls(every: bool, call: Call) -> None:
     if call.as_json:
         print_json(encode(trees))
     elif not trees:
-        print_lines(["No worktrees" if every else "No worktrees of ended agents; those of live ones: --all"])
+        print_lines(
+            [
+                "No worktrees"
+                if every
+                else "No worktrees of ended agents. Those of live agents: sm worktree ls --all"
+            ]
+        )
     else:
         print_table(Table([_row(tree) for tree in trees], aligned=5, is_cut=False))
 

@@ -22,6 +22,7 @@ from sm.linux.process_groups import run_limited
 
 _PROTOCOLS = ("https", "http", "ssh", "file")
 _SCHEME = re.compile(r"([A-Za-z0-9+.-]+)://|([A-Za-z0-9+.-]+)::")
+_MOVED = re.compile(r"([0-9a-f]{4,64})\.\.[0-9a-f]{4,64}")
 _KEPT_MAX = 64_000
 _TIMEOUT_S = 600.0
 _NO_PROGRAMS = (
@@ -35,12 +36,21 @@ _ASKS = re.compile(
 
 
 class PushState(StrEnum):
-    """The branch of the remote, before a push."""
+    """States of the branch of the remote, before a push."""
 
     NEW = "new"
     """The remote has no branch of that name."""
     BEHIND = "behind"
     SAME = "same"
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteBranch:
+    """The branch of the remote, before a push."""
+
+    state: PushState
+    tip: str | None = None
+    """The beginning of the name of its last commit, if it is behind."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +125,7 @@ def rewritten(url: str, rules: Sequence[tuple[str, str]]) -> str:
     return url
 
 
-def push(top: str, remote: PushRemote, branch: str, *, trial: bool = False) -> PushState:
+def push(top: str, remote: PushRemote, branch: str, *, trial: bool = False) -> RemoteBranch:
     """Push a branch to the branch of the same name. Returns what the remote had. `trial`: changes nothing there.
 
     Raises IllegalState if the remote has that branch with other commits, and ExternalError.
@@ -154,14 +164,15 @@ def _pushed(top: str, words: list[str], variables: Mapping[str, str]) -> tuple[i
     return done.code, done.output.decode("utf-8", "replace"), done.errors
 
 
-def _state(flag: str, summary: str, remote: PushRemote, branch: str) -> PushState:
+def _state(flag: str, summary: str, remote: PushRemote, branch: str) -> RemoteBranch:
     match flag:
         case "*":
-            return PushState.NEW
+            return RemoteBranch(PushState.NEW)
         case " ":
-            return PushState.BEHIND
+            tips = _MOVED.fullmatch(summary)
+            return RemoteBranch(PushState.BEHIND, tips and tips[1])
         case "=":
-            return PushState.SAME
+            return RemoteBranch(PushState.SAME)
         case _ if summary.startswith("[rejected]"):
             raise IllegalState(
                 f"the remote {folded(remote.name, 80)} has a branch {folded(branch, 200)} with other commits",
