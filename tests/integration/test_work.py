@@ -405,3 +405,12 @@ def test_check_runs_in_the_merged_files_and_decides(shared: Instance, repo: Path
     shared.sm("merge", session_id, "--check", "grep b api/a.txt && cat own.txt", cwd=repo)
     assert (repo / "api" / "a.txt").read_text() == "b\n"
     assert git(repo, "worktree", "list").count("\n") == 1
+
+
+def test_check_runs_in_the_environment_of_the_caller(shared: Instance, repo: Path) -> None:
+    session_id, path = spawn(shared, repo)
+    commit(path, "b\n")
+    env = {"GIT_AUTHOR_NAME": "me", "LC_ALL": "C.UTF-8", "GIT_DIR": "/nonexistent"}
+    own = "test \"$GIT_AUTHOR_NAME $LC_ALL $GIT_EDITOR $GIT_DIR\" = 'me C.UTF-8  '"
+    check = f"git clone -q {repo} clone && {own}"
+    assert "Merged" in shared.sm("merge", session_id, "--check", check, cwd=repo, env=env)

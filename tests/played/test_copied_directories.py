@@ -440,6 +440,13 @@ def test_ask_agent_sends_a_message_about_conflicts(instance: Instance, texts: Pa
     done = instance.run("merge", "sleeper-login", "--ask-agent")
     assert done.returncode == 4
     assert f"asked sleeper-login to bring the changes of {texts} into its copy" in done.stderr
+    names = f"{texts}/b.txt {path}/b.txt"
+    assert f"hint: give the file in the copy the changes of both, or make both the same: diff -u {names}\n" in (
+        done.stderr
+    )
+    (path / "b.txt").write_text(f"{texts}\n{path}\n")
+    assert "1 file (b.txt)" in instance.sm("merge", "sleeper-login")
+    assert (texts / "b.txt").read_text() == f"{texts}\n{path}\n"
 
 
 def test_json_of_a_merge_has_the_files(instance: Instance, texts: Path) -> None:

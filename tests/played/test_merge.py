@@ -158,6 +158,21 @@ def test_merge_into_a_branch_that_is_checked_out_nowhere(
     assert git(repo, "worktree", "list").count("\n") == 1
 
 
+def test_hint_for_a_conflict_with_a_branch_that_is_checked_out_nowhere_merges_that_branch(
+    instance: Instance, repo: Path, worktree: Path
+) -> None:
+    commit(worktree, "b\n")
+    commit(repo, "c\n")
+    git(repo, "branch", "release")
+    git(repo, "reset", "-q", "--hard", "HEAD~1")
+    refused = instance.refused("merge", "sleeper-login", "--onto", "release", exit_code=4, cwd=repo)
+    assert refused.startswith("sm: cannot merge sm/login in release: conflicts in api/a.txt")
+    assert refused.endswith(f"hint: git -C {worktree} merge release\n")
+    git(worktree, "merge", "release", fails=True)
+    commit(worktree, "b and c\n")
+    instance.sm("merge", "sleeper-login", "--onto", "release", cwd=repo)
+
+
 def test_dry_run_names_the_files_in_conflict_and_changes_nothing(
     instance: Instance, repo: Path, worktree: Path
 ) -> None:

@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sm.capabilities.worktrees.copies.bases import Change, TreeEntry
+from sm.capabilities.worktrees.copies.content import resolved
 from sm.capabilities.worktrees.copies.directories import PlainDirectory, blob_name, opened
 from sm.capabilities.worktrees.copies.journal import BegunMerge, begin
 from sm.capabilities.worktrees.copies.merging import CopyConflict, CopyMerger
@@ -341,6 +342,61 @@ def test_binary_files_that_both_have_changed_are_a_conflict(tmp_path: Path) -> N
     copied.make()
     write(copied.path / "a", "\0 one\n2\n3\n4\n")
     write(copied.source / "a", "\0 1\n2\n3\nfour\n")
+    with pytest.raises(CopyConflict):
+        copied.merger().merge()
+
+
+def conflict(ours: str, base: str, theirs: str) -> list[bytes]:
+    """A conflict between two lines, as git writes it. Each letter is a line."""
+    lines, size = ["f"], 60
+    for marker, side in (("<", ours), ("|", base), ("=", theirs)):
+        lines += [f"{marker * size} name", *side]
+    return [f"{line}\n".encode() for line in (*lines, ">" * size, "l")]
+
+
+@pytest.mark.parametrize(
+    ("ours", "base", "theirs", "is_resolved"),
+    [
+        ("x", "", "xy", True),
+        ("x", "", "yx", True),
+        ("x", "o", "xy", True),
+        ("xz", "o", "xyz", True),
+        ("xx", "", "x", False),
+        ("x", "o", "y", False),
+        ("x", "o", "xo", False),
+        ("zx", "", "xyz", False),
+        ("", "o", "y", False),
+    ],
+)
+def test_copy_resolves_a_conflict_when_it_has_the_changes_of_the_directory(
+    ours: str, base: str, theirs: str, is_resolved: bool
+) -> None:
+    expected = "".join(f"{line}\n" for line in f"f{theirs}l").encode() if is_resolved else None
+    assert resolved(conflict(ours, base, theirs)) == expected
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("eol", ["\n", "\r\n"])
+def test_conflict_ends_when_the_copy_has_the_changes_of_both(tmp_path: Path, eol: str) -> None:
+    copied = Copied(tmp_path, {"a": f"1{eol}2{eol}"})
+    copied.make()
+    for name, at_first, both in (("a", "1 2 {}", "1 2 ours theirs"), ("new", "{}", "theirs ours")):
+        for directory, side in ((copied.source, "ours"), (copied.path, "theirs")):
+            write(directory / name, at_first.format(side).replace(" ", eol) + eol)
+        with pytest.raises(CopyConflict):
+            copied.merger().merge()
+        write(copied.path / name, both.replace(" ", eol) + eol)
+        copied.merger().merge()
+        assert (copied.source / name).read_bytes() == (both.replace(" ", eol) + eol).encode()
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("text", ["ours\ntheirs", "ours\n" + "<" * 60 + "\n"])
+def test_text_that_looks_like_a_conflict_or_has_no_end_resolves_none(tmp_path: Path, text: str) -> None:
+    copied = Copied(tmp_path, {"a": ""})
+    copied.make()
+    write(copied.source / "a", "ours\n")
+    write(copied.path / "a", text)
     with pytest.raises(CopyConflict):
         copied.merger().merge()
 

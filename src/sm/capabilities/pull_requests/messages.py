@@ -5,8 +5,11 @@ All of it is quoted, bounded and marked as untrusted: strangers may write review
 
 import re
 from collections.abc import Iterator, Sequence
+from typing import assert_never
 
+from sm.capabilities.pull_requests.model import ReportKind
 from sm.capabilities.pull_requests.news import PullRequestNews, RemoteComment
+from sm.capabilities.pull_requests.rules import repository_of_page
 from sm.core.lines import plural
 from sm.core.quotation import BAR, quotation, visible
 from sm.core.text import quoted
@@ -85,6 +88,23 @@ def comment_text(number: int, comment: PullRequestNews) -> str:
 def state_text(number: int, state: str) -> str:
     """The message about the end of a pull request."""
     return f"Your pull request {number} is {state}. Nobody follows its checks and reviews any more."
+
+
+def typed_text(number: int, url: str, kind: ReportKind, outcome: str) -> str:
+    """The message for a program that gets typed lines. It has no words of others, which could be commands there."""
+    repository, words = repository_of_page(url), outcome.replace("_", " ")
+    where = "" if repository is None else f": https://{repository}/pull/{number}"
+    match kind:
+        case ReportKind.CHECK:
+            return f"A check of your pull request {number} ended with {words}. See its log on GitHub{where}"
+        case ReportKind.REVIEW:
+            return f"Your pull request {number} has a review, {words}. Read it on GitHub{where}"
+        case ReportKind.COMMENT:
+            return f"Your pull request {number} has a comment. Read it on GitHub{where}"
+        case ReportKind.STATE:
+            return state_text(number, outcome)
+        case never:
+            assert_never(never)
 
 
 def _numbered(comments: Sequence[RemoteComment]) -> Iterator[str]:

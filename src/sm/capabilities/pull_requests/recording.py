@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, assert_never
 
+from sm.capabilities.pull_requests.messages import typed_text
 from sm.capabilities.pull_requests.model import (
     NAME_MAX,
     PULL_REQUESTS_MAX,
@@ -27,7 +28,7 @@ from sm.core.labels import label, short_label
 from sm.core.lines import plural
 from sm.core.models import Caller, Session
 from sm.core.states import EventType, MessageMode
-from sm.core.text import cut_to_bytes, is_folded, quoted, validate_text
+from sm.core.text import is_folded, quoted, validate_text
 from sm.core.wording import subject
 from sm.errors import IllegalState, InvalidText, LimitReached, NotFound, UsageError
 from sm.kernel import OperationCall
@@ -40,8 +41,6 @@ from sm.wire_types.pull_requests import PullRequestView, RecordedPullRequestView
 _URL = re.compile(r"https?://[!-~]+")
 _NUMBER_MAX = 1_000_000_000
 _OUTCOME = re.compile(r"[a-z_]{1,40}")
-_LINE_MAX = 3_500
-"""Bytes of a message to an agent that reads single lines."""
 
 
 class PullRequestRecords:
@@ -128,6 +127,9 @@ class PullRequestRecords:
                     "unsent": outcome.unsent,
                 }
                 await tx.event(EventType.PULL_REQUEST, session, tx.now, _event(session, found, given), facts)
+            elif given.kind == ReportKind.STATE:  # it was recorded as open since
+                found = replace(found, state=PullRequestState(given.outcome))
+                tx.part(PART).put(found)
         if unarchived:
             self._messages.record_unarchived(caller, session)
         return ReportedPullRequestView(
@@ -150,9 +152,8 @@ class PullRequestRecords:
             ), False
         text = given.text
         if self._messages.takes_one_line(session):
-            text = cut_to_bytes(
-                " ".join(line.strip() for line in text.split("\n") if line.strip()), _LINE_MAX
-            )
+            # The program may be a shell: no words of others are typed into its terminal.
+            text = typed_text(found.number, found.url, ReportKind(given.kind), given.outcome)
         try:
             sent = await self._messages.enqueue(tx, caller, session.id, text, MessageMode.AUTO, None)
         except IllegalState as error:

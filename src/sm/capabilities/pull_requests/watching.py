@@ -18,6 +18,8 @@ from sm.errors import ExternalError
 
 _FIRST_S = 15.0
 _LONGEST_S = 120.0
+_DISMISSED = "dismissed"
+"""The outcome of a review that was taken back. Its comments were sent before."""
 _FAILURES_MAX = 6
 """After so many failures of gh in a row, the watch ends."""
 
@@ -100,7 +102,7 @@ def _text(watched: WatchedPullRequest, news: PullRequestNews) -> str | None:
         return state_text(number, news.outcome)
     if news.is_failure:
         return failed_check_text(number, news, watched.github.log_of(news))
-    if news.kind is ReportKind.REVIEW:
+    if news.kind is ReportKind.REVIEW and news.outcome != _DISMISSED:
         comments = watched.github.comments_of(number, news)
         return review_text(number, news, comments) if comments else None
     if news.kind is ReportKind.COMMENT and news.body.strip():

@@ -1,5 +1,6 @@
 """Merges the work of a session into a branch. Nothing changes when that is refused or has conflicts."""
 
+import os
 import shlex
 import subprocess
 from collections.abc import Callable, Sequence
@@ -7,7 +8,7 @@ from contextlib import suppress
 from dataclasses import replace
 from enum import StrEnum
 
-from sm.capabilities.worktrees.git.calls import environment, git, git_answer, git_paths
+from sm.capabilities.worktrees.git.calls import environment_of_caller, git, git_answer, git_paths
 from sm.capabilities.worktrees.git.scratch_worktrees import scratch_worktree
 from sm.capabilities.worktrees.git.submodule_commits import (
     MissingCommit,
@@ -231,6 +232,8 @@ def _command(work: Work, target: MergeTarget, way: Way) -> str:
     """The command of git with which a person merges."""
     if way is Way.REBASE:
         return f"git -C {quoted(work.top)} rebase {shlex.quote(target.into)}"
+    if target.top is None:  # only the branch of the work is checked out: it can take the other one
+        return f"git -C {quoted(work.top)} merge {shlex.quote(target.into)}"
     option = "--squash " if way is Way.SQUASH else ""
     return f"git -C {quoted(target.around)} merge {option}{shlex.quote(str(work.branch))}"
 
@@ -316,7 +319,7 @@ def _check(command: str, top: str, branch: str) -> None:
     done = subprocess.run(
         ["/bin/sh", "-c", command],
         cwd=top,
-        env=environment(),
+        env=environment_of_caller(os.environ),
         stdin=subprocess.DEVNULL,
         stdout=2,
         check=False,

@@ -2,7 +2,8 @@
 
 import os
 import subprocess
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 
 from sm.capabilities.worktrees.copies.directories import blob_name
 from sm.capabilities.worktrees.git.calls import environment, git, git_bytes
@@ -13,6 +14,10 @@ from sm.errors import ExternalError
 _CHUNK_BYTES = 64 << 20
 """Contents that are read at the same time, unless one of them has more."""
 _TIMEOUT_S = 120.0
+_CONFLICTS_MAX = 127
+"""The exit code of `git merge-file` is the number of conflicts up to this one. Above, it is an error."""
+_MARKER_SIZE = 60
+_MARKERS = tuple(sign * _MARKER_SIZE for sign in (b"<", b"|", b"=", b">"))
 
 
 def contents(top: str, oids: Iterable[str]) -> Iterator[tuple[str, bytes]]:
@@ -48,8 +53,56 @@ def content(top: str, oid: str) -> bytes:
 def merged_content(base: bytes, ours: bytes, theirs: bytes) -> bytes | None:
     """Merge two changes of a file as git does. Returns None for a conflict, as for every binary file.
 
-    Raises ExternalError.
+    Where `theirs` has all that `ours` has changed, it is taken: so the copy can resolve a conflict. Raises
+    ExternalError.
     """
+    code, merged = _merge_file(base, ours, theirs)
+    if not code:
+        return merged
+    sides = (base, ours, theirs)
+    # git ends a last line before a marker that has no end.
+    if code > _CONFLICTS_MAX or any(_has_marker(side) or side[-1:] not in (b"", b"\n") for side in sides):
+        return None
+    _, merged = _merge_file(base, ours, theirs, "--diff3", f"--marker-size={_MARKER_SIZE}")
+    return resolved(merged.splitlines(keepends=True))
+
+
+def resolved(lines: Sequence[bytes]) -> bytes | None:
+    """The lines of a merge, of each conflict those of `theirs`. None if one of `theirs` lacks a change of `ours`.
+
+    `lines`: with the markers of `git merge-file --diff3`.
+    """
+    found, sides, at = list[bytes](), list[list[bytes]](), -1
+    for line in lines:
+        marker = line.rstrip(b"\r\n")[:_MARKER_SIZE]
+        if at < 0 and marker == _MARKERS[0]:
+            sides, at = [[], [], []], 0
+        elif 0 <= at < 2 and marker == _MARKERS[at + 1]:
+            at += 1
+        elif at == 2 and marker == _MARKERS[3]:
+            ours, base, theirs = sides
+            if not _has_changes(ours, base, theirs):
+                return None
+            found += theirs
+            at = -1
+        else:
+            (found if at < 0 else sides[at]).append(line)
+    return b"".join(found)
+
+
+def _has_marker(data: bytes) -> bool:
+    return any(marker in data for marker in _MARKERS)
+
+
+def _has_changes(ours: Sequence[bytes], base: Sequence[bytes], theirs: Sequence[bytes]) -> bool:
+    """True if `theirs` has every line of `ours` in its order, and none that `ours` has deleted."""
+    rest = iter(theirs)
+    deleted = Counter(base) - Counter(ours)
+    return bool(ours) and all(line in rest for line in ours) and not any(line in deleted for line in theirs)
+
+
+def _merge_file(base: bytes, ours: bytes, theirs: bytes, *options: str) -> tuple[int, bytes]:
+    """The exit code of `git merge-file`, which is the number of conflicts, and its output."""
     with scratch_directory(MERGE) as directory:
         for name, data in (("ours", ours), ("base", base), ("theirs", theirs)):
             with open(f"{directory}/{name}", "wb") as file:
@@ -58,7 +111,7 @@ def merged_content(base: bytes, ours: bytes, theirs: bytes) -> bytes | None:
         nothing = {"GIT_DIR": os.devnull, "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull}
         try:
             done = subprocess.run(
-                ["git", "merge-file", "-p", "ours", "base", "theirs"],
+                ["git", "merge-file", "-p", *options, "ours", "base", "theirs"],
                 cwd=directory,
                 env=environment() | nothing,
                 stdin=subprocess.DEVNULL,
@@ -70,7 +123,7 @@ def merged_content(base: bytes, ours: bytes, theirs: bytes) -> bytes | None:
             raise ExternalError("git is not installed", "sudo apt-get install git") from None
         except subprocess.TimeoutExpired:
             raise ExternalError(f"git merge-file did not finish within {_TIMEOUT_S:g} s") from None
-    return done.stdout if done.returncode == 0 else None
+    return done.returncode, done.stdout
 
 
 def stored(top: str, data: bytes) -> str:

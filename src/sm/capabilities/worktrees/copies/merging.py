@@ -147,11 +147,12 @@ class CopyMerger:
             )
         tree = tree_of_files(path)
 
-        def combine(changed: str, before: TreeEntry, ours: TreeEntry, after: TreeEntry) -> str | None:
+        def combine(changed: str, before: TreeEntry | None, ours: TreeEntry, after: TreeEntry) -> str | None:
             mine = directory.content(changed)
             if blob_name(mine) != ours.oid:  # it changes right now
                 return None
-            merged = merged_content(content(path, before.oid), mine, content(path, after.oid))
+            base_content = b"" if before is None else content(path, before.oid)
+            merged = merged_content(base_content, mine, content(path, after.oid))
             return None if merged is None else stored(path, merged)
 
         plan = plan_merge(changes_between(path, base, tree), directory.look, combine)
@@ -210,7 +211,7 @@ class CopyMerger:
         ours, theirs = (shlex.quote(folded(f"{top}/{first}", 4096)) for top in (self._directory, self._path))
         return CopyConflict(
             f"cannot merge {folded(self._path, 4096)} in {where}: conflicts in {shown}{more}; nothing was changed",
-            f"compare them, and make the file in the copy as it should be: diff -u {ours} {theirs}",
+            f"give the file in the copy the changes of both, or make both the same: diff -u {ours} {theirs}",
             [conflict.path for conflict in conflicts],
         )
 

@@ -31,8 +31,11 @@ class Subdirectory:
 Found = TreeEntry | PathObstacle | Subdirectory | None
 Look = Callable[[str], Found]
 """Finds what is at a path of the directory, without following a link."""
-Combine = Callable[[str, TreeEntry, TreeEntry, TreeEntry], str | None]
-"""Merges the contents of a path in base, directory and copy. Returns the name of the object; None for a conflict."""
+Combine = Callable[[str, TreeEntry | None, TreeEntry, TreeEntry], str | None]
+"""Merges the contents of a path in base, directory and copy. Returns the name of the object; None for a conflict.
+
+The base has none of a file that both have added.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +123,7 @@ def _three_way(change: Change, ours: TreeEntry | None, combine: Combine) -> Merg
     if ours == before:
         return MergeStep(change.path, ours, after)
     if before is None:
-        return "both have added it"
+        return _added(change.path, ours, after, combine)
     if ours is None:
         return "the directory has deleted it, and the copy has changed it"
     if after is None:
@@ -133,6 +136,16 @@ def _three_way(change: Change, ours: TreeEntry | None, combine: Combine) -> Merg
         return "both have changed it"
     outcome = TreeEntry(mode, oid)
     return None if outcome == ours else MergeStep(change.path, ours, outcome)
+
+
+def _added(
+    path: str, ours: TreeEntry | None, after: TreeEntry | None, combine: Combine
+) -> MergeStep | str | None:
+    if ours is not None and after is not None and ours.is_file and after.is_file:
+        oid = after.oid if ours.oid == after.oid else combine(path, None, ours, after)
+        if oid is not None:
+            return MergeStep(path, ours, TreeEntry(after.mode, oid))
+    return "both have added it"
 
 
 def _content(path: str, before: TreeEntry, ours: TreeEntry, after: TreeEntry, combine: Combine) -> str | None:

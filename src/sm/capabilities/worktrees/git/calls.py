@@ -63,6 +63,14 @@ _VARIABLES = {
     "GIT_ASKPASS": "false",
     "SSH_ASKPASS_REQUIRE": "never",
 }
+_OF_A_REPOSITORY = frozenset(
+    f"GIT_{name}"
+    for name in (
+        "ALTERNATE_OBJECT_DIRECTORIES", "COMMON_DIR", "DIR", "GRAFT_FILE", "IMPLICIT_WORK_TREE", "INDEX_FILE",
+        "NAMESPACE", "OBJECT_DIRECTORY", "PREFIX", "QUARANTINE_PATH", "SHALLOW_FILE", "WORK_TREE",
+    )
+)  # fmt: skip
+"""Set by git for its hooks, and an alias (`git rev-parse --local-env-vars`)."""
 _NETWORK = (
     "protocol.https.allow=always", "protocol.http.allow=always", "protocol.ssh.allow=always",
     "protocol.file.allow=always",
@@ -277,6 +285,11 @@ def environment() -> dict[str, str]:
     """The caller's environment without the variables that direct git, as git sets them in a hook."""
     mine = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     return mine | _VARIABLES
+
+
+def environment_of_caller(given: Mapping[str, str]) -> dict[str, str]:
+    """The variables of a command of the caller, without those that lead its git to another repository."""
+    return {name: value for name, value in given.items() if name not in _OF_A_REPOSITORY}
 
 
 def common_of(directory: str) -> str:
