@@ -441,8 +441,9 @@ def test_ask_agent_sends_a_message_about_conflicts(instance: Instance, texts: Pa
     assert done.returncode == 4
     assert f"asked sleeper-login to bring the changes of {texts} into its copy" in done.stderr
     names = f"{texts}/b.txt {path}/b.txt"
-    assert f"hint: give the file in the copy the changes of both, or make both the same: diff -u {names}\n" in (
-        done.stderr
+    assert (
+        f"hint: give the file in the copy the changes of both, or make both the same: diff -u {names}\n"
+        in (done.stderr)
     )
     (path / "b.txt").write_text(f"{texts}\n{path}\n")
     assert "1 file (b.txt)" in instance.sm("merge", "sleeper-login")
