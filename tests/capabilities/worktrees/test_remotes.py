@@ -38,5 +38,5 @@ def test_relative_url_leads_from_the_main_worktree(tmp_path: Path, is_linked: bo
     assert remote_urls(repository_around(top)) == {"origin": f"{app}/../r.git"}
     remote = push_remote(top, None)
     assert (remote.place, remote.directory) == (str(tmp_path / "r.git"), str(app))
-    assert push(top, remote, "sm/x") is PushState.NEW
+    assert push(top, remote, "sm/x").state is PushState.NEW
     assert git(tmp_path / "r.git", "for-each-ref", "--format=%(refname)") == "refs/heads/sm/x"
