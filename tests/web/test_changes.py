@@ -165,7 +165,15 @@ async def test_questions_wait_for_each_other_and_too_many_are_refused(
 
 
 async def test_comments_need_a_scope_and_have_known_fields(app: ServedApp, process: PlayedProcess) -> None:
-    draft = {"text": "why?", "path": "a.txt", "side": "new", "first": 1, "last": 1, "quote": "+a"}
+    draft = {
+        "text": "why?",
+        "path": "a.txt",
+        "side": "new",
+        "first": 1,
+        "last": 1,
+        "quote": "+a",
+        "replaces": 0,
+    }
     assert await posted(app, "/aaaa0001/drafts", draft, WebScope.ANSWER) == (200, {"id": 3})
     assert (await posted(app, "/aaaa0001/discard", {"ids": [3]}))[0] == 200
     for path in ("drafts", "discard", "send"):

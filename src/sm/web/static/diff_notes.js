@@ -135,6 +135,7 @@ export class Notes {
     await this.#try({}, async () => {
       const { round, words } = await post(this.page.path("send"), { ids, mode: this.mode, shown: this.page.data.shown });
       this.drafts = this.drafts.filter(({ id }) => !ids.includes(id));
+      if (ids.includes(this.#form?.id)) this.#form.id = null; // its text is a new comment
       this.rounds.unshift({ number: round, tree: "sent", count: ids.length });
       this.isOpen = this.drafts.length > 0;
       this.page.tell(words, false);
