@@ -46,7 +46,7 @@ def proposal(stage: Stage) -> Iterator[tuple[str, str]]:
 
 def unfold(tab: Tab, key: str) -> None:
     entry = tab.find(f'[data-need="{key}"]')
-    tab.until(lambda: "Changes: 2 files +4 −1" in entry.inner_text(), "the numbers")
+    tab.until(lambda: "Changes: 2 files +4 \N{MINUS SIGN}1" in entry.inner_text(), "the numbers")
     assert entry.locator(".diff-file").count() == 0
     entry.locator('[data-act="changes"]').click()
     tab.until(lambda: entry.locator(".diff-files[data-complete]").count() == 1, "all files")

@@ -19,7 +19,7 @@ def has_changes(target: Target) -> bool:
 
 
 def changes_of(client: Client, target: Target) -> str | None:
-    """What the session has changed, in words; None if git cannot tell. Runs git."""
+    """The numbers of the changes, in words; None if git cannot tell. Runs git."""
     return None if target.request is None else proposed_changes(client, target.request)
 
 
