@@ -57,7 +57,7 @@ async def choose_drafts(
     def answered(key: str | None) -> None:
         chosen(None if key is None else drafts if key == "y" else ())
 
-    app.ask(KeyQuestion(question, "yn"), answered)
+    app.ask(KeyQuestion(question, "yn", target.need.key), answered)
 
 
 def _drafts_of(client: Client, target: Target) -> tuple[int, ...]:
