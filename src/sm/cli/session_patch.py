@@ -47,7 +47,7 @@ def _sizes(file: FilePatch, sizes: ObjectSizes) -> Sizes:
 
 
 def proposed_changes(client: Client, request: JsonObject) -> str | None:
-    """What the session of a proposed completion has changed: `3 files +10 -2 (sm diff engineer-login)`.
+    """The numbers of the changes of a proposed completion: `3 files +10 -2 (sm diff engineer-login)`.
 
     None for a request of another kind, for one that is answered, and where git cannot tell in time.
     """

@@ -89,3 +89,18 @@ async def test_denial_without_the_drafts_leaves_them(home: Instance, proposal: t
         await view.press("n")
         await view.shows(f"done: sm deny {key} no")
     assert len(home.json("review", session_id, "--list")["comments"]) == 1
+
+
+async def test_question_about_the_drafts_closes_when_somebody_else_answers(
+    home: Instance, proposal: tuple[str, str]
+) -> None:
+    session_id, key = proposal
+    keep_draft(home, session_id)
+    async with top(home, (110, 30)) as view:
+        await view.select_request(key)
+        await view.press("d", "enter")
+        await view.shows("y: yes, n: without")
+        home.sm("approve", key)
+        await view.hides("y: yes, n: without")
+        await view.shows(f"{key}: approved by operator")
+    assert len(home.json("review", session_id, "--list")["comments"]) == 1

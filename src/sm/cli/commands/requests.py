@@ -52,7 +52,7 @@ def command(asked: str | None, everything: bool, limit: int, call: Call) -> None
 
 
 def _changes_of(call: Call, request: JsonObject) -> str | None:
-    """What the session of a proposed completion has changed."""
+    """The numbers of the changes of a proposed completion, in words, or None for another request."""
     if request["kind"] != "completion" or request["state"] != "open":
         return None
     from sm.cli.session_patch import proposed_changes  # most requests need no git

@@ -27,7 +27,7 @@ from sm.cli.tui.kept import KeptChoices
 from sm.cli.tui.layout import CSS, detail_width, lay_out
 from sm.cli.tui.notices import notice_sequence
 from sm.cli.tui.rows_view import RowsView
-from sm.cli.tui.screens import LinePrompt, TextPage, Turnable
+from sm.cli.tui.screens import KeyQuestion, LinePrompt, TextPage, Turnable
 from sm.cli.tui.source import ThreadedSource
 from sm.client.http import Client
 from sm.core.dataclass import dataclass
@@ -194,7 +194,7 @@ class BoardApp(App[None]):
     def _close_dialog(self) -> set[str]:
         """Close the dialog of a request that is no longer open, and return its key."""
         screen = self.screen
-        if not isinstance(screen, LinePrompt | TextPage) or not screen.about:
+        if not isinstance(screen, KeyQuestion | LinePrompt | TextPage) or not screen.about:
             return set()
         if screen.about in {need.key for need in self.found}:
             return set()

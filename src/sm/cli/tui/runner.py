@@ -114,9 +114,13 @@ class ActionRunner:
             if target.row is not None:
                 self.show_session(target)
             return
+
+        def now_s() -> float:
+            return app.board.now_s(time.monotonic())
+
         has_changes, width = proposals.has_changes(target), app.size.width - 2
         counting = proposals.COUNTING if has_changes else None
-        lines = target_lines(target, app.board.now_s(opened_s), width, counting)
+        lines = target_lines(target, now_s(), width, counting)
         if not lines:
             return
         possible = {a.key: name for name, a in ACTIONS.items() if a.refusal(target) is None}
@@ -124,10 +128,6 @@ class ActionRunner:
         shown = "  ".join(f"{key}: {name}" for key, name in possible.items())
         if has_changes:
             digits, shown = proposals.CHANGES_KEY, f"{proposals.CHANGES_KEY}: changes  {shown}"
-
-        async def counted() -> list[str]:
-            changes = await asyncio.to_thread(proposals.changes_of, self._client, target)
-            return [*target_lines(target, app.board.now_s(time.monotonic()), width, changes), "", shown]
 
         def pressed(key: str | None) -> None:
             if has_changes and key == proposals.CHANGES_KEY:
@@ -143,7 +143,9 @@ class ActionRunner:
             "".join(possible) + digits,
             is_dead=lambda: time.monotonic() - opened_s < DEAD_S,
             about=_request_key(target),
-            later=counted if has_changes else None,
+            later=partial(proposals.counted_lines, self._client, target, now_s, width, shown)
+            if has_changes
+            else None,
         )
         app.ask(page, pressed)
 
@@ -256,31 +258,22 @@ class ActionRunner:
                 self._drafts.pop(draft, None)
                 words = ActionInput(text, mode=prompt.mode)
                 if name == "deny" and proposes_completion(target):
-                    self._app.run_worker(self._deny_completion(target, words))
+                    self._deny_completion(target, words)
                 else:
                     self._carry_out(name, target, words)
 
         self._app.ask(prompt, entered)
 
-    async def _deny_completion(self, target: Target, words: ActionInput) -> None:
-        """Deny a completion. If the person has draft comments, ask whether they go with the denial."""
-        try:
-            drafts = await asyncio.to_thread(proposals.drafts_of, self._client, target)
-        except SmError as error:
-            self._drafts[_draft_of("deny", target)] = words.text
-            self._app.tell(f"failed: {error.message}")
-            return
-        if not drafts:
-            self._carry_out("deny", target, words)
-            return
+    def _deny_completion(self, target: Target, words: ActionInput) -> None:
+        """Deny a completion, with the person's draft comments if the person agrees."""
 
-        def chosen(key: str | None) -> None:
-            if key is None:
+        def chosen(drafts: tuple[int, ...] | None) -> None:
+            if drafts is None:
                 self._drafts[_draft_of("deny", target)] = words.text
             else:
-                self._carry_out("deny", target, replace(words, drafts=drafts if key == "y" else ()))
+                self._carry_out("deny", target, replace(words, drafts=drafts))
 
-        self._app.ask(KeyQuestion(proposals.drafts_question(target, len(drafts)), "yn"), chosen)
+        self._app.run_worker(proposals.choose_drafts(self._app, self._client, target, chosen))
 
     def _ask_answers(self, target: Target, answers: tuple[str, ...]) -> None:
         """Ask for one text for each question."""

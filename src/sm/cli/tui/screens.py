@@ -96,15 +96,19 @@ class LinePrompt(ModalScreen[str | None]):
 
 
 class KeyQuestion(ModalScreen[str | None]):
-    """Asks for one of some keys. The result is the key, or None after Esc or another key."""
+    """Asks for one of some keys. The result is the key, or None after Esc or another key.
+
+    `about`: the request that the question is about, or empty if it is about none.
+    """
 
     CSS = """
     KeyQuestion { align: left bottom; background: transparent; }
     KeyQuestion Static { width: 100%; height: auto; background: $surface; text-style: bold; }
     """
 
-    def __init__(self, question: str, keys: str) -> None:
+    def __init__(self, question: str, keys: str, about: str = "") -> None:
         super().__init__()
+        self.about = about
         self._question, self._keys = question, keys
 
     def compose(self) -> ComposeResult:

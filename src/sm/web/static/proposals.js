@@ -55,6 +55,7 @@ function fold() {
 
 function unfold(need) {
   fold();
+  if (found.get(need.key)?.problem) found.delete(need.key); // count again
   beside.key = need.key;
   if (beside.page !== null) beside.page.open(need.session_id);
   else {
