@@ -190,13 +190,13 @@ def _copy(work: Work, missing: MissingCommit) -> None:
         raise IllegalState(
             f"cannot merge {label(work.session)}: the commit {missing.commit[:12]} of the submodule "
             f"{folded(missing.path, 200)} cannot be copied to {folded(missing.place, 4096)}: {why}",
-            f"publish the commit first, then merge: {publication(missing)}",
+            f"publish the commit first, then merge: {publication(missing, missing.source)}",
         ) from None
 
 
-def publication(missing: MissingCommit) -> str:
-    """The command that publishes a commit of a submodule."""
-    return f"git -C {quoted(missing.source)} push origin {missing.commit}:refs/heads/BRANCH"
+def publication(missing: MissingCommit, place: str) -> str:
+    """The command that publishes a commit of a submodule from a directory that has it."""
+    return f"git -C {quoted(place)} push origin {missing.commit}:refs/heads/BRANCH"
 
 
 def _refuse_conflicts(work: Work, target: MergeTarget, options: MergeOptions) -> str:
