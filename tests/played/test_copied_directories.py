@@ -298,6 +298,9 @@ def test_copy_whose_repository_the_agent_has_deleted_stays_listed(instance: Inst
     session, path = spawn(instance, texts)
     shutil.rmtree(path / ".git")
     (path / "b.txt").write_text("work\n")
+    for command in ("diff", "merge"):
+        refused = instance.refused(command, session["session_id"], exit_code=4)
+        assert refused.startswith("sm: the copy of sleeper-login is no git repository any more: ")
     instance.sm("kill", session["session_id"])
     instance.run("rm", session["session_id"], "--discard", "--yes")
     assert str(path) in instance.sm("worktree", "ls")
@@ -410,8 +413,9 @@ def test_ask_agent_sends_a_message_about_conflicts(instance: Instance, texts: Pa
     assert done.returncode == 4
     assert f"asked sleeper-login to bring the changes of {texts} into its copy" in done.stderr
     names = f"{texts}/b.txt {path}/b.txt"
-    assert f"hint: give the file in the copy the changes of both, or make both the same: diff -u {names}\n" in (
-        done.stderr
+    assert (
+        f"hint: give the file in the copy the changes of both, or make both the same: diff -u {names}\n"
+        in (done.stderr)
     )
     (path / "b.txt").write_text(f"{texts}\n{path}\n")
     assert "1 file (b.txt)" in instance.sm("merge", "sleeper-login")
