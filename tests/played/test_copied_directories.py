@@ -329,6 +329,9 @@ def test_copy_whose_repository_the_agent_has_deleted_stays_listed(instance: Inst
     session, path = spawn(instance, texts)
     shutil.rmtree(path / ".git")
     (path / "b.txt").write_text("work\n")
+    for command in ("diff", "merge"):
+        refused = instance.refused(command, session["session_id"], exit_code=4)
+        assert refused.startswith("sm: the copy of sleeper-login is no git repository any more: ")
     instance.sm("kill", session["session_id"])
     instance.run("rm", session["session_id"], "--discard", "--yes")
     assert str(path) in instance.sm("worktree", "ls")

@@ -39,6 +39,42 @@ def test_submodules_are_filled_if_the_configuration_says_so(filling: Instance, t
     assert not worktree.exists()
 
 
+@pytest.mark.parametrize("remotes", [[], ["upstream"], ["a", "b"]])
+def test_relative_urls_begin_at_the_only_remote_or_the_repository(
+    filling: Instance, tmp_path: Path, remotes: list[str]
+) -> None:
+    library, repo = tmp_path / "library", tmp_path / "repo"
+    make_repository(library, x="x\n")
+    make_repository(repo, a="a\n")
+    git(repo, *IDENTITY, "submodule", "--quiet", "add", "../library", "libs/x")
+    git(repo, "commit", "-qm", "add x")
+    git(repo, "config", "--unset", "submodule.libs/x.url")
+    for remote in remotes:
+        git(repo, "remote", "add", remote, "https://user:secret@host.invalid/team/repo")
+    done = filling.run("spawn", "Sleeper", "x", "--worktree", "--json", cwd=repo)
+    worktree = Path(json.loads(done.stdout)["worktree"]["path"])
+    if len(remotes) > 1:
+        assert "libs/x is empty: sm does not use its name or its URL: ../library" in done.stdout + done.stderr
+        return
+    assert done.stderr == ""
+    url = git(worktree / "libs" / "x", "config", "remote.origin.url")
+    assert url == ("https://user:secret@host.invalid/team/library" if remotes else str(library))
+
+
+def test_url_of_the_configuration_counts_before_the_content_of_the_repository(
+    filling: Instance, tmp_path: Path
+) -> None:
+    library, repo = tmp_path / "library", tmp_path / "repo"
+    make_repository(library, x="x\n")
+    make_repository(repo, a="a\n")
+    git(repo, *IDENTITY, "submodule", "--quiet", "add", str(library), "libs/x")
+    git(repo, "commit", "-qm", "add x")
+    git(repo, "config", "submodule.libs/x.url", "https://mirror.invalid/library")
+    done = filling.run("spawn", "Sleeper", "x", "--worktree", "--json", cwd=repo)
+    worktree = Path(json.loads(done.stdout)["worktree"]["path"])
+    assert git(worktree / "libs" / "x", "config", "remote.origin.url") == "https://mirror.invalid/library"
+
+
 def test_submodule_is_not_read_from_another_repository_of_this_machine(
     filling: Instance, tmp_path: Path
 ) -> None:
@@ -64,6 +100,7 @@ def test_submodule_that_cannot_be_filled_is_named(filling: Instance, tmp_path: P
     make_repository(repo, a="a\n")
     git(repo, *IDENTITY, "submodule", "--quiet", "add", str(library), "libs/x")
     git(repo, "config", "--file", ".gitmodules", "submodule.libs/x.url", "ext::sh -c 'touch /tmp/never'")
+    git(repo, "config", "--unset", "submodule.libs/x.url")
     git(repo, "commit", "-qam", "add x")
     done = filling.run("spawn", "Sleeper", "x", "--worktree", cwd=repo)
-    assert "the submodule libs/x is empty: its name or its URL is not used by sm" in done.stderr
+    assert "the submodule libs/x is empty: sm does not use its name or its URL: ext::sh -c" in done.stderr

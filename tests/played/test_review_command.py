@@ -376,6 +376,8 @@ def test_failed_editor_sends_nothing_and_keeps_the_text(scene: Scene) -> None:
     assert kept.read_text().endswith("\nmine\n")
     unchanged = scene.instance.run("review", scene.session_id, env=scene.editor(code=3))
     assert "your text is in" not in unchanged.stderr
+    killed = scene.instance.run("review", scene.session_id, env=scene.editor(code=-9))
+    assert "failed with signal 9; nothing was sent" in killed.stderr
     assert (scene.texts(), scene.drafts()) == ([], [])
 
 

@@ -178,6 +178,8 @@ def test_merge_copies_commits_of_nested_submodules_or_names_the_one_that_it_cann
         return
     done = bench.shared.run("merge", bench.session_id, cwd=bench.repo)
     assert done.returncode == 0, done.stderr
+    # The worktree has the commit only until `sm rm`.
+    assert f"git -C {bench.repo}/libs/x push origin {commit}:refs/heads/BRANCH" in done.stderr
     end(bench)
     bench.shared.sm("rm", bench.session_id)
     shutil.rmtree(bench.library)

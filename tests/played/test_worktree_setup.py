@@ -284,6 +284,7 @@ def test_commands_of_a_project_do_not_run_outside_of_a_workspace(instance: Insta
         ("worktrees: {set_up: []}", "1:13: worktrees.set_up: "),
         ("a: &a [1]\nb: *a", "2:4: aliases (*name) are not allowed"),
         ("x" * 20_000, "it is larger than 16 KiB"),
+        ("worktrees:\n  dir: a\n", "2:3: worktrees.dir: unknown key (it belongs in config.yaml)"),
     ],
 )
 def test_project_file_that_cannot_be_used_is_left_out_with_the_reason(

@@ -77,7 +77,8 @@ def run_editor(editor: list[str], path: str, unchanged: str) -> None:
     if code == -signal.SIGINT:
         raise KeyboardInterrupt
     if code:
-        raise ExternalError(f"the editor {shown} failed with exit code {code}; {unchanged}")
+        how = f"exit code {code}" if code > 0 else f"signal {-code}"
+        raise ExternalError(f"the editor {shown} failed with {how}; {unchanged}")
 
 
 @contextmanager

@@ -432,9 +432,14 @@ def _shown(value: object) -> str:
 
 
 def _nearest_key(path: _Path) -> str:
-    """` (did you mean ...?)` for an unknown key: a similar key in the same section, or the same key elsewhere."""
+    """` (did you mean ...?)` for an unknown key: a similar key in the same section, or the same key elsewhere.
+
+    Says so if the key is one of config.yaml, and another file has it.
+    """
     *above, key = map(str, path)
     known = [dotted.split(".") for dotted in _all_keys(Config)]
+    if [*above, key] in known:
+        return " (it belongs in config.yaml)"
     for index in range(len(above)):
         if [*above[:index], "*"] in known:
             above[index] = "*"

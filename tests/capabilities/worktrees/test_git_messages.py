@@ -62,7 +62,5 @@ def test_disk_without_bytes_or_files_is_full(
 
 def test_full_disk_is_named_with_the_words_of_git() -> None:
     error = disk_full("/home/u/app", "unable to write file blob")
-    assert error.message == (
-        "cannot make the worktree: the disk of /home/u/app is full (unable to write file blob)"
-    )
+    assert error.message == ("the disk of /home/u/app is full (unable to write file blob)")
     assert error.hint == "df -h /home/u/app"

@@ -32,6 +32,11 @@ def test_place_whose_name_only_begins_as_that_of_a_git_directory_is_planned(repo
     assert plan(repo, TreeWish(), ".github/{name}").path == f"{repo}/.github/login"
 
 
+def test_invalid_name_is_no_branch_in_the_error(repo: Path) -> None:
+    with pytest.raises(UsageError, match="invalid name of a worktree 'a b'"):
+        plan_tree(str(repo), "a b", TreeWish(), PLACE, "sm/{name}", lambda *_: None)
+
+
 def test_branch_that_only_a_remote_has_is_not_made_anew_from_another_commit(repo: Path) -> None:
     git(repo.parent, "clone", "-q", "--bare", str(repo), "origin")
     git(repo, "remote", "add", "origin", str(repo.parent / "origin"))

@@ -69,7 +69,7 @@ def test_failed_teardown_keeps_the_tree_and_stops_at_the_first_command(
     kept = remove_tree(tree, free)
     assert kept is not None
     assert kept.startswith(f"kept the worktree {tree.path}: its tear-down {command!r}")
-    assert f"{how}; to delete it: git -C {repo} worktree remove --force {tree.path}" in kept
+    assert f"{how}; to run it again: sm worktree prune; without it: sm worktree prune --discard" in kept
     assert (os.path.exists(tree.path), branches(repo)) == (True, ["main", "sm/login"])
     assert not (repo / ".sm" / "later.txt").exists()
 

@@ -8,7 +8,13 @@ from contextlib import suppress
 from dataclasses import replace
 from enum import StrEnum
 
-from sm.capabilities.worktrees.git.calls import environment_of_caller, git, git_answer, git_paths
+from sm.capabilities.worktrees.git.calls import (
+    environment_of_caller,
+    git,
+    git_answer,
+    git_paths,
+    repository_around,
+)
 from sm.capabilities.worktrees.git.scratch_worktrees import scratch_worktree
 from sm.capabilities.worktrees.git.submodule_commits import (
     MissingCommit,
@@ -25,7 +31,14 @@ from sm.capabilities.worktrees.merge_targets import (
     target_of,
 )
 from sm.capabilities.worktrees.overwritten_files import refuse_overwriting
-from sm.capabilities.worktrees.work import Work, named_paths, quoted, refuse_sandboxed, work_of
+from sm.capabilities.worktrees.work import (
+    Work,
+    named_paths,
+    quoted,
+    refuse_sandboxed,
+    uncommitted_in,
+    work_of,
+)
 from sm.client.http import Client
 from sm.core.dataclass import dataclass
 from sm.core.session_lines import label
@@ -190,13 +203,13 @@ def _copy(work: Work, missing: MissingCommit) -> None:
         raise IllegalState(
             f"cannot merge {label(work.session)}: the commit {missing.commit[:12]} of the submodule "
             f"{folded(missing.path, 200)} cannot be copied to {folded(missing.place, 4096)}: {why}",
-            f"publish the commit first, then merge: {publication(missing)}",
+            f"publish the commit first, then merge: {publication(missing, missing.source)}",
         ) from None
 
 
-def publication(missing: MissingCommit) -> str:
-    """The command that publishes a commit of a submodule."""
-    return f"git -C {quoted(missing.source)} push origin {missing.commit}:refs/heads/BRANCH"
+def publication(missing: MissingCommit, place: str) -> str:
+    """The command that publishes a commit of a submodule from a directory that has it."""
+    return f"git -C {quoted(place)} push origin {missing.commit}:refs/heads/BRANCH"
 
 
 def _refuse_conflicts(work: Work, target: MergeTarget, options: MergeOptions) -> str:
@@ -257,8 +270,25 @@ def _merge_in(top: str, target: MergeTarget, work: Work, way: Way) -> None:
         _check_submodules(top, target, work, before)
     except ExternalError as error:
         conflicts = git_paths(top, "diff", "--name-only", "--diff-filter=U", "-z")
-        git(top, "reset", "--merge", before)
+        with suppress(ExternalError):  # a git that was killed has left its lock
+            git(top, "reset", "--merge", before)
+        if top == target.top:
+            _refuse_half_merged(top, work, error, before)
         raise _failure(work, target, way, error, conflicts) from None
+
+
+def _refuse_half_merged(top: str, work: Work, error: ExternalError, before: str) -> None:
+    """Look again after undoing a merge. Raises ExternalError if files of the directory are changed: they were not."""
+    changed = uncommitted_in(work, top, new_files=False)
+    if not changed:
+        return
+    lock, where = f"{repository_around(top).own}/index.lock", quoted(top)
+    first = f"rm {quoted(lock)}, if no other git runs there; then: " if os.path.lexists(lock) else ""
+    raise ExternalError(
+        f"cannot merge {folded(str(work.branch), 200)} in {folded(top, 4096)}: {error.message}; it has left changes "
+        f"in {named_paths(changed)}",
+        f"{first}git -C {where} reset --hard {before[:12]}",
+    )
 
 
 def _into(target: MergeTarget) -> str:

@@ -100,7 +100,7 @@ def _remove(
     if reason is None and tree.teardown:
         failed = tear_down(tree, lock)
         if failed is not None and given_up is None:
-            reason = f"{failed}; {_by_hand(tree)}"
+            reason = f"{failed}; to run it again: sm worktree prune; without it: sm worktree prune --discard"
         else:  # its commands may have taken long, or left something
             reason = _reason_to_keep(tree, reason_of_use, given_up)
     if reason is not None:

@@ -106,6 +106,12 @@ def work_of(client: Client, reference: str, seen: Mapping[str, object] | None = 
         top = os.path.realpath(git(directory, "rev-parse", "--show-toplevel"))
         common = common_of(top)
     except ExternalError as error:
+        if tree is not None:
+            kind = "copy" if tree.is_copy else "worktree"
+            raise IllegalState(
+                f"the {kind} of {label(session)} is no git repository any more: {error.message}",
+                f"look there yourself: {folded(directory, 4096)}",
+            ) from None
         raise IllegalState(
             f"{label(session)} does not work in a git repository: {error.message}",
             Hint(

@@ -213,7 +213,7 @@ def _warn_of_copied(done: "Merge") -> None:
             [
                 f"the commit {missing.commit[:12]} of the submodule {line(missing.path)} was copied to "
                 f"{line(missing.place)} and is in no branch that was pushed; before you push "
-                f"{line(done.into)}: {publication(missing)}"
+                f"{line(done.into)}: {publication(missing, missing.place)}"
             ]
         )
 

@@ -95,9 +95,9 @@ def is_full(free_bytes: int, free_files: int, all_files: int) -> bool:
 
 
 def disk_full(directory: str, why: str) -> ExternalError:
-    """The error for a worktree that has no room."""
+    """The error for a worktree or a copy that has no room."""
     return ExternalError(
-        f"cannot make the worktree: the disk of {folded(directory, 4096)} is full ({folded(why, 300)})",
+        f"the disk of {folded(directory, 4096)} is full ({folded(why, 300)})",
         f"df -h {shlex.quote(folded(directory, 4096))}",
     )
 

@@ -7,7 +7,7 @@ import os
 import shutil
 import subprocess
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from urllib.parse import urljoin
 
@@ -79,13 +79,20 @@ def _submodules(top: str, repository: Repository, notes: list[str]) -> Iterator[
     for setting in settings:
         if setting.section == "submodule" and setting.name in ("path", "url") and setting.value:
             found.setdefault(setting.subsection, {})[setting.name] = setting.value
+    known = _settings_of(repository)
+    chosen = {s.subsection: s.value for s in known if (s.section, s.name) == ("submodule", "url")}
     for name, values in found.items():
         path = values.get("path", "").rstrip("/")
         if path not in links:
             continue
-        url = _absolute(values.get("url", ""), repository)
+        # As in git, the repository's own configuration counts before .gitmodules.
+        named = chosen.get(name) or values.get("url", "")
+        url = _absolute(named, _base_url(known, repository))
         if url is None or not _is_safe(name):
-            notes.append(f"the submodule {folded(path, 200)} is empty: its name or its URL is not used by sm")
+            notes.append(
+                f"the submodule {folded(path, 200)} is empty: sm does not use its name or its URL: "
+                f"{shown_url(named)}"
+            )
         else:
             yield _Submodule(path, links[path], name, url)
 
@@ -95,10 +102,9 @@ def _is_safe(name: str) -> bool:
     return name.isprintable() and not name.startswith(("/", "-")) and ".." not in name.split("/")
 
 
-def _absolute(url: str, repository: Repository) -> str | None:
-    """The URL, or None for one that could be an option or a program. A relative one begins at that of the remote."""
+def _absolute(url: str, base: str | None) -> str | None:
+    """The URL, or None for one that could be an option or a program. `base`: at which a relative one begins."""
     if url.startswith(("./", "../")):
-        base = _remote_url(repository)
         if base is None:
             return None
         if "://" in base:
@@ -109,12 +115,20 @@ def _absolute(url: str, repository: Repository) -> str | None:
     return url if url and url.isprintable() and not url.startswith("-") and "::" not in url else None
 
 
-def _remote_url(repository: Repository) -> str | None:
-    with suppress(UnreadableRepository, ValueError):
-        for setting in parse_git_config(repository.config()):
-            if (setting.section, setting.subsection, setting.name) == ("remote", "origin", "url"):
-                return setting.value
-    return None
+def _base_url(settings: Sequence[GitSetting], repository: Repository) -> str | None:
+    """The URL at which relative ones begin, as in git: that of the remote, else the directory of the repository."""
+    remotes = {s.subsection: s.value for s in settings if (s.section, s.name) == ("remote", "url")}
+    if "origin" in remotes or len(remotes) == 1:
+        return remotes.get("origin") or next(iter(remotes.values()))
+    top, name = os.path.split(repository.common)
+    return top if name == ".git" and not remotes else None
+
+
+def _settings_of(repository: Repository) -> Sequence[GitSetting]:
+    try:
+        return parse_git_config(repository.config())
+    except (UnreadableRepository, ValueError):
+        return ()
 
 
 def _fill(
