@@ -127,6 +127,7 @@ def test_every_route_answers_as_documented(scenario: Scenario) -> None:
     use_request_routes(session, operator, proxy)
     use_workspace_routes(scenario)
     use_review_routes(operator, proxy)
+    use_denial_route(scenario)
     use_observation_routes(scenario)
     asker = use_dialog_routes(scenario)
     use_pair_routes(operator)
@@ -293,6 +294,17 @@ def use_review_routes(operator: ApiClient, proxy: str) -> None:
     }
     path = f"{path}/reports"
     assert operator.ask("post", path, path.format(ref=proxy), json=news).status_code == 200
+
+
+def use_denial_route(scenario: Scenario) -> None:
+    """Deny a proposed completion with a comment."""
+    operator, instance = scenario.operator, scenario.instance
+    proposer = scenario.spawn("Sh", "exec sleep 1000", lifecycle="supervised")
+    instance.sm("complete", "built", env=instance.as_session(proposer))
+    (request,) = operator.get("/v1/requests", session=proposer)
+    path, asked = "/v1/sessions/{ref}/review/deny", request["request_id"]
+    assert operator.post(path, proposer, request=asked, text="not yet")["request_id"] == asked
+    instance.sm("kill", proposer, "--force")
 
 
 def use_observation_routes(scenario: Scenario) -> None:
