@@ -134,7 +134,8 @@ def test_hint_in_a_new_repository_takes_the_first_commits(instance: Instance) ->
     repo = instance.work / "new"
     repo.mkdir()
     git(repo, "init", "-q", "-b", "main")
-    made = new_file(*spawn_trees(instance, repo, "login"), "a", "a\n")
+    (tree,) = spawn_trees(instance, repo, "login")
+    made = new_file(tree, "a", "a\n")
     refusal, hint = refused(instance, repo)
     assert refusal == f"the branch that is checked out in {repo} has no commit"
     assert hint == f"git -C {repo} merge sm/login"

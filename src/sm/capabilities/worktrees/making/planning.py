@@ -130,7 +130,8 @@ def tree_name(name: str | None, wish: TreeWish) -> str:
         return new_name() if wish.pull_request is None else f"pr-{wish.pull_request}-{os.urandom(2).hex()}"
     if not is_name(name):
         raise UsageError(
-            f"invalid name of a worktree {folded(name, 80)!r}", "use letters a-z, digits, dot, dash and underscore"
+            f"invalid name of a worktree {folded(name, 80)!r}",
+            "use letters a-z, digits, dot, dash and underscore",
         )
     return name
 
