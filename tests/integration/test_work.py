@@ -416,11 +416,15 @@ def test_failed_merge_says_what_it_has_left(shared: Instance, repo: Path, tmp_pa
     if left == "half":
         killed = f"echo half >{repo}/api/a.txt; : >{lock}; kill -9 $$"
         program = tmp_path / "git"
-        program.write_text(f'#!/bin/sh\ncase "$*" in *" merge --no-edit "*) {killed};; esac\nexec /usr/bin/git "$@"\n')
+        program.write_text(
+            f'#!/bin/sh\ncase "$*" in *" merge --no-edit "*) {killed};; esac\nexec /usr/bin/git "$@"\n'
+        )
         program.chmod(0o700)
         env = {"PATH": f"{tmp_path}:{shared.env['PATH']}"}
         expected = "git merge was killed by the signal SIGKILL; it has left changes in api/a.txt\n"
-        expected += f"hint: rm {lock}, if no other git runs there; then: git -C {repo} reset --hard {before[:12]}\n"
+        expected += (
+            f"hint: rm {lock}, if no other git runs there; then: git -C {repo} reset --hard {before[:12]}\n"
+        )
     else:
         lock.touch()
         expected = f"Unable to create '{lock}': File exists.; nothing was changed\n"

@@ -169,7 +169,7 @@ def test_discard_removes_the_tree_of_a_failing_teardown(instance: Instance, repo
     failed = "its tear-down 'echo no server; exit 3' ended with exit code 3: no server"
     done = instance.run("rm", "sleeper-login", "--discard", "--yes")
     assert (done.returncode, done.stderr) == (0, f"warning: {failed}\n")
-    assert f"{failed}; to delete it: " in instance.run("rm", "sleeper-other").stderr
+    assert f"{failed}; to run it again: sm worktree prune; " in instance.run("rm", "sleeper-other").stderr
     assert instance.run("worktree", "prune").stdout == "Kept 1 worktree\n"
     done = instance.run("worktree", "prune", "--discard", "--yes")
     path = repo / ".sm" / "worktrees" / "other"

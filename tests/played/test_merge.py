@@ -130,6 +130,32 @@ def test_commands_name_a_branch_without_a_commit_in_their_own_words(
     assert instance.run("diff", "sleeper-login", "--stat").returncode == 0
 
 
+def test_hint_in_a_new_repository_takes_the_first_commits(instance: Instance) -> None:
+    repo = instance.work / "new"
+    repo.mkdir()
+    git(repo, "init", "-q", "-b", "main")
+    (tree,) = spawn_trees(instance, repo, "login")
+    made = new_file(tree, "a", "a\n")
+    refusal, hint = refused(instance, repo)
+    assert refusal == f"the branch that is checked out in {repo} has no commit"
+    assert hint == f"git -C {repo} merge sm/login"
+    git(repo, "merge", "-q", "sm/login")
+    assert git(repo, "rev-parse", "main") == made
+
+
+def test_merge_around_a_bare_repository_needs_a_branch(instance: Instance, repo: Path) -> None:
+    around = instance.work / "around"
+    git(repo, "clone", "-q", "--bare", str(repo), str(around / ".bare"))
+    (around / ".git").write_text("gitdir: ./.bare\n")
+    (tree,) = spawn_trees(instance, around, "login")
+    commit(tree, "b\n")
+    assert refused(instance, around) == (
+        f"the repository in {around} is bare: no branch is checked out in it",
+        "sm merge sleeper-login --onto BRANCH",
+    )
+    assert "Merged" in instance.sm("merge", "sleeper-login", "--onto", "main", cwd=around)
+
+
 def test_hint_for_uncommitted_changes_is_not_to_write_to_an_ended_agent(
     instance: Instance, repo: Path, worktree: Path
 ) -> None:

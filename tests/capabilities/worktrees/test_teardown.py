@@ -226,7 +226,10 @@ def test_long_line_of_a_teardown_is_cut(make_tree: MakeTree) -> None:
 
 def test_teardown_that_cannot_start_keeps_the_tree(make_tree: MakeTree) -> None:
     kept = remove_tree(make_tree("x" * 200_000), free)  # more than an argument can have
-    assert kept is not None and "cannot start: Argument list too long; to delete it: " in kept
+    assert (
+        kept is not None
+        and "cannot start: Argument list too long; to run it again: sm worktree prune; " in kept
+    )
 
 
 # A signal comes as soon as the process of a command exists.

@@ -49,9 +49,11 @@ def target_of(work: Work, main: str, onto: str | None) -> MergeTarget:
         refuse_sandboxed(work.client, work.session, {top})
         if not has_commit(repository_around(top)):
             where = folded(top, 4096)
+            # In a new repository there is no branch to switch to, and git takes the first commits as they are.
+            command = "switch BRANCH" if git(top, "ls-files") else f"merge {shlex.quote(str(work.branch))}"
             raise IllegalState(
                 f"the branch that is checked out in {where} has no commit",
-                f"git -C {shlex.quote(where)} switch BRANCH",
+                f"git -C {shlex.quote(where)} {command}",
             )
         into = git(top, "rev-parse", "--symbolic-full-name", "HEAD").removeprefix("refs/heads/")
         if into == "HEAD":
@@ -74,8 +76,9 @@ def target_of(work: Work, main: str, onto: str | None) -> MergeTarget:
 def _directory(work: Work, main: str) -> str:
     with suppress(ExternalError, FileNotFoundError):
         here = repository_around(os.getcwd())
-        if here.top is not None and here.common == work.common and here.top != work.top:
-            return here.top
+        has_files = here.top is not None and (here.is_linked or not settings_of(here).bare)
+        if has_files and here.common == work.common and here.top != work.top:
+            return str(here.top)
     refuse_sandboxed(work.client, work.session, {main})
     if settings_of(repository_around(work.top)).bare:
         raise IllegalState(
