@@ -112,3 +112,28 @@ def test_request_stands_above_the_changes_and_a_refused_denial_costs_no_draft(
         tab.request(key).locator('[data-act="approve"]').click()
         tab.shows(f"done: sm approve {key}")
         assert tab.problems == []
+
+
+def test_comment_that_is_typed_in_the_queue_goes_along_to_the_tab_with_the_changes(
+    visitor: Visitor, proposal: tuple[str, str], stage: Stage
+) -> None:
+    session, key = proposal
+    with visitor.tab() as tab:
+        tab.open("#/")
+        tab.request(key).locator('[data-act="deny"]').click()
+        tab.shows("You have no draft comments about the changes.")
+        unfold(tab, key)
+        tab.find(".dl.add .no").nth(1).click()
+        tab.page.keyboard.type("why b?")
+        tab.page.evaluate(f"location.hash = '#/s/{session}/changes'")
+        tab.until(lambda: tab.find(".panel .diff-files[data-complete]").count() == 1, "all files")
+        typed = tab.find(".panel form.note textarea")
+        tab.until(lambda: typed.count() == 1 and typed.input_value() == "why b?", "the typed comment")
+        typed.press("Control+Enter")
+        tab.shows("Deny with 1 draft comment")
+        tab.page.evaluate("location.hash = '#/'")
+        tab.shows("Deny with 1 draft comment")
+        tab.request(key).locator('[data-act="submit"]').click()
+        tab.shows(f"done: sm deny {key} --review")
+        assert tab.problems == []
+    assert [sent["count"] for sent in stage.json("review", session, "--list")["rounds"]] == [1]

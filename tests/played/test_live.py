@@ -17,6 +17,7 @@ from tests.played.test_progress_views import Stage, message, tool_event
 from tests.sim.live_board import board
 from tests.sim.stage import Instance, until
 from tests.sim.team import PlayedTeam
+from tests.sim.terminals import FakeTerminals
 
 instance = context_fixture("function", Instance)
 stage = context_fixture("function", Stage)
@@ -246,6 +247,29 @@ def test_last_words_are_read_again_when_the_terminal_server_did_not_answer(stage
         assert shown.shows(failed, lambda row: row["attention"] == "failed")["last_words"] is None
         stage.world.server.is_deaf = False
         shown.shows(failed, lambda row: row["last_words"] == "KeyError")
+
+
+def test_rows_do_not_wait_again_and_again_for_a_terminal_server_that_does_not_answer(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failed = stage.spawn("Sh", "echo KeyError; exit 3")["session_id"]
+    other = stage.spawn("Sh", "sleep 1000")["session_id"]
+    stage.wait(2)
+    stage.world.server.is_deaf = True
+    captured, capture = list[str](), FakeTerminals.capture
+
+    async def spy(terminals: FakeTerminals, name: str, lines: int) -> list[str]:
+        captured.append(name)
+        return await capture(terminals, name, lines)
+
+    monkeypatch.setattr(FakeTerminals, "capture", spy)
+    with board(stage) as shown:
+        shown.shows(failed, lambda row: row["attention"] == "failed")
+        for words in ("first", "second", "third"):
+            stage.wait(1)
+            note(stage, other, words)
+            shown.shows(other, lambda row, words=words: row["note"] == words)
+        assert len(captured) == 1
 
 
 def test_rows_after_a_lost_server_are_lost_until_they_are_restored(stage: Stage) -> None:

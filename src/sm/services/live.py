@@ -31,6 +31,7 @@ _EVERY_S = 0.1
 _LOOK_EVERY_S = 0.25
 """How often to look without a commit."""
 _PAUSE_AFTER_FAILURE_S = 2.0
+_PAUSE_WITHOUT_TERMINALS_S = 30.0
 _LOOKED_AT_ONCE = 500
 _REMOVED_MAX = 1000
 
@@ -62,6 +63,8 @@ class Live:
         self._unseen_since = seen.since(OPERATOR)
         self._words: dict[str, tuple[str, str | None]] = {}
         """The time of the failure and the last words of each failed session that the operator has not seen."""
+        self._no_words_until_s = 0.0
+        """The time of the loop before which the terminal server is not asked for words again."""
         self._rows: dict[str, LiveRow] = {}
         self._totals = TreeTotals()
         self.past = LivePast()
@@ -192,11 +195,16 @@ class Live:
         found = (self._store.sessions.kept(session_id) for session_id in due)
         failed = [s for s in found if s is not None and self._group(s) is Attention.FAILED]
         new = [s for s in failed if self._words.get(s.id, ("", None))[0] != s.status_at]
+        loop = asyncio.get_running_loop()
+        if loop.time() < self._no_words_until_s:
+            return [s.id for s in new]
         answers = await self._monitor.answers(new) if new else {}
         for place, session in enumerate(new):
             try:
                 words = answers.get(session.id) or await self._monitor.read_last_words(session)
             except TerminalUnreachable:
+                # Each attempt may take seconds, in which no row changes.
+                self._no_words_until_s = loop.time() + _PAUSE_WITHOUT_TERMINALS_S
                 return [s.id for s in new[place:]]
             self._words[session.id] = session.status_at, words
         return []

@@ -1,6 +1,7 @@
 """Merges of copies into their directories: any trees, any moment of a kill, any change of a person meanwhile."""
 
 import os
+import shutil
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -399,6 +400,42 @@ def test_text_that_looks_like_a_conflict_or_has_no_end_resolves_none(tmp_path: P
     write(copied.path / "a", text)
     with pytest.raises(CopyConflict):
         copied.merger().merge()
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("killed_at", ["-p ours", "--diff3"])
+def test_git_that_is_killed_while_it_merges_a_file_empties_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, killed_at: str
+) -> None:
+    copied = Copied(tmp_path, {"a": "1\n"})
+    copied.make()
+    write(copied.source / "a", "ours\n")
+    write(copied.path / "a", "ours\ntheirs\n")
+    program = tmp_path / "bin" / "git"
+    program.parent.mkdir()
+    program.write_text(
+        f'#!/bin/sh\ncase "$*" in merge-file*"{killed_at}"*) kill -9 $$;; esac\nexec {shutil.which("git")} "$@"\n'
+    )
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+    with pytest.raises(ExternalError, match="git merge-file was killed"):
+        copied.merger().merge()
+    assert (copied.source / "a").read_text() == "ours\n"
+    monkeypatch.undo()
+    copied.merger().merge()
+    assert (copied.source / "a").read_text() == "ours\ntheirs\n"
+
+
+@pytest.mark.processes
+def test_file_that_both_have_added_with_other_modes_is_a_conflict(tmp_path: Path) -> None:
+    copied = Copied(tmp_path, {"a": "1\n"})
+    copied.make()
+    for directory in (copied.source, copied.path):
+        write(directory / "run", "1\n")
+    (copied.source / "run").chmod(0o755)
+    with pytest.raises(CopyConflict):
+        copied.merger().merge()
+    assert (copied.source / "run").stat().st_mode & 0o100
 
 
 @pytest.mark.processes

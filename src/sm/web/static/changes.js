@@ -10,6 +10,7 @@ import { tell, ui } from "./ui.js";
 const MODE = "sm.diff";
 const FRAME_MS = 8; // for new files, in each frame
 const FIRST_SEEN = 4; // files and blocks of lines that are drawn at once
+const unkept = new Map(); // comments that were being typed when their session was left, by its id
 
 /** The changes of one session at a time. `prefix`: of the ids of its elements, which are unique on the page. */
 export class Changes {
@@ -28,7 +29,6 @@ export class Changes {
   #root = undefined; // the element that scrolls
   #current = 0;
   #cursor = null; // {file, row}
-  #unkept = new Map(); // comments that were being typed when their session was left, by its id
 
   constructor(prefix = "") {
     this.prefix = prefix;
@@ -60,7 +60,7 @@ export class Changes {
 
   #keep() {
     const typed = this.notes?.unkept ?? null;
-    if (typed !== null) this.#unkept.set(this.session, typed);
+    if (typed !== null) unkept.set(this.session, typed);
   }
 
   path(act) {
@@ -111,8 +111,8 @@ export class Changes {
     this.#root = panel !== null && getComputedStyle(panel).overflowY === "auto" ? panel : null;
     this.drawer = new Drawer(this.#root);
     this.#begin();
-    const typed = this.#unkept.get(this.session);
-    this.#unkept.delete(this.session);
+    const typed = unkept.get(this.session);
+    unkept.delete(this.session);
     if (typed !== undefined) this.notes.edit(typed);
     ui.draw();
   }

@@ -133,8 +133,8 @@ export function needsRegion() {
   clearTimeout(wake);
   const ms = guard.nextMs(performance.now());
   if (ms > 0) wake = setTimeout(ui.drawNow, ms + 5);
-  keepOnly(new Set(state.needs.map(({ key }) => key)));
   const own = besideChanges();
+  keepOnly(new Set(state.needs.map(({ key }) => key)), own?.key);
   const urgent = list.filter((need) => !isDone(need) && need.key !== own?.key);
   const done = list.filter(isDone);
   return html`<section class="needs" aria-labelledby="needs-title" data-count=${urgentNeeds().length}>

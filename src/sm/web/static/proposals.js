@@ -40,12 +40,12 @@ function entryOf(need) {
   return entry;
 }
 
-/** Forget requests that are not open any more. */
-export function keepOnly(keys) {
+/** Forget requests that are not open any more. `above`: the request that stands above its changes, which fold here. */
+export function keepOnly(keys, above) {
   for (const key of found.keys()) if (!keys.has(key)) found.delete(key);
   for (const key of asked.keys()) if (!keys.has(key)) asked.delete(key);
   waiting = waiting.filter(({ key }) => keys.has(key));
-  if (beside.key !== null && !keys.has(beside.key)) fold();
+  if (beside.key !== null && (!keys.has(beside.key) || beside.key === above)) fold();
 }
 
 function fold() {
@@ -107,7 +107,10 @@ function pageOf(need) {
 /** The person's drafts, which go with a denial. `list`: null until they are known. */
 export function draftsFor(need) {
   const page = pageOf(need);
-  if (page !== null) return { list: page.notes.drafts, problem: "" };
+  if (page !== null) {
+    forgetDrafts(need); // they may be others when no page shows them any more
+    return { list: page.notes.drafts, problem: "" };
+  }
   const known = asked.get(need.key);
   if (known !== undefined) return known;
   const entry = { list: null, problem: "" };

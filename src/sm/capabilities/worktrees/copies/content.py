@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from sm.capabilities.worktrees.copies.directories import blob_name
-from sm.capabilities.worktrees.git.calls import environment, git, git_bytes
+from sm.capabilities.worktrees.git.calls import environment, git, git_bytes, killed
 from sm.capabilities.worktrees.git.scratch import MERGE, scratch_directory
 from sm.core.text import folded
 from sm.errors import ExternalError
@@ -63,8 +63,8 @@ def merged_content(base: bytes, ours: bytes, theirs: bytes) -> bytes | None:
     # git ends a last line before a marker that has no end.
     if code > _CONFLICTS_MAX or any(_has_marker(side) or side[-1:] not in (b"", b"\n") for side in sides):
         return None
-    _, merged = _merge_file(base, ours, theirs, "--diff3", f"--marker-size={_MARKER_SIZE}")
-    return resolved(merged.splitlines(keepends=True))
+    code, merged = _merge_file(base, ours, theirs, "--diff3", f"--marker-size={_MARKER_SIZE}")
+    return resolved(merged.splitlines(keepends=True)) if 0 < code <= _CONFLICTS_MAX else None
 
 
 def resolved(lines: Sequence[bytes]) -> bytes | None:
@@ -102,7 +102,10 @@ def _has_changes(ours: Sequence[bytes], base: Sequence[bytes], theirs: Sequence[
 
 
 def _merge_file(base: bytes, ours: bytes, theirs: bytes, *options: str) -> tuple[int, bytes]:
-    """The exit code of `git merge-file`, which is the number of conflicts, and its output."""
+    """The exit code of `git merge-file`, which is the number of conflicts, and its output.
+
+    Raises ExternalError, also if a signal has ended it: its output would be a part of the file.
+    """
     with scratch_directory(MERGE) as directory:
         for name, data in (("ours", ours), ("base", base), ("theirs", theirs)):
             with open(f"{directory}/{name}", "wb") as file:
@@ -123,6 +126,8 @@ def _merge_file(base: bytes, ours: bytes, theirs: bytes, *options: str) -> tuple
             raise ExternalError("git is not installed", "sudo apt-get install git") from None
         except subprocess.TimeoutExpired:
             raise ExternalError(f"git merge-file did not finish within {_TIMEOUT_S:g} s") from None
+    if done.returncode < 0:
+        raise killed(["merge-file"], done.returncode)
     return done.returncode, done.stdout
 
 

@@ -141,7 +141,7 @@ def _three_way(change: Change, ours: TreeEntry | None, combine: Combine) -> Merg
 def _added(
     path: str, ours: TreeEntry | None, after: TreeEntry | None, combine: Combine
 ) -> MergeStep | str | None:
-    if ours is not None and after is not None and ours.is_file and after.is_file:
+    if ours is not None and after is not None and ours.is_file and after.is_file and ours.mode == after.mode:
         oid = after.oid if ours.oid == after.oid else combine(path, None, ours, after)
         if oid is not None:
             return MergeStep(path, ours, TreeEntry(after.mode, oid))
