@@ -7,6 +7,7 @@ import json
 import re
 import subprocess
 import sys
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -40,10 +41,11 @@ def _command(program: str, command: str) -> Mapping[str, Any]:
 
 
 def _words(program: str, *arguments: str) -> str:
-    env = {"GH_TOKEN": "none", "HOME": "/nonexistent", "PATH": "/usr/bin:/bin", "NO_COLOR": "1"}
-    done = subprocess.run(
-        [program, *arguments], env=env, cwd="/", capture_output=True, text=True, check=False
-    )
+    with tempfile.TemporaryDirectory() as home:
+        env = {"GH_TOKEN": "none", "HOME": home, "PATH": "/usr/bin:/bin", "NO_COLOR": "1"}
+        done = subprocess.run(
+            [program, *arguments], env=env, cwd="/", capture_output=True, text=True, check=False
+        )
     return f"{done.stdout}{done.stderr}"
 
 

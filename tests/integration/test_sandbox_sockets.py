@@ -1,6 +1,7 @@
 """The agent socket of a real container: nobody inside can remove it, and only tokens of its workspace count."""
 
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -91,12 +92,15 @@ def test_tools_in_a_container_show_and_reach_no_direct_session(instance: Instanc
     listed = {session["session_id"] for session in pump.call("list_workspace_sessions")["sessions"]}
     assert {pump.session, child["session_id"]} <= listed
     assert direct not in listed
-    told = set()
+    told, hint = set(), "list sessions: sm all [tool list_workspace_sessions]"
     for reference in (direct, "0bad0bad"):
         pump.start("send_message", session_id=reference, message="x")
         error = pump.read()["result"]["structuredContent"]["error"]
-        told.add(str(error).replace(reference, "ID"))
-    assert len(told) == 1 and "not_found" in told.pop()
+        if near := re.fullmatch(r"did you mean (\w+)\?", error["hint"]):  # by chance, as ids are random
+            assert near[1] in listed
+            del error["hint"]
+        told.add((error["code"], error["message"].replace(reference, "ID"), error.get("hint", hint)))
+    assert told == {("not_found", "no such session: ID", hint)}
 
 
 def test_sm_mcp_spools_a_report_in_a_container(instance: Instance) -> None:

@@ -97,7 +97,7 @@ WAITING_TEARDOWN = "echo $$ > ../../pid.txt; until test -e ../../go; do sleep 0.
 def removal_with_teardown(instance: Instance, repo: Path, *words: str) -> Iterator["subprocess.Popen[str]"]:
     """Run `sm rm` with these words, until the tear-down of the first worktree waits for the file `.sm/go`."""
     with subprocess.Popen(
-        [SM, "rm", *words],
+        ["env", "--default-signal=HUP", SM, "rm", *words],  # nohup ignores it, for all that it starts
         cwd=repo,
         env=instance.env,
         stdin=subprocess.DEVNULL,
