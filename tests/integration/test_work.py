@@ -422,7 +422,9 @@ def test_failed_merge_says_what_it_has_left(shared: Instance, repo: Path, tmp_pa
             before = git(repo, "rev-parse", "HEAD")
             killed = f"echo mine >{repo}/mine.txt; : >{lock}; kill -9 $$"
         program = tmp_path / "git"
-        program.write_text(f'#!/bin/sh\ncase "$*" in *" merge --no-edit "*) {killed};; esac\nexec /usr/bin/git "$@"\n')
+        program.write_text(
+            f'#!/bin/sh\ncase "$*" in *" merge --no-edit "*) {killed};; esac\nexec /usr/bin/git "$@"\n'
+        )
         program.chmod(0o700)
         env = {"PATH": f"{tmp_path}:{shared.env['PATH']}"}
         expected = "git merge was killed by the signal SIGKILL; it has left changes in api/a.txt\n"
