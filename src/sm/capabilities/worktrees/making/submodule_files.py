@@ -120,8 +120,9 @@ def _base_url(settings: Sequence[GitSetting], repository: Repository) -> str | N
     remotes = {s.subsection: s.value for s in settings if (s.section, s.name) == ("remote", "url")}
     if "origin" in remotes or len(remotes) == 1:
         url = remotes.get("origin") or next(iter(remotes.values()))
-        is_relative = url is not None and url.startswith(("./", "../"))
-        return os.path.join(relative_base(repository), url) if is_relative else url
+        if url is not None and url.startswith(("./", "../")):
+            return os.path.join(relative_base(repository), url)
+        return url
     top, name = os.path.split(repository.common)
     return top if name == ".git" and not remotes else None
 
