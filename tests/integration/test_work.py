@@ -407,14 +407,20 @@ def test_check_runs_in_the_merged_files_and_decides(shared: Instance, repo: Path
     assert git(repo, "worktree", "list").count("\n") == 1
 
 
-@pytest.mark.parametrize("left", ["half", "lock"])
+@pytest.mark.parametrize("left", ["half", "lock", "edit"])
 def test_failed_merge_says_what_it_has_left(shared: Instance, repo: Path, tmp_path: Path, left: str) -> None:
     session_id, path = spawn(shared, repo)
     commit(path, "b\n")
     before, lock = git(repo, "rev-parse", "HEAD"), repo / ".git" / "index.lock"
     env = {}
-    if left == "half":
+    if left != "lock":
         killed = f"echo half >{repo}/api/a.txt; : >{lock}; kill -9 $$"
+        if left == "edit":  # of a person, in a file that the merge leaves alone
+            (repo / "mine.txt").write_text("1\n")
+            git(repo, "add", "mine.txt")
+            git(repo, "commit", "-qm", "mine")
+            before = git(repo, "rev-parse", "HEAD")
+            killed = f"echo mine >{repo}/mine.txt; : >{lock}; kill -9 $$"
         program = tmp_path / "git"
         program.write_text(
             f'#!/bin/sh\ncase "$*" in *" merge --no-edit "*) {killed};; esac\nexec /usr/bin/git "$@"\n'
@@ -422,13 +428,14 @@ def test_failed_merge_says_what_it_has_left(shared: Instance, repo: Path, tmp_pa
         program.chmod(0o700)
         env = {"PATH": f"{tmp_path}:{shared.env['PATH']}"}
         expected = "git merge was killed by the signal SIGKILL; it has left changes in api/a.txt\n"
-        expected += (
-            f"hint: rm {lock}, if no other git runs there; then: git -C {repo} reset --hard {before[:12]}\n"
-        )
+        expected += f"hint: rm {lock}, if no other git runs there; then look: git -C {repo} diff HEAD; "
+        expected += f"if nothing of it is yours: git -C {repo} reset --hard {before[:12]}\n"
     else:
         lock.touch()
         expected = f"Unable to create '{lock}': File exists.; nothing was changed\n"
-    code = 9 if env else 4
+    if left == "edit":
+        expected = "git merge was killed by the signal SIGKILL; nothing was changed\n"
+    code = 9 if left == "half" else 4
     error = shared.refused("merge", session_id, exit_code=code, cwd=repo, env=env)
     assert expected in error
     lock.unlink()

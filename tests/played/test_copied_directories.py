@@ -13,6 +13,7 @@ from sm.capabilities.worktrees.copies.copy_work import copy_work
 from sm.capabilities.worktrees.removal_lock import removal_lock
 from sm.capabilities.worktrees.work_parts import items_of, not_given_up
 from sm.client.http import Client
+from sm.errors import IllegalState
 from tests.fixtures import context_fixture
 from tests.git_repositories import branches, commit, git, make_app
 from tests.played.test_worktree import change_record
@@ -268,6 +269,11 @@ def test_copy_whose_removal_was_stopped_before_its_last_step_is_pruned(
     assert "nothing would be lost" in instance.sm("worktree", "ls")
     assert instance.sm("worktree", "prune", "--yes") == f"Removed {path}\n"
     assert instance.get("/v1/worktrees") == []
+
+
+def test_work_in_a_copy_that_cannot_be_read_is_not_known(texts: Path) -> None:
+    with pytest.raises(IllegalState):
+        copy_work(f"{texts}/gone", str(texts), None)
 
 
 def test_copy_is_not_merged_while_a_command_removes_it(instance: Instance, texts: Path) -> None:

@@ -61,6 +61,21 @@ def test_relative_urls_begin_at_the_only_remote_or_the_repository(
     assert url == ("https://user:secret@host.invalid/team/library" if remotes else str(library))
 
 
+def test_relative_urls_begin_at_a_remote_that_is_relative_to_the_main_worktree(
+    filling: Instance, tmp_path: Path
+) -> None:
+    library, repo = tmp_path / "library", tmp_path / "repo"
+    make_repository(library, x="x\n")
+    make_repository(repo, a="a\n")
+    git(repo, "remote", "add", "origin", "../origin.git")
+    git(repo, *IDENTITY, "submodule", "--quiet", "add", "../library", "libs/x")
+    git(repo, "commit", "-qm", "add x")
+    git(repo, "config", "--unset", "submodule.libs/x.url")
+    done = filling.run("spawn", "Sleeper", "x", "--worktree", "--json", cwd=repo)
+    worktree = Path(json.loads(done.stdout)["worktree"]["path"])
+    assert git(worktree / "libs" / "x", "config", "remote.origin.url") == str(library)
+
+
 def test_url_of_the_configuration_counts_before_the_content_of_the_repository(
     filling: Instance, tmp_path: Path
 ) -> None:

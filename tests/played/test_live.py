@@ -2,6 +2,7 @@
 
 import itertools
 import json
+from functools import partial
 from typing import Any
 
 import pytest
@@ -249,6 +250,10 @@ def test_last_words_are_read_again_when_the_terminal_server_did_not_answer(stage
         shown.shows(failed, lambda row: row["last_words"] == "KeyError")
 
 
+def has_note(words: str, row: Any) -> bool:
+    return bool(row["note"] == words)
+
+
 def test_rows_do_not_wait_again_and_again_for_a_terminal_server_that_does_not_answer(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -268,7 +273,7 @@ def test_rows_do_not_wait_again_and_again_for_a_terminal_server_that_does_not_an
         for words in ("first", "second", "third"):
             stage.wait(1)
             note(stage, other, words)
-            shown.shows(other, lambda row, words=words: row["note"] == words)
+            shown.shows(other, partial(has_note, words))
         assert len(captured) == 1
 
 

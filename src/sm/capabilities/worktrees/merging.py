@@ -15,6 +15,7 @@ from sm.capabilities.worktrees.git.calls import (
     git_paths,
     repository_around,
 )
+from sm.capabilities.worktrees.git.present_files import DIFF
 from sm.capabilities.worktrees.git.scratch_worktrees import scratch_worktree
 from sm.capabilities.worktrees.git.submodule_commits import (
     MissingCommit,
@@ -278,16 +279,22 @@ def _merge_in(top: str, target: MergeTarget, work: Work, way: Way) -> None:
 
 
 def _refuse_half_merged(top: str, work: Work, error: ExternalError, before: str) -> None:
-    """Look again after undoing a merge. Raises ExternalError if files of the directory are changed: they were not."""
-    changed = uncommitted_in(work, top, new_files=False)
+    """Look again after undoing a merge. Raises ExternalError if files that it writes are changed: they were not.
+
+    A person may have changed other files meanwhile, and also these: so the person has to look before they are reset.
+    """
+    change = f"{before}...refs/heads/{work.branch}"
+    written = set(git_paths(top, *DIFF, "--name-only", "--no-renames", "-z", change, "--"))
+    changed = [path for path in uncommitted_in(work, top, new_files=False) if path in written]
     if not changed:
         return
     lock, where = f"{repository_around(top).own}/index.lock", quoted(top)
-    first = f"rm {quoted(lock)}, if no other git runs there; then: " if os.path.lexists(lock) else ""
+    first = f"rm {quoted(lock)}, if no other git runs there; then " if os.path.lexists(lock) else ""
     raise ExternalError(
         f"cannot merge {folded(str(work.branch), 200)} in {folded(top, 4096)}: {error.message}; it has left changes "
         f"in {named_paths(changed)}",
-        f"{first}git -C {where} reset --hard {before[:12]}",
+        f"{first}look: git -C {where} diff HEAD; if nothing of it is yours: "
+        f"git -C {where} reset --hard {before[:12]}",
     )
 
 

@@ -75,7 +75,10 @@ def refuse_removal(path: str) -> None:
 
 def _is_nearly_removed(path: str) -> bool:
     """True if a removal was stopped when all files of the copy were gone, with its git directory or after it."""
-    left = os.listdir(path)
+    try:
+        left = os.listdir(path)
+    except OSError:  # git says why, as it does not find its directory there
+        return False
     return not left or (left == [".git"] and os.path.lexists(f"{path}/.git/{REMOVAL}"))
 
 

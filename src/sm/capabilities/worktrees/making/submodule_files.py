@@ -15,7 +15,7 @@ from sm.capabilities.worktrees.git.calls import git
 from sm.capabilities.worktrees.git.git_config import GitSetting, parse_git_config, write_git_config
 from sm.capabilities.worktrees.git.linked import write_links
 from sm.capabilities.worktrees.git.progress import Report, git_with_progress
-from sm.capabilities.worktrees.git.remotes import FETCHED, as_remote, shown_url
+from sm.capabilities.worktrees.git.remotes import FETCHED, as_remote, relative_base, shown_url
 from sm.capabilities.worktrees.git.submodules import links_in_index
 from sm.core.dataclass import dataclass
 from sm.core.text import folded
@@ -119,7 +119,10 @@ def _base_url(settings: Sequence[GitSetting], repository: Repository) -> str | N
     """The URL at which relative ones begin, as in git: that of the remote, else the directory of the repository."""
     remotes = {s.subsection: s.value for s in settings if (s.section, s.name) == ("remote", "url")}
     if "origin" in remotes or len(remotes) == 1:
-        return remotes.get("origin") or next(iter(remotes.values()))
+        url = remotes.get("origin") or next(iter(remotes.values()))
+        if url is not None and url.startswith(("./", "../")):
+            return os.path.join(relative_base(repository), url)
+        return url
     top, name = os.path.split(repository.common)
     return top if name == ".git" and not remotes else None
 
