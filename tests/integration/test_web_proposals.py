@@ -109,6 +109,8 @@ def test_request_stands_above_the_changes_and_a_refused_denial_costs_no_draft(
         tab.request(key).locator('[data-act="submit"]').click()
         tab.shows("was changed, sent or deleted")
         assert stage.json("requests", key)["state"] == "open"
+        tab.shows("You have no draft comments about the changes.")
+        assert tab.find(".row-notes .note[data-draft]").count() == 0
         tab.request(key).locator('[data-act="approve"]').click()
         tab.shows(f"done: sm approve {key}")
         assert tab.problems == []

@@ -1,13 +1,16 @@
 """Proposed completions in `sm top`: their changes beside the request, and draft comments that go with a denial."""
 
+import math
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from sm.cli.tui import proposals
 from sm.cli.tui.proposals import CHANGES_KEY
+from sm.cli.tui.screens import KeyQuestion
 from sm.client.http import Client, session_path
-from tests.cli.tui.view import top
+from tests.cli.tui.view import View, top
 from tests.git_repositories import make_app
 from tests.instance import Instance
 from tests.waits import until_async
@@ -57,6 +60,32 @@ async def test_page_of_a_proposal_counts_its_changes_and_leads_to_them(
         await view.shows(" api/a.txt +2 -1")
 
 
+async def choose(view: View, key: str) -> None:
+    async def is_chosen() -> bool:
+        if isinstance(view.app.screen, KeyQuestion):
+            await view.press(key)  # dead for a moment
+        return not isinstance(view.app.screen, KeyQuestion)
+
+    await until_async(is_chosen, "the answer")
+
+
+async def test_key_that_was_typed_before_the_question_about_the_drafts_answers_nothing(
+    home: Instance, proposal: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session_id, key = proposal
+    keep_draft(home, session_id)
+    monkeypatch.setattr(proposals, "DEAD_S", math.inf)
+    async with top(home, (110, 30)) as view:
+        await view.select_request(key)
+        await view.press("d", "enter")
+        await view.shows("y: yes, n: without")
+        await view.press("y", "n", "x")
+        await view.shows("y: yes, n: without")
+        await view.press("escape")
+        await view.hides("y: yes, n: without")
+    assert home.json("requests", key)["state"] == "open"
+
+
 async def test_denial_takes_the_drafts_and_says_so_before(home: Instance, proposal: tuple[str, str]) -> None:
     session_id, key = proposal
     keep_draft(home, session_id)
@@ -71,7 +100,7 @@ async def test_denial_takes_the_drafts_and_says_so_before(home: Instance, propos
         await view.shows("Reason, may be empty:", "later")
         await view.press("enter")
         await view.shows("y: yes, n: without")
-        await view.press("y")
+        await choose(view, "y")
         await view.shows(f"done: sm deny {key} --review")
     (letter,) = home.json("inbox", "--take", env=home.as_session(session_id))
     assert letter["text"].startswith(f"Your completion ({key}) was denied.")
@@ -86,7 +115,7 @@ async def test_denial_without_the_drafts_leaves_them(home: Instance, proposal: t
         await view.select_request(key)
         await view.press("d", *"no", "enter")
         await view.shows("y: yes, n: without")
-        await view.press("n")
+        await choose(view, "n")
         await view.shows(f"done: sm deny {key} no")
     assert len(home.json("review", session_id, "--list")["comments"]) == 1
 

@@ -1,11 +1,13 @@
 """Shows in `sm top` what a session that proposes its completion has changed, and sends draft comments with a denial."""
 
 import asyncio
+import time
 from collections.abc import Callable, Sequence
 
 from sm.board import Target
 from sm.board.actions import proposes_completion
 from sm.board.details import target_lines
+from sm.board.guard import DEAD_S
 from sm.board.tabs import TABS
 from sm.cli.session_patch import proposed_changes
 from sm.cli.tui.board_app import BoardApp
@@ -57,7 +59,10 @@ async def choose_drafts(
     def answered(key: str | None) -> None:
         chosen(None if key is None else drafts if key == "y" else ())
 
-    app.ask(KeyQuestion(question, "yn", target.need.key), answered)
+    # It comes a moment after the key that denies: the next key may be meant for the list.
+    until_s = time.monotonic() + DEAD_S
+    about, is_dead = target.need.key, lambda: time.monotonic() < until_s
+    app.ask(KeyQuestion(question, "yn", about, is_dead=is_dead), answered)
 
 
 def _drafts_of(client: Client, target: Target) -> tuple[int, ...]:

@@ -98,7 +98,8 @@ class LinePrompt(ModalScreen[str | None]):
 class KeyQuestion(ModalScreen[str | None]):
     """Asks for one of some keys. The result is the key, or None after Esc or another key.
 
-    `about`: the request that the question is about, or empty if it is about none.
+    `is_dead` is asked before a key has an effect: the question may have just appeared. `about`: the request that the
+    question is about, or empty if it is about none.
     """
 
     CSS = """
@@ -106,16 +107,20 @@ class KeyQuestion(ModalScreen[str | None]):
     KeyQuestion Static { width: 100%; height: auto; background: $surface; text-style: bold; }
     """
 
-    def __init__(self, question: str, keys: str, about: str = "") -> None:
+    def __init__(
+        self, question: str, keys: str, about: str = "", *, is_dead: Callable[[], bool] = lambda: False
+    ) -> None:
         super().__init__()
         self.about = about
-        self._question, self._keys = question, keys
+        self._question, self._keys, self._is_dead = question, keys, is_dead
 
     def compose(self) -> ComposeResult:
         yield Static(Text(self._question))
 
     def on_key(self, event: events.Key) -> None:
         event.stop()
+        if self._is_dead() and event.key != "escape":
+            return
         _ = self.dismiss(
             event.character if event.character is not None and event.character in self._keys else None
         )

@@ -3,7 +3,7 @@
 import { html, live, nothing, repeat } from "./vendor/lit/lit.js";
 import { actionOf, begin, carryOut, decide, decisionOf, keyOf, openInput, refusal } from "./acts.js";
 import { ButtonGuard } from "./guard.js";
-import { afterDenial, changesBeside, draftsFor, forgetDrafts, hasUnkept, isUnfolded, keepOnly, roundOf } from "./proposals.js";
+import { afterDenial, changesBeside, draftsFor, forgetDrafts, hasUnkept, isUnfolded, keepOnly, readDraftsAgain, roundOf } from "./proposals.js";
 import { nowS, state } from "./state.js";
 import { go, sessionPath, tell, ui } from "./ui.js";
 import { clock, span } from "./words.js";
@@ -70,7 +70,7 @@ async function deny(need, words) {
   if (draftsFor(need).list === null) tell("the draft comments are not loaded yet; press again");
   else if (hasUnkept(need)) tell("a comment is not kept yet: keep it as a draft, or cancel it", true);
   else if (await decide(need, "deny", { ...words, ...roundOf(need) })) afterDenial(need);
-  else forgetDrafts(need);
+  else readDraftsAgain(need);
 }
 
 /** A key for a request. Return whether it was one. */

@@ -124,6 +124,20 @@ export function draftsFor(need) {
 /** Ask for the drafts again, when they are shown next. */
 export const forgetDrafts = (need) => asked.delete(need.key);
 
+/** Look at the drafts again when a denial was refused: another window may have changed them. */
+export async function readDraftsAgain(need) {
+  forgetDrafts(need);
+  const notes = pageOf(need)?.notes;
+  if (!notes) return;
+  try {
+    notes.drafts = (await get(path(need, "drafts"))).drafts;
+  } catch {
+    return; // the refusal is told already
+  }
+  notes.placeAll();
+  ui.draw();
+}
+
 /** A comment that is being typed, and would not go with a denial. */
 export const hasUnkept = (need) => (pageOf(need)?.notes.unkept ?? null) !== null;
 
