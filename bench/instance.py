@@ -24,6 +24,7 @@ from sm.core.statuses import Status
 from sm.core.timestamps import iso
 from sm.core.usage import Usage
 from sm.store import Store
+from tests.left_cgroups import remove_cgroups
 
 SM = str(Path(sys.executable).with_name("sm"))
 """The `sm` command of the installation that runs this."""
@@ -187,6 +188,7 @@ class Instance:
                     signal.pidfd_send_signal(pidfd, signal.SIGKILL)
                     select.select([pidfd], [], [], _DEADLINE_S)
                     os.close(pidfd)
+        remove_cgroups(self.state / "sm.db")
         shutil.rmtree(self.home)
 
     async def _store(self) -> None:

@@ -67,6 +67,10 @@ class ForkedProcess:
                 os.close(self._pidfd)
             return self._code
 
+    def has_ended(self, within_s: float) -> bool:
+        """Wait for the end, at most for so long."""
+        return self._code is not None or bool(select.select([self._pidfd], [], [], within_s)[0])
+
     def wait(self) -> int:
         if self._code is None:
             with waiting(f"process {self.pid} has ended"):

@@ -22,6 +22,7 @@ from sm.errors import SmError, WaitTimeout
 from sm.linux.processes import is_alive, read_proc
 from tests.engine import NO_ENGINE
 from tests.fork_server import ForkedProcess, fork_server
+from tests.left_cgroups import remove_cgroups
 from tests.private_tmux import private_server
 from tests.waits import explained, failure_checks, until, waiting
 
@@ -357,6 +358,7 @@ class Instance:
                 _kill(pid)
             raise
         finally:
+            remove_cgroups(self.state / "sm.db")
             shutil.rmtree(self.home, ignore_errors=True)
 
 

@@ -12,8 +12,8 @@ from tests.work_loss.sequences import Script, script
 
 pytestmark = pytest.mark.processes  # git
 
-_TOGETHER = 5
-_CORE = range(1, 61, _TOGETHER)
+_TOGETHER = 2
+_CORE = range(1, 21, _TOGETHER)
 _ALL = range(1, 2001, 100)
 _HIDDEN = Script(
     (

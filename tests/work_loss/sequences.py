@@ -18,16 +18,14 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from sm.capabilities.worktrees import maker
 from sm.capabilities.worktrees.git.linked import is_half_removed
 from sm.core.dataclass import dataclass
-from tests.fork_server import fork_server
+from tests.forked_making import ForkedMaking, forked_makings, load_making
 from tests.sim import guards
 from tests.sim.replacing import replaced
 from tests.sim.stage import Instance
 from tests.work_loss.acts import AGENT_ACTS, BRANCHES, PERSON_ACTS, Act, Hand
 from tests.work_loss.deaths import run_until_death
-from tests.work_loss.making import ForkedMaking, ForkedMakings
 from tests.work_loss.places import Places, Surveyor, run_git
 
 _NAMES = ("a", "b", "c")
@@ -109,7 +107,7 @@ class Outcome:
 @cache
 def prepare() -> None:
     """Make once what all sequences need. For a process that forks the players."""
-    fork_server().load("tests.work_loss.making")
+    load_making()
     play(Script((Act("spawn", (30, 0, 1)), Act("rm", (0, 1, 0))), has_submodule=True, fills=False))
     _template(has_submodule=False)
 
@@ -117,9 +115,8 @@ def prepare() -> None:
 def play(wanted: Script) -> Outcome:
     """Play a sequence to its end or to its first loss."""
     with ExitStack() as stack:
-        stack.enter_context(
-            replaced((maker, "subprocess", ForkedMakings), (guards, "_PLAIN", guards._PLAIN | {"sh"}))
-        )
+        stack.enter_context(forked_makings())
+        stack.enter_context(replaced((guards, "_PLAIN", guards._PLAIN | {"sh"})))
         ForkedMaking.deaths.clear()
         fills = "true" if wanted.fills and wanted.has_submodule else "false"
         instance = stack.enter_context(Instance(_MORE.format(submodules=fills)))

@@ -8,9 +8,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 TRICKS: dict[str, Callable[["Arena"], None]] = {}
+SETTINGS: list[str] = []
+"""The tricks that only name a program, each by keys of its own: one arena can have all of them."""
 
 _PROGRAM = """#!/bin/sh
-echo "$0 $*" >> {marker}
+echo "{trick}: $0 $*" >> {marker}
 case "$*" in *cat*|"") exec cat;; esac
 exit 0
 """
@@ -43,6 +45,7 @@ class Arena:
         self.own = self.common / "worktrees/x"
         self.marker = root / "ran"
         self.program = root / "evil"
+        """The program of the trick that is planted: it appends the name of the trick to `marker`."""
         self.bin = root / "bin"
         self.home = root / "home"
         self.environment: dict[str, str] = {}
@@ -50,8 +53,6 @@ class Arena:
         self.working_dir: Path | None = None
         for directory in (self.repo, self.bin, self.home):
             directory.mkdir()
-        self.program.write_text(_PROGRAM.format(marker=self.marker))
-        self.program.chmod(0o755)
         (self.home / ".gitconfig").write_text("[user]\n\tname = Ann\n\temail = ann@localhost\n")
         git(self.repo, "init", "-q", "-b", "main")
         self.config("user.name", "x")
@@ -63,6 +64,16 @@ class Arena:
         git(self.repo, "worktree", "add", "-q", "-b", "sm/x", str(self.tree))
         (self.common / "info/exclude").write_text("/.sm/worktrees/\n")
         self.commit("a.txt", "changed\n")
+
+    def plant(self, trick: str) -> None:
+        self.program = self.root / f"evil-{trick}"
+        self.program.write_text(_PROGRAM.format(trick=trick, marker=self.marker))
+        self.program.chmod(0o755)
+        TRICKS[trick](self)
+
+    def ran(self) -> list[str]:
+        """The marks of the programs that ran."""
+        return self.marker.read_text().splitlines() if self.marker.exists() else []
 
     def commit(self, name: str, text: str, where: Path | None = None) -> None:
         where = where or self.tree
@@ -144,6 +155,8 @@ def _setting(
             arena.config(key, value.format(program=arena.program))
 
     TRICKS[name] = plant
+    if prepare is None and "{program}" in value:
+        SETTINGS.append(name)
 
 
 # ------------------------------------------------------------------------------------------------------------- filters
