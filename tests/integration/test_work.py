@@ -443,6 +443,24 @@ def test_failed_merge_says_what_it_has_left(shared: Instance, repo: Path, tmp_pa
     assert "Merged" in shared.sm("merge", session_id, cwd=repo)
 
 
+def test_git_that_is_killed_behind_its_merge_has_merged(shared: Instance, repo: Path, tmp_path: Path) -> None:
+    session_id, path = spawn(shared, repo)
+    commit(path, "b\n")
+    lock = repo / ".git" / "index.lock"
+    killed = f'/usr/bin/git "$@"; : >{lock}; kill -9 $$'
+    program = tmp_path / "git"
+    program.write_text(
+        f'#!/bin/sh\ncase "$*" in *" merge --no-edit "*) {killed};; esac\nexec /usr/bin/git "$@"\n'
+    )
+    program.chmod(0o700)
+    env = {"PATH": f"{tmp_path}:{shared.env['PATH']}"}
+    error = shared.refused("merge", session_id, exit_code=9, cwd=repo, env=env)
+    head = git(repo, "rev-parse", "HEAD")
+    assert f"git merge was killed by the signal SIGKILL; main is at {head[:12]} now\n" in error
+    assert f"hint: rm {lock}, if no other git runs there; then look: git -C {repo} log" in error
+    lock.unlink()
+
+
 def test_check_runs_in_the_environment_of_the_caller(shared: Instance, repo: Path) -> None:
     session_id, path = spawn(shared, repo)
     commit(path, "b\n")

@@ -274,28 +274,33 @@ def _merge_in(top: str, target: MergeTarget, work: Work, way: Way) -> None:
         with suppress(ExternalError):  # a git that was killed has left its lock
             git(top, "reset", "--merge", before)
         if top == target.top:
-            _refuse_half_merged(top, work, error, before)
+            _refuse_half_merged(top, target, work, error, before)
         raise _failure(work, target, way, error, conflicts) from None
 
 
-def _refuse_half_merged(top: str, work: Work, error: ExternalError, before: str) -> None:
-    """Look again after undoing a merge. Raises ExternalError if files that it writes are changed: they were not.
+def _refuse_half_merged(top: str, target: MergeTarget, work: Work, error: ExternalError, before: str) -> None:
+    """Look again after undoing a merge. Raises ExternalError if it is not undone.
 
-    A person may have changed other files meanwhile, and also these: so the person has to look before they are reset.
+    A person may have changed files meanwhile, also those that the merge writes: so the person has to look before
+    anything is reset.
     """
+    lock, where = f"{repository_around(top).own}/index.lock", quoted(top)
+    first = f"rm {quoted(lock)}, if no other git runs there; then " if os.path.lexists(lock) else ""
+    what = f"cannot merge {folded(str(work.branch), 200)} in {folded(top, 4096)}: {error.message}"
+    head = git(top, "rev-parse", "HEAD")
+    if head != before:
+        raise ExternalError(
+            f"{what}; {folded(target.into, 200)} is at {head[:12]} now", f"{first}look: git -C {where} log"
+        )
     change = f"{before}...refs/heads/{work.branch}"
     written = set(git_paths(top, *DIFF, "--name-only", "--no-renames", "-z", change, "--"))
     changed = [path for path in uncommitted_in(work, top, new_files=False) if path in written]
-    if not changed:
-        return
-    lock, where = f"{repository_around(top).own}/index.lock", quoted(top)
-    first = f"rm {quoted(lock)}, if no other git runs there; then " if os.path.lexists(lock) else ""
-    raise ExternalError(
-        f"cannot merge {folded(str(work.branch), 200)} in {folded(top, 4096)}: {error.message}; it has left changes "
-        f"in {named_paths(changed)}",
-        f"{first}look: git -C {where} diff HEAD; if nothing of it is yours: "
-        f"git -C {where} reset --hard {before[:12]}",
-    )
+    if changed:
+        raise ExternalError(
+            f"{what}; it has left changes in {named_paths(changed)}",
+            f"{first}look: git -C {where} diff HEAD; if nothing of it is yours: "
+            f"git -C {where} reset --hard {before[:12]}",
+        )
 
 
 def _into(target: MergeTarget) -> str:
