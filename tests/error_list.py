@@ -37,7 +37,7 @@ PASSED_ON = {
     "sm/cli/display/errors.py:print_error": "<file or the system>: <reason>",
     "sm/cli/instance.py:__call__": "<message of the lost connection>",
     "sm/capabilities/worktrees/git/calls.py:_done": "<message of git>",
-    "sm/capabilities/worktrees/git/progress.py:git_with_progress": "<message of git>",
+    "sm/capabilities/worktrees/git/long_commands.py:git_with_progress": "<message of git>",
     "sm/cli/config_editor.py:_edit_until_valid": "<path>:<line>:<column>: <key>: <mistake>",
     "sm/cli/commands/spawn.py:explain": "unknown agent type <name>",
     "sm/client/http.py:__exit__": "the daemon closed the connection during its answer",

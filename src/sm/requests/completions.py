@@ -33,7 +33,7 @@ async def answer_completion(
 async def open_completion(
     tx: Transaction, session: Session, reference: str, shown: str | None = None
 ) -> Request:
-    """The open request with the id `reference` by which the session proposes its completion.
+    """Find the open request with the id `reference` by which the session proposes its completion.
 
     `shown`: as in `RequestReply`. Raises NotFound, UsageError for a request of another kind, and IllegalState as
     `check_open`.

@@ -46,7 +46,7 @@ _BODY_FIELDS: Mapping[str, frozenset[str]] = {
 }
 
 KeepReviewed: TypeAlias = Callable[[str, object], Awaitable[Mapping[str, str]]]
-"""As `ChangesPages.keep`."""
+"""Keeps the state that a list of changes shows, by the id of its session and the name of the list."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from sm.capabilities.pull_requests.messages import failed_check_text, last_lines, review_text
+from sm.capabilities.pull_requests.agent_messages import failed_check_text, last_lines, review_text
 from sm.capabilities.pull_requests.model import ReportKind
 from sm.capabilities.pull_requests.news import PullRequestNews, RemoteComment, news_of
 from sm.capabilities.pull_requests.rules import (

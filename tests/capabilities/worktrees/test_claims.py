@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from sm.capabilities.worktrees.git.progress import Cancelled
+from sm.capabilities.worktrees.git.long_commands import Cancelled
 from sm.capabilities.worktrees.making.claims import Claim
 from sm.errors import ExternalError
 

@@ -24,7 +24,7 @@ from sm.capabilities.worktrees.copies.three_way import (
     is_possible,
     plan_merge,
 )
-from sm.capabilities.worktrees.git.progress import Cancelled
+from sm.capabilities.worktrees.git.long_commands import Cancelled
 from sm.capabilities.worktrees.making.claims import Claim
 from sm.capabilities.worktrees.making.copy_planning import plan_copy
 from sm.capabilities.worktrees.making.copying import make_copy, remove_copy_remains

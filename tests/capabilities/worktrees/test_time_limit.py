@@ -11,7 +11,7 @@ import pytest
 
 from sm.capabilities.worktrees.changes import compare_all
 from sm.capabilities.worktrees.git.calls import git, time_limit
-from sm.capabilities.worktrees.git.progress import Report, git_with_progress
+from sm.capabilities.worktrees.git.long_commands import Report, git_with_progress
 from sm.capabilities.worktrees.making.filling import parallel_checkout
 from sm.core.lines import JsonObject
 from sm.errors import ExternalError, IllegalState, NotPermitted

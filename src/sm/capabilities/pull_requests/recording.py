@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, assert_never
 
-from sm.capabilities.pull_requests.messages import typed_text
+from sm.capabilities.pull_requests.agent_messages import typed_text
 from sm.capabilities.pull_requests.model import (
     NAME_MAX,
     PULL_REQUESTS_MAX,

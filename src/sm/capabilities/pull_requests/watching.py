@@ -6,8 +6,13 @@ checks that were sent, so another watch goes on where this one ended.
 
 from collections.abc import Callable
 
+from sm.capabilities.pull_requests.agent_messages import (
+    comment_text,
+    failed_check_text,
+    review_text,
+    state_text,
+)
 from sm.capabilities.pull_requests.github import GitHub, GitHubUnavailable
-from sm.capabilities.pull_requests.messages import comment_text, failed_check_text, review_text, state_text
 from sm.capabilities.pull_requests.model import PullRequestState, ReportKind
 from sm.capabilities.pull_requests.news import PullRequestNews, news_of
 from sm.client.http import Client, session_path

@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import asdict, replace
 from typing import Any
 
-from sm.capabilities.worktrees.git.progress import Report
+from sm.capabilities.worktrees.git.long_commands import Report
 from sm.capabilities.worktrees.making.claims import Claim
 from sm.capabilities.worktrees.model import MadeTree, PlannedTree, TreeFiles, TreeWish, planned_from
 from sm.capabilities.worktrees.settings import WorktreeSettings

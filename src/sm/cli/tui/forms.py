@@ -33,13 +33,13 @@ class FormProblem:
 
 
 Done = Callable[[FormProblem | None], None]
-"""Is called with None when the action is done."""
+"""Gets None when the action is done, else the reason why the form stays open."""
 Submit = Callable[[Mapping[str, str], Done], None]
 """Carries out the action with the values of the shown fields, which are not empty."""
 
 
 def no_form(problem: FormProblem | None) -> None:
-    """Ignores the result of an action that has no form."""
+    """Ignore the result of an action that has no form."""
 
 
 class ChoiceLine(Static, can_focus=True):
@@ -88,7 +88,7 @@ class ChoiceLine(Static, can_focus=True):
 
 
 class ActionForm(ModalScreen[str | None]):
-    """The result is None. It closes when the action is done, or when the person leaves with Esc."""
+    """Asks for the fields of an action until it is done, or until the person leaves with Esc. The result is None."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         # Before the fields take them: a key that comes after one of these belongs to the next field.

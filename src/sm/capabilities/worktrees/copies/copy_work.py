@@ -16,8 +16,8 @@ from sm.capabilities.worktrees.copies.bases import (
 from sm.capabilities.worktrees.copies.directories import opened
 from sm.capabilities.worktrees.git.calls import git, is_in_operation, repository_around
 from sm.capabilities.worktrees.git.hidden_changes import hidden_changes
+from sm.capabilities.worktrees.git.long_commands import Report
 from sm.capabilities.worktrees.git.present_files import tree_of_files
-from sm.capabilities.worktrees.git.progress import Report
 from sm.capabilities.worktrees.git.submodules import submodules
 from sm.capabilities.worktrees.nested_repositories import nested_work
 from sm.capabilities.worktrees.work_parts import UNFINISHED, WorkPart, files_part

@@ -1,7 +1,6 @@
 """The refs that keep what a person has reviewed of a session's work: `refs/sm/reviews/SESSION/TREE`."""
 
 import os
-from contextlib import suppress
 
 from sm.capabilities.worktrees.git.calls import git
 from sm.linux.files import read_file
@@ -24,7 +23,9 @@ def forget_trees(directory: str, session_id: str) -> None:
 
 def may_have_trees(directory: str, session_id: str) -> bool:
     """False if the repository around a directory surely has no ref of the session. Runs no git. Blocks."""
-    with suppress(UnreadableRepository, OSError):
+    if not os.path.isdir(directory):  # deleted, with its repository
+        return False
+    try:
         repository = find_repository(directory)
         if repository is None:
             return False
@@ -32,7 +33,9 @@ def may_have_trees(directory: str, session_id: str) -> bool:
             return True
         if os.path.isdir(f"{repository.common}/reftable"):
             return True
-        with suppress(FileNotFoundError):
-            packed = read_file(f"{repository.common}/packed-refs", _PACKED_MAX)
-            return packed.cut or f"{_REFS}/{session_id}/".encode() in packed.data
-    return False
+        packed = read_file(f"{repository.common}/packed-refs", _PACKED_MAX)
+    except FileNotFoundError:  # nothing is packed
+        return False
+    except (UnreadableRepository, OSError):  # git says why
+        return True
+    return packed.cut or f"{_REFS}/{session_id}/".encode() in packed.data

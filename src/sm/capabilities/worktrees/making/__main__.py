@@ -14,7 +14,7 @@ from dataclasses import asdict
 from typing import Any
 
 from sm.capabilities.worktrees.git.calls import places_used, repository_around, time_limit
-from sm.capabilities.worktrees.git.progress import Cancelled
+from sm.capabilities.worktrees.git.long_commands import Cancelled
 from sm.capabilities.worktrees.git.review_refs import forget_trees
 from sm.capabilities.worktrees.git.scratch_worktrees import remove_left_directories
 from sm.capabilities.worktrees.making.claims import Claim

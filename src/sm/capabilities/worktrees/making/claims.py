@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from sm.capabilities.worktrees.git.progress import Cancelled
+from sm.capabilities.worktrees.git.long_commands import Cancelled
 from sm.capabilities.worktrees.git.scratch import GIT_DIRECTORY
 from sm.errors import ExternalError
 

@@ -15,7 +15,7 @@ from sm.capabilities.worktrees.copies.bases import ATTRIBUTES, BASE, MARK
 from sm.capabilities.worktrees.copies.copy_work import copy_work, remove_copy
 from sm.capabilities.worktrees.copies.merging import AUTHOR
 from sm.capabilities.worktrees.git.calls import git
-from sm.capabilities.worktrees.git.progress import Cancelled, Report, git_with_progress
+from sm.capabilities.worktrees.git.long_commands import Cancelled, Report, git_with_progress
 from sm.capabilities.worktrees.making import claims
 from sm.capabilities.worktrees.making.claims import Claim
 from sm.capabilities.worktrees.making.file_copies import FileCopies

@@ -11,7 +11,7 @@ from itertools import islice
 
 from sm.capabilities.worktrees.git.calls import git_paths
 from sm.capabilities.worktrees.git.exclusions import add_exclusion
-from sm.capabilities.worktrees.git.progress import Cancelled, Report
+from sm.capabilities.worktrees.git.long_commands import Cancelled, Report
 from sm.capabilities.worktrees.model import PlannedTree
 from sm.core.dataclass import dataclass
 from sm.core.lines import plural

@@ -11,7 +11,7 @@ from sm.capabilities.worktrees.git.calls import git, git_answer, repository_arou
 from sm.capabilities.worktrees.git.exclusions import add_exclusion
 from sm.capabilities.worktrees.git.git_config import parse_git_config, write_git_config
 from sm.capabilities.worktrees.git.linked import add_linked, write_head, write_links
-from sm.capabilities.worktrees.git.progress import Cancelled, Report, git_with_progress
+from sm.capabilities.worktrees.git.long_commands import Cancelled, Report, git_with_progress
 from sm.capabilities.worktrees.git.remotes import FETCHED, as_remote, remote_urls, shown_url
 from sm.capabilities.worktrees.git.submodules import empty_submodules_warning
 from sm.capabilities.worktrees.making.claims import Claim

@@ -9,7 +9,7 @@ from contextlib import suppress
 from sm.capabilities.worktrees.git.calls import git, git_paths, is_in_operation, repository_around
 from sm.capabilities.worktrees.git.hidden_changes import hidden_changes
 from sm.capabilities.worktrees.git.linked import forget_linked
-from sm.capabilities.worktrees.git.progress import Report
+from sm.capabilities.worktrees.git.long_commands import Report
 from sm.capabilities.worktrees.git.submodules import submodules, uncommitted_submodules
 from sm.capabilities.worktrees.making.claims import MARK, Claim
 from sm.capabilities.worktrees.model import PlannedTree

@@ -14,7 +14,7 @@ from urllib.parse import urljoin
 from sm.capabilities.worktrees.git.calls import git
 from sm.capabilities.worktrees.git.git_config import GitSetting, parse_git_config, write_git_config
 from sm.capabilities.worktrees.git.linked import write_links
-from sm.capabilities.worktrees.git.progress import Report, git_with_progress
+from sm.capabilities.worktrees.git.long_commands import Report, git_with_progress
 from sm.capabilities.worktrees.git.remotes import FETCHED, as_remote, relative_base, shown_url
 from sm.capabilities.worktrees.git.submodules import links_in_index
 from sm.core.dataclass import dataclass
