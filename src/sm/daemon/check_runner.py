@@ -12,7 +12,7 @@ from sm.linux.programs import wait_or_kill
 
 log = logging.getLogger(__name__)
 
-_WITHIN_S = 600.0
+_WITHIN_S = 1800.0
 """Longer than the limit of the command itself."""
 _ENDS_WITHIN_S = 30.0
 """For the clean-up of its private instance after SIGTERM."""

@@ -11,6 +11,7 @@ from sm.board.choices import Choices, Theme
 from sm.board.order import Sort
 from sm.cli.tui.forms import ActionForm
 from sm.cli.tui.kept import KeptChoices
+from sm.cli.tui.screens import LinePrompt
 from tests.board.samples import row_data, update
 from tests.cli.tui.test_top import MORE, ask, leave, propose_completion, request_of
 from tests.cli.tui.view import View, top
@@ -34,9 +35,10 @@ def agent(home: Instance) -> Iterator[str]:
 
 
 async def enter(view: View, *texts: str) -> None:
-    """Fill in one field of a form after the other."""
+    """Fill in one field of a form after the other, or the only line of a prompt."""
     await view.until(
-        lambda: isinstance(view.app.screen, ActionForm) and view.app.screen.focused is not None, "the form"
+        lambda: isinstance(view.app.screen, ActionForm | LinePrompt) and view.app.screen.focused is not None,
+        "the form",
     )
     for text in texts:
         field = view.app.screen.focused

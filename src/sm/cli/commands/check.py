@@ -60,6 +60,8 @@ if TYPE_CHECKING:
 
 _EVERY_S = 0.5
 _TIMEOUT_S = 300
+_PATIENT_TIMEOUT_S = 1500
+"""For a check with the lowest priority beside many agents that work."""
 _PATIENCE = 3
 
 
@@ -180,7 +182,8 @@ def run_check(
             f"Checking {provider} {found.version} at {line(found.path, 4096)}: {plural(len(names), 'contract')}"
         )
     outcomes = {}
-    with _stage(check, found.path, own) as stage, measured(stage.client) as cost:
+    within_s = _PATIENT_TIMEOUT_S if patient else _TIMEOUT_S
+    with _stage(check, found.path, own, within_s) as stage, measured(stage.client) as cost:
         for outcome in _outcomes(check, stage, names, patient=patient):
             outcomes[outcome.name] = outcome
             if not call.as_json:
@@ -204,15 +207,15 @@ def _chosen(check: "ProgramCheck", contracts: Sequence[str]) -> list[str]:
 
 
 @contextmanager
-def _stage(check: "ProgramCheck", program: str, own: "Config") -> "Iterator[CheckStage]":
-    """Start a private instance whose agents run this program."""
+def _stage(check: "ProgramCheck", program: str, own: "Config", within_s: int) -> "Iterator[CheckStage]":
+    """Start a private instance whose agents run this program. The check must end within this time."""
     from sm.providers.checks import CheckStage
 
     def configure(instance: Instance, socket_name: str) -> Mapping[str, object]:
         size = {"width": 120, "height": 40}
         return {**check.configuration(program, own), "tmux": {"socket_name": socket_name, **size}}
 
-    with private_instance("check", _TIMEOUT_S, configure) as instance:
+    with private_instance("check", within_s, configure) as instance:
         start_undisturbed(instance)
         yield CheckStage(instance.client(start=False), os.path.dirname(instance.paths.home))
 
