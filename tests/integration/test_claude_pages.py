@@ -179,7 +179,23 @@ def add_remotes(user: ClaudeReader) -> None:
 def test_page_teams_can_be_typed(user: ClaudeReader) -> None:
     add_remotes(user)
     spawn_flaky(user)
-    user.read(f"{GUIDE}/teams.md", {"sm diff 1042": user.is_idle("engineer-1042")})
+    book = user.home / "book"
+    book.mkdir()
+    (book / "two.md").write_text("The second chapter is long.\n")
+    # The page has configured a set-up: npm ci.
+    (book / "package.json").write_text("{}\n")
+    (book / "package-lock.json").write_text('{"lockfileVersion": 3, "packages": {"": {}}}\n')
+    user.sm("trust", str(book))
+    user.read(
+        f"{GUIDE}/teams.md",
+        {
+            "sm diff 1042": user.is_idle("engineer-1042"),
+            "sm approve short": lambda: until(
+                lambda: user.named("engineer-short")["status"] == "waiting_input", "claude asks for trust"
+            ),
+            "sm diff short": user.is_idle("engineer-short"),
+        },
+    )
 
 
 def test_page_recovery_can_be_typed(user: ClaudeReader) -> None:
