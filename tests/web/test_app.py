@@ -10,7 +10,7 @@ import pytest
 
 from sm.web.app import HEADERS
 from sm.web.logins import WebScope
-from sm.web.page_files import STATIC
+from sm.web.page_files import STATIC, PageFiles
 from sm.web.relay import GET_ROUTES
 from sm.wire import LEFT_HEADER, NEXT_HEADER
 from tests.web.board_hub import answering_daemon
@@ -70,6 +70,19 @@ async def test_page_asks_for_all_of_its_modules_at_once(app: ServedApp) -> None:
     for name in preloaded:
         imported = re.findall(r'^import\b[^;]*?"\./([^"]+)";', (STATIC / name).read_text(), re.MULTILINE)
         assert set(imported) <= set(preloaded), name
+
+
+def test_first_page_is_small_and_leaves_out_what_is_loaded_when_it_is_opened() -> None:
+    sizes = PageFiles().gzipped_bytes("index.html")
+    assert {"index.html", "app.css", "main.js", "early.js", "state.js", "vendor/lit/lit.js"} < set(sizes)
+    assert not {
+        "changes.js",
+        "charts.js",
+        "changes.css",
+        "vendor/code/code.js",
+        "vendor/xterm/xterm.js",
+    } & set(sizes)
+    assert sum(sizes.values()) < 60_000, sizes
 
 
 async def test_terminal_page_has_a_policy_with_inline_styles_and_else_the_same(app: ServedApp) -> None:

@@ -3,6 +3,7 @@
 Their address contains their digest. So a browser asks for them once, and never mixes two versions.
 """
 
+import gzip
 import hashlib
 import posixpath
 import re
@@ -22,6 +23,7 @@ _TYPES = {
     ".webmanifest": "application/manifest+json",
 }
 _SCRIPT = re.compile(rb'<script type="module" src="/static/([^"]+)">')
+_FILE = re.compile(rb'"/static/([^"]+)"')
 _IMPORT = re.compile(rb'^(?:import|export)\b[^;]*?"(\.{1,2}/[^"]+)";', re.MULTILINE)
 
 
@@ -47,6 +49,14 @@ class PageFiles:
         if not path.startswith("/static/") or status not in (200, 206, 304):
             return "no-store"
         return "max-age=31536000, immutable" if path.startswith(self.prefix) else "no-cache"
+
+    def gzipped_bytes(self, name: str) -> Mapping[str, int]:
+        """The size of a page and of each file that it asks for at once, each compressed by itself."""
+        page = self._files[name]
+        names = [name.decode() for name in _FILE.findall(page)]
+        for script in _SCRIPT.findall(page):
+            names += _imported(self._files, script.decode())
+        return {asked: len(gzip.compress(self._files[asked])) for asked in (name, *dict.fromkeys(names))}
 
     def _page(self, name: str) -> bytes:
         """A page, which asks for all of its modules at once: each one tells the next ones only when it has come."""
