@@ -1,16 +1,18 @@
 // Starts the page: the login by the link's code, the connection, and the drawing, at most ten times a second.
 
 import { html, live, nothing, render } from "./vendor/lit/lit.js";
-import { begin, keyOf, losePending, refusal, takeDone, undo } from "./acts.js";
+import { begin, isForbidden, keyOf, losePending, refusal, takeDone, undo } from "./acts.js";
 import { forget, login, token } from "./api.js";
+import { border } from "./border.js";
 import { Connection } from "./connection.js";
 import { dialogView, filterHelp, openDialog } from "./dialogs.js";
 import { listenToKeys, setFilter, target } from "./keys.js";
 import { needsRegion, notePassed, settle } from "./needs.js";
-import { askPermission, canAsk, speak, tellNews } from "./notices.js";
+import { speak, tellNews } from "./notices.js";
 import { pageBeside } from "./pages.js";
 import { screen } from "./screen.js";
 import { reload, sessionPage } from "./session.js";
+import { closeMenusOutside, settings } from "./settings.js";
 import { dropParts, keepView, lines, staleForS, state, takeBoard } from "./state.js";
 import { choose, forgetSelection, sayRests, sendView, syncSelection, touch, tree } from "./tree.js";
 import { readRoute, tell, ui } from "./ui.js";
@@ -60,7 +62,8 @@ function view() {
   return html`<a class="skip" href="#treegrid" @click=${skip}>Go to the sessions</a>
     ${header(stale)}
     <main class="main page-${page}${ui.route.tab === "changes" ? " wide" : ""}" data-stale=${stale !== null || state.unshown !== ""}>
-      <div class="column">${needsRegion()} ${toolbar()} ${tree()}</div>
+      <div class="column" id="list">${needsRegion()} ${toolbar()} ${tree()}</div>
+      ${page === "board" ? nothing : border()}
       ${page === "session" ? sessionPage() : page === "board" ? nothing : pageBeside(page)}
     </main>
     ${bars()} ${dialogView()}`;
@@ -78,12 +81,7 @@ function header(stale) {
       <h1><a href="#/">sm</a></h1><p class="summary">${state.summary}</p>
       <nav aria-label="Views">${link("#/events", "Events", "events")}${link("#/spend", "Spend", "spend")}${link("#/timeline", "Timeline", "timeline")}</nav>
       <button class="act small" aria-label="Actions" @click=${() => openDialog({ kind: "palette", text: "", at: 0, target: target() })}>⌘<kbd aria-hidden="true">:</kbd></button>
-      <details class="menu"><summary class="act small" aria-label="Settings">⋯</summary><div class="menu-body">
-        <label>Colours <select @change=${chooseTheme}>${["system", "dark", "light"].map((name) =>
-          html`<option value=${name} ?selected=${name === theme()}>${name}</option>`)}</select></label>
-        ${canAsk() ? html`<button class="act" @click=${askPermission}>Notify me</button>` : nothing}
-        <button class="act" @click=${() => openDialog({ kind: "help" })}>Keys<kbd aria-hidden="true">?</kbd></button>
-        <p class="hint">Login ${state.hello?.login ?? "-"}, scope ${state.hello?.scope ?? "-"}, sm ${state.hello?.version ?? "-"}</p></div></details>
+      ${settings()}
     </header>
     ${stale === null ? nothing : html`<p class="lost" role="alert">${lostWords(stale)}
       ${state.phase === "lost" ? html`<button class="act small" @click=${() => ui.connection.retry()}>Try now</button>` : nothing}</p>`}
@@ -93,21 +91,8 @@ function header(stale) {
 
 function lostWords(stale) {
   const what = state.phase === "lost" ? state.notice || "no connection to sm web" : `no daemon${state.daemonLostReason ? ` (${state.daemonLostReason})` : ""}`;
-  if (!state.receivedAt) return `${what}; connecting again`;
+  if (!state.receivedAt || (state.loading && state.rows.size === 0)) return `${what}; connecting again`;
   return `${what}: what you see is ${span(stale)} old; connecting again`;
-}
-
-const theme = () => document.documentElement.dataset.theme ?? "system";
-
-function chooseTheme(event) {
-  const name = event.target.value;
-  if (name === "system") {
-    delete document.documentElement.dataset.theme;
-    localStorage.removeItem("sm.theme");
-  } else {
-    document.documentElement.dataset.theme = name;
-    localStorage.setItem("sm.theme", name);
-  }
 }
 
 function toolbar() {
@@ -116,14 +101,14 @@ function toolbar() {
   return html`<div class="toolbar">
     <div class="chips" role="group" aria-label="Workspace">${state.chips.map((chip, place) => {
       const slug = chip.slug ?? "";
-      return html`<button class="chip" aria-pressed=${slug === state.workspace} @click=${() => choose(slug)}>${place < 10 ? html`<kbd aria-hidden="true">${place}</kbd>` : nothing}${chip.title}
+      return html`<button class="chip" aria-pressed=${slug === state.workspace} @click=${() => choose(slug)}>${place < 10 ? html`<kbd aria-hidden="true">${place}</kbd>` : nothing}<span class="name">${chip.title}</span>
         <span class="count">${chip.count}</span>${chip.needs && slug !== state.workspace ? html`<span class="alarm">${chip.needs}!<span class="unseen"> need you</span></span>` : nothing}</button>`;
     })}${newButton("workspace", "chip", html`+<span class="unseen"> Create a workspace</span>`)}</div>
     <div class="tools">
       ${newButton("spawn", "act", html`Start an agent<kbd aria-hidden="true">${keyOf("spawn")}</kbd>`)}
       <input id="filter" type="search" maxlength="500" placeholder="Filter /" aria-label="Filter the sessions" title=${filterHelp(state.hello?.filter_help ?? "")} autocomplete="off" spellcheck="false"
         .value=${live(state.view.filter)} @input=${(event) => setFilter(event.target.value)}>
-      <label>Order <select @change=${(event) => {
+      <label><span class="label">Order</span> <select aria-label="Order" @change=${(event) => {
         touch();
         state.view.sort = event.target.value;
         sendView();
@@ -138,8 +123,9 @@ function toolbar() {
     </div></div>`;
 }
 
-/** A button of an action that needs no session. */
+/** A button of an action that needs no session; nothing if this login may never do it. */
 function newButton(name, look, content) {
+  if (isForbidden(name)) return nothing;
   const why = refusal(name, {});
   return html`<button class=${look} data-act=${name} aria-disabled=${why !== null} title=${why ?? nothing}
     @click=${() => begin(name, {})}>${content}</button>`;
@@ -223,7 +209,7 @@ function readHash() {
   drawNow();
   if (before.page !== ui.route.page || before.session !== ui.route.session) {
     const place = ui.route.page === "board" ? document.getElementById("treegrid") : document.querySelector("#session-title, #page-title");
-    if (document.activeElement?.closest(".tree") && matchMedia("(min-width: 1000px)").matches) return;
+    if (document.activeElement?.closest(".tree") && matchMedia("(min-width: 1100px)").matches) return;
     place?.focus();
     if (ui.route.page !== "board") scrollTo(0, 0);
   }
@@ -259,6 +245,7 @@ async function start() {
   state.selected = ui.route.session;
   ui.connection.open(token(), () => (state.revision === null ? null : String(state.revision)));
   listenToKeys();
+  closeMenusOutside();
   addEventListener("hashchange", readHash);
   addEventListener("resize", draw);
   addEventListener("scroll", draw, { passive: true });
