@@ -40,7 +40,7 @@ function neededWidths() {
     if (row === undefined) continue;
     const tags = [...(row.badges ?? []), ...(folded ? [`+${folded}`] : []), ...(row.workspace && depth === 0 && !state.workspace ? [`@${row.workspace}`] : []), ...(row.held ? ["✉0"] : [])];
     const beside = tags.reduce((sum, tag) => sum + Math.min(8, widthOf(tag) * 0.8 + 1.2), 0);
-    name = Math.max(name, branch.length * BRANCH_CHARACTER + AROUND_NAME + widthOf(row.label) + beside);
+    name = Math.max(name, branch.length * BRANCH_CHARACTER + AROUND_NAME + widthOf(row.label) * (row.urgency < 2 ? 1.08 : 1) + beside);
     status = Math.max(status, widthOf(row.word) * 1.1 + AGE);
   }
   measured = { frame: state.frame, place: state.workspace, name: Math.ceil(name), status: Math.ceil(status) };

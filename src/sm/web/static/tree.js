@@ -7,6 +7,7 @@ import { keepView, lines, nowS, rowOf, state } from "./state.js";
 import { go, isId, sessionPath, ui } from "./ui.js";
 import { span } from "./words.js";
 
+const LOUD = ["waits", "failed"]; // by urgency: the others are quiet
 const REST_MS = 2000;
 const EXTRA = 8;
 let restTimer = 0;
@@ -194,7 +195,7 @@ function rowItem(line, place, now, columns) {
     };
     return html`<div id="row-${id}" role="row" aria-rowindex=${place + 2} aria-level=${depth + 1} aria-selected=${selected}
         aria-expanded=${children ? String(!folded) : nothing} data-session=${id} data-status=${row.status ?? row.word}
-        class="row ${row.over || gone ? "over" : ""} ${selected ? "selected" : ""}"
+        class="row ${row.over || gone ? "over" : ""} ${selected ? "selected" : ""} ${gone ? "" : LOUD[row.urgency] ?? ""}"
         .style=${`transform:translateY(${place * height}px)`} @click=${click}>
       <span role="gridcell" class="c-session"><span class="branch" aria-hidden="true">${branch}</span><span class=${children ? "twisty" : "twisty leaf"} aria-hidden="true">${children ? (folded ? "▸" : "▾") : ""}</span><span class="sign s-${statusClass(row)}" aria-hidden="true">${row.sign}</span><span class="label" title=${row.label}>${row.label}</span>${folded
           ? html`<span class="tag">+${folded}</span>` : nothing}${(row.badges ?? []).map((badge) => html`<span class="tag">${badge}</span>`)}${row.workspace && depth === 0 && !state.workspace
