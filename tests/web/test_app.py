@@ -85,6 +85,22 @@ def test_first_page_is_small_and_leaves_out_what_is_loaded_when_it_is_opened() -
     assert sum(sizes.values()) < 60_000, sizes
 
 
+async def test_scripts_and_styles_are_served_without_lines_of_comments(app: ServedApp) -> None:
+    prefix = PageFiles().prefix
+    for name in ("main.js", "app.css", "vendor/lit/lit.js"):
+        async with app.http.get(f"{app.origin}{prefix}{name}") as answer:
+            served, source = await answer.text(), (STATIC / name).read_text()
+        if name.startswith("vendor/"):
+            assert served == source
+            continue
+        assert served.count("\n") == source.count("\n") or name.endswith(".css")
+        assert "/*" not in served and not re.search(r"^\s*//", served, re.MULTILINE)
+        code = [line for line in source.splitlines() if not re.match(r"\s*(//|/\*)", line)]
+        assert [line for line in served.splitlines() if line.strip()] == [
+            line for line in code if line.strip()
+        ]
+
+
 async def test_terminal_page_has_a_policy_with_inline_styles_and_else_the_same(app: ServedApp) -> None:
     code, _, headers = await asked(app, "GET", "/attach", {})
     assert code == 200

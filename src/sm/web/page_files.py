@@ -23,6 +23,11 @@ _TYPES = {
     ".webmanifest": "application/manifest+json",
 }
 _SCRIPT = re.compile(rb'<script type="module" src="/static/([^"]+)">')
+_COMMENTS = {
+    ".css": re.compile(rb"/\*.*?\*/", re.DOTALL),
+    ".js": re.compile(rb"^[ \t]*(?://.*|/\*\*.*\*/)$", re.MULTILINE),
+}
+"""The lines of JavaScript stay, so that their numbers are those of the source."""
 _FILE = re.compile(rb'"/static/([^"]+)"')
 _IMPORT = re.compile(rb'^(?:import|export)\b[^;]*?"(\.{1,2}/[^"]+)";', re.MULTILINE)
 
@@ -30,7 +35,8 @@ _IMPORT = re.compile(rb'^(?:import|export)\b[^;]*?"(\.{1,2}/[^"]+)";', re.MULTIL
 class PageFiles:
     def __init__(self, directory: Path = STATIC) -> None:
         paths = sorted(path for path in directory.rglob("*") if path.suffix in _TYPES)
-        self._files = {path.relative_to(directory).as_posix(): path.read_bytes() for path in paths}
+        names = [path.relative_to(directory).as_posix() for path in paths]
+        self._files = {name: _without_comments(name, directory / name) for name in names}
         digest = hashlib.sha256()
         for name, content in self._files.items():
             digest.update(f"{name} {len(content)} ".encode() + content)
@@ -77,6 +83,13 @@ class PageFiles:
             raise web.HTTPNotFound
         kind = _TYPES[posixpath.splitext(name)[1]]
         return web.Response(body=self._files[name], content_type=kind, charset="utf-8")
+
+
+def _without_comments(name: str, path: Path) -> bytes:
+    """The file without lines of comments, which are a tenth of the page. Vendored files keep their licences."""
+    content = path.read_bytes()
+    pattern = _COMMENTS.get(path.suffix)
+    return content if pattern is None or name.startswith("vendor/") else pattern.sub(b"", content)
 
 
 def _imported(files: Mapping[str, bytes], name: str) -> list[str]:

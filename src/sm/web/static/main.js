@@ -10,8 +10,6 @@ import { listenToKeys, setFilter, target } from "./keys.js";
 import { needsRegion, notePassed, settle } from "./needs.js";
 import { speak, tellNews } from "./notices.js";
 import { pageBeside } from "./pages.js";
-import { screen } from "./screen.js";
-import { reload, sessionPage } from "./session.js";
 import { closeMenusOutside, settings } from "./settings.js";
 import { dropParts, keepView, lines, staleForS, state, takeBoard } from "./state.js";
 import { choose, forgetSelection, sayRests, sendView, syncSelection, touch, tree } from "./tree.js";
@@ -64,7 +62,7 @@ function view() {
     <main class="main page-${page}${ui.route.tab === "changes" ? " wide" : ""}" data-stale=${stale !== null || state.unshown !== ""}>
       <div class="column" id="list">${needsRegion()} ${toolbar()} ${tree()}</div>
       ${page === "board" ? nothing : border()}
-      ${page === "session" ? sessionPage() : page === "board" ? nothing : pageBeside(page)}
+      ${page === "board" ? nothing : pageBeside(page)}
     </main>
     ${bars()} ${dialogView()}`;
 }
@@ -158,7 +156,7 @@ function takeFrame(frame) {
     sendView();
     sayRests();
     sayHidden();
-    screen.ask();
+    ui.screen?.ask();
     forgetSelection();
   } else if (frame.t === "board") {
     const before = state.needs;
@@ -169,13 +167,13 @@ function takeFrame(frame) {
     if (before !== state.needs) notePassed(before);
     if (state.selected === null && lines().length) state.selected = lines()[0][0];
     syncSelection();
-    if (wasLost) reload();
+    if (wasLost) ui.reload();
     tellNews();
     if (state.frame === 1) return drawNow(); // the person waits for it
   } else if (frame.t === "detail") state.details.set(frame.session, frame);
   else if (frame.t === "settled") settle(frame.key, frame.words);
   else if (frame.t === "done") takeDone(frame);
-  else if (frame.t === "screen") screen.take(frame);
+  else if (frame.t === "screen") ui.screen?.take(frame);
   draw();
 }
 
@@ -202,7 +200,7 @@ function readHash() {
     state.selected = ui.route.session;
     syncSelection();
   } else {
-    screen.close();
+    ui.screen?.close();
     ui.changes?.close();
     if (!state.rows.has(state.selected) && !state.ghosts.has(state.selected)) state.selected = lines()[0]?.[0] ?? null;
   }
@@ -252,9 +250,9 @@ async function start() {
   addEventListener("pagehide", keepView);
   document.addEventListener("visibilitychange", () => {
     sayHidden();
-    if (document.hidden) screen.pause();
+    if (document.hidden) ui.screen?.pause();
     else {
-      screen.ask();
+      ui.screen?.ask();
       drawNow();
     }
   });

@@ -166,3 +166,6 @@ export function below(id) {
   add(id, 0);
   return [...found.values()].slice(1);
 }
+
+/** The labels of the live sessions below one, for the question of a kill. */
+export const liveBelow = (id) => below(id).flatMap(([row]) => (row.live ? [row.label] : []));
