@@ -74,7 +74,10 @@ async def _served(daemon: PlayedDaemon | None, home: Path) -> AsyncIterator[str]
 
 @contextlib.contextmanager
 def played_page(daemon: PlayedDaemon | None) -> Iterator[str]:
-    """The link of a page, served in a thread: the browser of a test blocks its own. None: there is no daemon."""
+    """The link of a page, served in a thread, because the browser of a test blocks its own.
+
+    Without `daemon` the page has no daemon.
+    """
     ready, loops, links = threading.Event(), list[asyncio.AbstractEventLoop](), list[str]()
     ended = asyncio.Event()
 

@@ -87,7 +87,7 @@ class Visit:
 
 @pytest.fixture
 def played(browser: Browser) -> Iterator[Any]:
-    """Opens a page with these rows: `played(rows)`; None: without a daemon."""
+    """Opens a page with these rows, as `played(rows)`, or without a daemon, as `played(None)`."""
     with ExitStack() as stack:
 
         def open_page(
@@ -240,7 +240,7 @@ def test_columns_are_chosen_in_the_settings_and_kept(played: Any) -> None:
 
 @pytest.mark.parametrize("place", ["", "#/s/00000001/why"])
 def test_names_are_shown_in_full_before_other_columns_are(played: Any, place: str) -> None:
-    tab = played(team(51)).tab(place=place)
+    tab = played(team(51, workspace="shop")).tab(place=place)
     tab.until(lambda: tab.find(".row .label").count() > 10, "the rows")
     assert cut_names(tab) == []
     assert width(tab, ".row .c-task") >= 100

@@ -52,7 +52,7 @@ export function settings() {
   return html`<details class="menu" @keydown=${keys}><summary class="act small" aria-label="Settings">⋯</summary><div class="menu-body">
     ${look("theme", "Colours")} ${look("density", "Density")}
     <fieldset class="columns"><legend>Columns</legend>${columnChoices().map(({ name, title, chosen, missing }) =>
-      html`<label class="check"><span><input type="checkbox" .checked=${chosen} data-column=${name} @change=${choose(name)}> ${title}</span>${missing ? html`<span class="hint">${missing}</span>` : nothing}</label>`)}</fieldset>
+      html`<label class="check"><input type="checkbox" .checked=${chosen} data-column=${name} @change=${choose(name)}><span>${title}</span>${missing ? html`<span class="hint">${missing}</span>` : nothing}</label>`)}</fieldset>
     ${canAsk() ? html`<button class="act" @click=${askPermission}>Notify me</button>` : nothing}
     <button class="act" @click=${() => openDialog({ kind: "help" })}>Keys<kbd aria-hidden="true">?</kbd></button>
     <p class="hint">Login ${state.hello?.login ?? "-"}, scope ${state.hello?.scope ?? "-"}, sm ${state.hello?.version ?? "-"}</p></div></details>`;
