@@ -7,9 +7,6 @@ from sm.board.row import BoardRow
 from sm.board.words import context_bar
 from sm.core.figures import dollars
 
-NOTHING = frozenset({"", "-"})
-"""The texts of a cell without a value."""
-
 
 class Column(StrEnum):
     """In the order of the list."""
@@ -35,11 +32,22 @@ COLUMN_TEXTS: Mapping[Column, Callable[[BoardRow], str]] = {
 }
 
 
+_HAS_VALUE: Mapping[Column, Callable[[BoardRow], object]] = {
+    Column.COST: lambda row: row.data["cost_usd"] is not None or row.tree_cost(),
+    Column.CONTEXT: lambda row: row.data["context_percent"] is not None,
+    Column.DONE: lambda row: row.data["todo_total"],
+    Column.TOKENS: lambda row: row.data["tokens"] is not None,
+    Column.MODEL: lambda row: row.data["model"],
+}
+"""Faster than the texts, of which all are made for a column without any value."""
+
+
 def filled_columns(rows: Iterable[BoardRow]) -> frozenset[Column]:
     """The columns in which at least one row has a value. A view leaves out the others: TASK gets their width."""
-    empty = set(COLUMN_TEXTS)
+    empty = list(Column)
     for row in rows:
-        empty -= {column for column in empty if COLUMN_TEXTS[column](row) not in NOTHING}
-        if not empty:
-            break
-    return frozenset(COLUMN_TEXTS.keys() - empty)
+        if any(_HAS_VALUE[column](row) for column in empty):
+            empty = [column for column in empty if not _HAS_VALUE[column](row)]
+            if not empty:
+                break
+    return frozenset(Column).difference(empty)
