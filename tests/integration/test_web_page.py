@@ -894,15 +894,6 @@ def test_vendored_modules_are_unchanged(name: str) -> None:
     assert {f"{name}.js", "LICENSE"} <= files
 
 
-def test_page_is_small() -> None:
-    """xterm.js is loaded by the terminal page only, and the tab with changes when it is opened first."""
-    import gzip
-
-    later = ("attach.js", "xterm.js", "changes.js", "code.js")
-    paths = [p for p in STATIC.rglob("*.js") if p.name not in later and not p.name.startswith("diff_")]
-    assert len(gzip.compress(b"".join(path.read_bytes() for path in sorted(paths)))) < 60_000
-
-
 def test_ended_agents_stay_in_sight_until_a_person_has_looked(stage: Stage, visitor: Visitor) -> None:
     failed = stage.spawn("Sh", f"echo KeyError; {SHOWN}; exit 3", "--name", "failed")["session_id"]
     done = stage.agent("Plain", "--name", "done")

@@ -10,7 +10,7 @@ import pytest
 
 from sm.web.app import HEADERS
 from sm.web.logins import WebScope
-from sm.web.page_files import STATIC
+from sm.web.page_files import STATIC, PageFiles
 from sm.web.relay import GET_ROUTES
 from sm.wire import LEFT_HEADER, NEXT_HEADER
 from tests.web.board_hub import answering_daemon
@@ -70,6 +70,35 @@ async def test_page_asks_for_all_of_its_modules_at_once(app: ServedApp) -> None:
     for name in preloaded:
         imported = re.findall(r'^import\b[^;]*?"\./([^"]+)";', (STATIC / name).read_text(), re.MULTILINE)
         assert set(imported) <= set(preloaded), name
+
+
+def test_first_page_is_small_and_leaves_out_what_is_loaded_when_it_is_opened() -> None:
+    sizes = PageFiles().gzipped_bytes("index.html")
+    assert {"index.html", "app.css", "main.js", "early.js", "state.js", "vendor/lit/lit.js"} < set(sizes)
+    assert not {
+        "changes.js",
+        "charts.js",
+        "changes.css",
+        "vendor/code/code.js",
+        "vendor/xterm/xterm.js",
+    } & set(sizes)
+    assert sum(sizes.values()) < 60_000, sizes
+
+
+async def test_scripts_and_styles_are_served_without_lines_of_comments(app: ServedApp) -> None:
+    prefix = PageFiles().prefix
+    for name in ("main.js", "app.css", "vendor/lit/lit.js"):
+        async with app.http.get(f"{app.origin}{prefix}{name}") as answer:
+            served, source = await answer.text(), (STATIC / name).read_text()
+        if name.startswith("vendor/"):
+            assert served == source
+            continue
+        assert served.count("\n") == source.count("\n") or name.endswith(".css")
+        assert "/*" not in served and not re.search(r"^\s*//", served, re.MULTILINE)
+        code = [line for line in source.splitlines() if not re.match(r"\s*(//|/\*)", line)]
+        assert [line for line in served.splitlines() if line.strip()] == [
+            line for line in code if line.strip()
+        ]
 
 
 async def test_terminal_page_has_a_policy_with_inline_styles_and_else_the_same(app: ServedApp) -> None:

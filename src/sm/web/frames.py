@@ -9,6 +9,7 @@ from typing import Any
 from sm.board import ACTIONS, BoardNeed, BoardRow, Line, NeedKind, Sort, Target, chips
 from sm.board.actions import proposes_completion
 from sm.board.details import target_lines
+from sm.board.first_steps import FIRST_STEPS
 from sm.board.prediction import MODES, predicted
 from sm.board.words import context_bar, shown, sign_of, status_word
 from sm.core.figures import dollars
@@ -143,4 +144,5 @@ def hello_fields() -> Fields:
         "actions": [action_fields(action) for action in ACTIONS.values()],
         "scopes": [scope.value for scope in WebScope],
         "sorts": [sort.value for sort in Sort],
+        "first_steps": [[step.title, step.command, step.action] for step in FIRST_STEPS],
     }

@@ -3,6 +3,7 @@
 Their address contains their digest. So a browser asks for them once, and never mixes two versions.
 """
 
+import gzip
 import hashlib
 import posixpath
 import re
@@ -22,13 +23,20 @@ _TYPES = {
     ".webmanifest": "application/manifest+json",
 }
 _SCRIPT = re.compile(rb'<script type="module" src="/static/([^"]+)">')
+_COMMENTS = {
+    ".css": re.compile(rb"/\*.*?\*/", re.DOTALL),
+    ".js": re.compile(rb"^[ \t]*(?://.*|/\*\*.*\*/)$", re.MULTILINE),
+}
+"""The lines of JavaScript stay, so that their numbers are those of the source."""
+_FILE = re.compile(rb'"/static/([^"]+)"')
 _IMPORT = re.compile(rb'^(?:import|export)\b[^;]*?"(\.{1,2}/[^"]+)";', re.MULTILINE)
 
 
 class PageFiles:
     def __init__(self, directory: Path = STATIC) -> None:
         paths = sorted(path for path in directory.rglob("*") if path.suffix in _TYPES)
-        self._files = {path.relative_to(directory).as_posix(): path.read_bytes() for path in paths}
+        names = [path.relative_to(directory).as_posix() for path in paths]
+        self._files = {name: _without_comments(name, directory / name) for name in names}
         digest = hashlib.sha256()
         for name, content in self._files.items():
             digest.update(f"{name} {len(content)} ".encode() + content)
@@ -47,6 +55,14 @@ class PageFiles:
         if not path.startswith("/static/") or status not in (200, 206, 304):
             return "no-store"
         return "max-age=31536000, immutable" if path.startswith(self.prefix) else "no-cache"
+
+    def gzipped_bytes(self, name: str) -> Mapping[str, int]:
+        """The size of a page and of each file that it asks for at once, each compressed by itself."""
+        page = self._files[name]
+        names = [name.decode() for name in _FILE.findall(page)]
+        for script in _SCRIPT.findall(page):
+            names += _imported(self._files, script.decode())
+        return {asked: len(gzip.compress(self._files[asked])) for asked in (name, *dict.fromkeys(names))}
 
     def _page(self, name: str) -> bytes:
         """A page, which asks for all of its modules at once: each one tells the next ones only when it has come."""
@@ -67,6 +83,13 @@ class PageFiles:
             raise web.HTTPNotFound
         kind = _TYPES[posixpath.splitext(name)[1]]
         return web.Response(body=self._files[name], content_type=kind, charset="utf-8")
+
+
+def _without_comments(name: str, path: Path) -> bytes:
+    """The file without lines of comments, which are a tenth of the page. Vendored files keep their licences."""
+    content = path.read_bytes()
+    pattern = _COMMENTS.get(path.suffix)
+    return content if pattern is None or name.startswith("vendor/") else pattern.sub(b"", content)
 
 
 def _imported(files: Mapping[str, bytes], name: str) -> list[str]:

@@ -10,6 +10,7 @@ from typing import Any
 import orjson
 
 from sm.board import Board, BoardRow, ButtonGuard, RowChange
+from sm.board.columns import filled_columns
 from sm.board.details import count_line, earlier_words
 from sm.client.http import DaemonAway
 from sm.errors import SmError
@@ -219,6 +220,7 @@ class Tab:
                 "summary": count_line(self.rows.values()),
                 "workspace": board.workspace or "",
                 "layout": layout(board.lines),
+                "columns": sorted(filled_columns(line.row for line in board.lines)),
                 "filter_problems": list(board.filter.problems),
                 "earlier": earlier_words(board),
                 "waiting": board.waiting,

@@ -62,6 +62,9 @@ export function refusal(name, { need = null, session = null }) {
   return known === undefined ? "loading" : reason(known);
 }
 
+/** True if this login may never do it. */
+export const isForbidden = (name) => state.hello !== null && !mayDo(actionOf(name));
+
 const reason = (entry) => (entry !== null && typeof entry === "object" ? (entry.refusal ?? null) : (entry ?? null));
 
 export const commandOf = (name, session) => offerOf(name, session)?.command ?? "";

@@ -5,7 +5,10 @@ import { changesPath, changesSince, get } from "./api.js";
 import { Drawer } from "./diff_blocks.js";
 import { counts, FileView } from "./diff_file.js";
 import { Notes } from "./diff_notes.js";
+import { loadStyles } from "./styles.js";
 import { tell, ui } from "./ui.js";
+
+await loadStyles("changes.css"); // before anybody sees this part of the page
 
 const MODE = "sm.diff";
 const FRAME_MS = 8; // for new files, in each frame

@@ -3,8 +3,7 @@
 import { html, nothing, ref } from "./vendor/lit/lit.js";
 import { actionOf, begin, carryOut, commandOf, DECISIONS, keyOf, refusal, wordsOf } from "./acts.js";
 import { toggleArchived } from "./keys.js";
-import { liveBelow } from "./session.js";
-import { rowOf, state } from "./state.js";
+import { liveBelow, rowOf, state } from "./state.js";
 import { choose } from "./tree.js";
 import { go, ui } from "./ui.js";
 

@@ -1,18 +1,16 @@
 // Starts the page: the login by the link's code, the connection, and the drawing, at most ten times a second.
 
 import { html, live, nothing, render } from "./vendor/lit/lit.js";
-import { begin, keyOf, losePending, refusal, takeDone, undo } from "./acts.js";
+import { begin, isForbidden, keyOf, losePending, refusal, takeDone, undo } from "./acts.js";
 import { forget, login, token } from "./api.js";
-import { spendPage, timelinePage } from "./charts.js";
+import { border } from "./border.js";
 import { Connection } from "./connection.js";
 import { dialogView, filterHelp, openDialog } from "./dialogs.js";
-import { earlierPage } from "./earlier.js";
-import { eventsPage } from "./feed.js";
 import { listenToKeys, setFilter, target } from "./keys.js";
 import { needsRegion, notePassed, settle } from "./needs.js";
-import { askPermission, canAsk, speak, tellNews } from "./notices.js";
-import { screen } from "./screen.js";
-import { reload, sessionPage } from "./session.js";
+import { speak, tellNews } from "./notices.js";
+import { pageBeside } from "./pages.js";
+import { closeMenusOutside, settings } from "./settings.js";
 import { dropParts, keepView, lines, staleForS, state, takeBoard } from "./state.js";
 import { choose, forgetSelection, sayRests, sendView, syncSelection, touch, tree } from "./tree.js";
 import { readRoute, tell, ui } from "./ui.js";
@@ -62,8 +60,9 @@ function view() {
   return html`<a class="skip" href="#treegrid" @click=${skip}>Go to the sessions</a>
     ${header(stale)}
     <main class="main page-${page}${ui.route.tab === "changes" ? " wide" : ""}" data-stale=${stale !== null || state.unshown !== ""}>
-      <div class="column">${needsRegion()} ${toolbar()} ${tree()}</div>
-      ${page === "session" ? sessionPage() : page === "events" ? eventsPage() : page === "spend" ? spendPage() : page === "timeline" ? timelinePage() : page === "earlier" ? earlierPage() : nothing}
+      <div class="column" id="list">${needsRegion()} ${toolbar()} ${tree()}</div>
+      ${page === "board" ? nothing : border()}
+      ${page === "board" ? nothing : pageBeside(page)}
     </main>
     ${bars()} ${dialogView()}`;
 }
@@ -80,12 +79,7 @@ function header(stale) {
       <h1><a href="#/">sm</a></h1><p class="summary">${state.summary}</p>
       <nav aria-label="Views">${link("#/events", "Events", "events")}${link("#/spend", "Spend", "spend")}${link("#/timeline", "Timeline", "timeline")}</nav>
       <button class="act small" aria-label="Actions" @click=${() => openDialog({ kind: "palette", text: "", at: 0, target: target() })}>⌘<kbd aria-hidden="true">:</kbd></button>
-      <details class="menu"><summary class="act small" aria-label="Settings">⋯</summary><div class="menu-body">
-        <label>Colours <select @change=${chooseTheme}>${["system", "dark", "light"].map((name) =>
-          html`<option value=${name} ?selected=${name === theme()}>${name}</option>`)}</select></label>
-        ${canAsk() ? html`<button class="act" @click=${askPermission}>Notify me</button>` : nothing}
-        <button class="act" @click=${() => openDialog({ kind: "help" })}>Keys<kbd aria-hidden="true">?</kbd></button>
-        <p class="hint">Login ${state.hello?.login ?? "-"}, scope ${state.hello?.scope ?? "-"}, sm ${state.hello?.version ?? "-"}</p></div></details>
+      ${settings()}
     </header>
     ${stale === null ? nothing : html`<p class="lost" role="alert">${lostWords(stale)}
       ${state.phase === "lost" ? html`<button class="act small" @click=${() => ui.connection.retry()}>Try now</button>` : nothing}</p>`}
@@ -95,21 +89,8 @@ function header(stale) {
 
 function lostWords(stale) {
   const what = state.phase === "lost" ? state.notice || "no connection to sm web" : `no daemon${state.daemonLostReason ? ` (${state.daemonLostReason})` : ""}`;
-  if (!state.receivedAt) return `${what}; connecting again`;
+  if (!state.receivedAt || (state.loading && state.rows.size === 0)) return `${what}; connecting again`;
   return `${what}: what you see is ${span(stale)} old; connecting again`;
-}
-
-const theme = () => document.documentElement.dataset.theme ?? "system";
-
-function chooseTheme(event) {
-  const name = event.target.value;
-  if (name === "system") {
-    delete document.documentElement.dataset.theme;
-    localStorage.removeItem("sm.theme");
-  } else {
-    document.documentElement.dataset.theme = name;
-    localStorage.setItem("sm.theme", name);
-  }
 }
 
 function toolbar() {
@@ -118,14 +99,14 @@ function toolbar() {
   return html`<div class="toolbar">
     <div class="chips" role="group" aria-label="Workspace">${state.chips.map((chip, place) => {
       const slug = chip.slug ?? "";
-      return html`<button class="chip" aria-pressed=${slug === state.workspace} @click=${() => choose(slug)}>${place < 10 ? html`<kbd aria-hidden="true">${place}</kbd>` : nothing}${chip.title}
+      return html`<button class="chip" aria-pressed=${slug === state.workspace} @click=${() => choose(slug)}>${place < 10 ? html`<kbd aria-hidden="true">${place}</kbd>` : nothing}<span class="name">${chip.title}</span>
         <span class="count">${chip.count}</span>${chip.needs && slug !== state.workspace ? html`<span class="alarm">${chip.needs}!<span class="unseen"> need you</span></span>` : nothing}</button>`;
     })}${newButton("workspace", "chip", html`+<span class="unseen"> Create a workspace</span>`)}</div>
     <div class="tools">
       ${newButton("spawn", "act", html`Start an agent<kbd aria-hidden="true">${keyOf("spawn")}</kbd>`)}
       <input id="filter" type="search" maxlength="500" placeholder="Filter /" aria-label="Filter the sessions" title=${filterHelp(state.hello?.filter_help ?? "")} autocomplete="off" spellcheck="false"
         .value=${live(state.view.filter)} @input=${(event) => setFilter(event.target.value)}>
-      <label>Order <select @change=${(event) => {
+      <label><span class="label">Order</span> <select aria-label="Order" @change=${(event) => {
         touch();
         state.view.sort = event.target.value;
         sendView();
@@ -140,8 +121,9 @@ function toolbar() {
     </div></div>`;
 }
 
-/** A button of an action that needs no session. */
+/** A button of an action that needs no session; nothing if this login may never do it. */
 function newButton(name, look, content) {
+  if (isForbidden(name)) return nothing;
   const why = refusal(name, {});
   return html`<button class=${look} data-act=${name} aria-disabled=${why !== null} title=${why ?? nothing}
     @click=${() => begin(name, {})}>${content}</button>`;
@@ -174,7 +156,7 @@ function takeFrame(frame) {
     sendView();
     sayRests();
     sayHidden();
-    screen.ask();
+    ui.screen?.ask();
     forgetSelection();
   } else if (frame.t === "board") {
     const before = state.needs;
@@ -185,13 +167,13 @@ function takeFrame(frame) {
     if (before !== state.needs) notePassed(before);
     if (state.selected === null && lines().length) state.selected = lines()[0][0];
     syncSelection();
-    if (wasLost) reload();
+    if (wasLost) ui.reload();
     tellNews();
     if (state.frame === 1) return drawNow(); // the person waits for it
   } else if (frame.t === "detail") state.details.set(frame.session, frame);
   else if (frame.t === "settled") settle(frame.key, frame.words);
   else if (frame.t === "done") takeDone(frame);
-  else if (frame.t === "screen") screen.take(frame);
+  else if (frame.t === "screen") ui.screen?.take(frame);
   draw();
 }
 
@@ -218,14 +200,14 @@ function readHash() {
     state.selected = ui.route.session;
     syncSelection();
   } else {
-    screen.close();
+    ui.screen?.close();
     ui.changes?.close();
     if (!state.rows.has(state.selected) && !state.ghosts.has(state.selected)) state.selected = lines()[0]?.[0] ?? null;
   }
   drawNow();
   if (before.page !== ui.route.page || before.session !== ui.route.session) {
     const place = ui.route.page === "board" ? document.getElementById("treegrid") : document.querySelector("#session-title, #page-title");
-    if (document.activeElement?.closest(".tree") && matchMedia("(min-width: 1000px)").matches) return;
+    if (document.activeElement?.closest(".tree") && matchMedia("(min-width: 1100px)").matches) return;
     place?.focus();
     if (ui.route.page !== "board") scrollTo(0, 0);
   }
@@ -261,15 +243,16 @@ async function start() {
   state.selected = ui.route.session;
   ui.connection.open(token(), () => (state.revision === null ? null : String(state.revision)));
   listenToKeys();
+  closeMenusOutside();
   addEventListener("hashchange", readHash);
   addEventListener("resize", draw);
   addEventListener("scroll", draw, { passive: true });
   addEventListener("pagehide", keepView);
   document.addEventListener("visibilitychange", () => {
     sayHidden();
-    if (document.hidden) screen.pause();
+    if (document.hidden) ui.screen?.pause();
     else {
-      screen.ask();
+      ui.screen?.ask();
       drawNow();
     }
   });

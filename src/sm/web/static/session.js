@@ -254,9 +254,6 @@ function children(row) {
       `${child.word} ${span(nowS() - child.since)}: ${child.task}`))}</ul>`;
 }
 
-/** The live sessions below a session, for the question of a kill. */
-export const liveBelow = (id) => below(id).flatMap(([row]) => (row.live ? [row.label] : []));
-
 function compose(row) {
   const why = refusal("send", { session: row.id });
   const mode = modes.get(row.id) ?? "auto";

@@ -16,6 +16,7 @@ export const state = {
   rows: new Map(),
   ghosts: new Map(), // removed rows that still have a line until the list rests
   layout: [],
+  columns: null, // the optional columns that hold a value; null until they are known
   placed: "", // the workspace of `layout`
   needs: [],
   chips: [],
@@ -43,13 +44,15 @@ export const state = {
     archived: kept.archived ?? false,
     folded: new Set(kept.folded ?? []),
   },
+  look: { hidden: new Set(kept.hidden ?? []), split: kept.split ?? {} }, // hidden columns, and the parts of the list
   selected: null,
   version: null,
 };
 
 export function keepView() {
   const { sort, filter, archived, folded } = state.view;
-  const view = { workspace: state.workspace, sort, filter, archived, folded: [...folded].slice(-1000) };
+  const { hidden, split } = state.look;
+  const view = { workspace: state.workspace, sort, filter, archived, folded: [...folded].slice(-1000), hidden: [...hidden], split };
   localStorage.setItem(VIEW, JSON.stringify(view));
 }
 
@@ -117,6 +120,7 @@ const FIELDS = {
   quiet_since: "quietSince",
   workspace: "placed",
   layout: "layout",
+  columns: "columns",
   waiting: "waiting",
   filter_problems: "problems",
   earlier: "earlier",
@@ -162,3 +166,6 @@ export function below(id) {
   add(id, 0);
   return [...found.values()].slice(1);
 }
+
+/** The labels of the live sessions below one, for the question of a kill. */
+export const liveBelow = (id) => below(id).flatMap(([row]) => (row.live ? [row.label] : []));

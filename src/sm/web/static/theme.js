@@ -1,3 +1,5 @@
-// Sets the chosen colours before the page is drawn. A plain script, because modules run after the first drawing.
-const chosenTheme = localStorage.getItem("sm.theme");
-if (chosenTheme === "dark" || chosenTheme === "light") document.documentElement.dataset.theme = chosenTheme;
+// Sets the chosen colours and density before the page is drawn. A plain script, because modules run after the first drawing.
+for (const [kind, names] of [["theme", ["dark", "light"]], ["density", ["compact"]]]) {
+  const chosen = localStorage.getItem(`sm.${kind}`);
+  if (names.includes(chosen)) document.documentElement.dataset[kind] = chosen;
+}

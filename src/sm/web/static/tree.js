@@ -1,10 +1,13 @@
 // The tree of sessions: rows of a fixed height, drawn only where they are in sight, which hold still while pointed at.
 
 import { guard as unchanged, html, nothing, repeat } from "./vendor/lit/lit.js";
+import { begin, isForbidden } from "./acts.js";
+import { chooseColumns, columnTitles } from "./columns.js";
 import { keepView, lines, nowS, rowOf, state } from "./state.js";
 import { go, isId, sessionPath, ui } from "./ui.js";
 import { span } from "./words.js";
 
+const LOUD = ["waits", "failed"]; // by urgency: the others are quiet
 const REST_MS = 2000;
 const EXTRA = 8;
 let restTimer = 0;
@@ -124,11 +127,13 @@ function visibleRange(count) {
 }
 
 function measure() {
-  height = document.getElementById("row-size")?.offsetHeight || height;
+  height = document.getElementById("row-size")?.getBoundingClientRect().height || height;
+  return chooseColumns(document.querySelector(".tree")?.clientWidth || innerWidth);
 }
 
 export function tree() {
-  measure();
+  const columns = measure();
+  const { names } = columns;
   const list = lines();
   let [from, until] = visibleRange(list.length);
   const chosen = list.findIndex(([id]) => id === state.selected);
@@ -136,41 +141,50 @@ export function tree() {
   if (chosen >= 0 && (chosen < from || chosen >= until)) drawn.push([list[chosen], chosen]);
   const now = nowS();
   const active = chosen >= 0 ? `row-${state.selected}` : nothing;
-  return html`<section class="tree" aria-labelledby="tree-title" @pointerenter=${enter} @pointerleave=${leave}
+  return html`<section class=${columns.isTight ? "tree tight" : "tree"} aria-labelledby="tree-title" @pointerenter=${enter} @pointerleave=${leave}
       @pointermove=${touch} @scroll=${scrolled}>
     <h2 id="tree-title" class="unseen">Sessions</h2>
     <div role="treegrid" tabindex="0" id="treegrid" aria-labelledby="tree-title" aria-rowcount=${list.length + 1}
-      aria-activedescendant=${active} aria-colcount="8">
-      <div role="rowgroup" class="head-group">
+      aria-activedescendant=${active} aria-colcount=${names.length + 3}>
+      <div role="rowgroup" class=${list.length ? "head-group" : "head-group none"}>
         <div role="row" class="row head" aria-rowindex="1">
-          ${["Session", "Status", "Done", "Context", "Cost", "Tokens", "Model", "Task"].map((name) =>
-            html`<span role="columnheader" class="c-${name.toLowerCase()}">${name}</span>`)}
+          ${columnTitles(names).map(([name, title]) => html`<span role="columnheader" class="c-${name}">${title}</span>`)}
         </div>
       </div>
       <div role=${list.length ? "rowgroup" : "presentation"} class="rows" .style=${`height:${list.length * height}px`}>
         <div class="row" id="row-size" aria-hidden="true" role="presentation"></div>
-        ${repeat(drawn, ([line]) => line[0], ([line, place]) => rowItem(line, place, now))}
+        ${repeat(drawn, ([line]) => line[0], ([line, place]) => rowItem(line, place, now, names))}
       </div>
     </div>
-    ${list.length === 0 ? html`<p class="empty">${empty()}</p>` : nothing}
+    ${list.length === 0 ? empty() : nothing}
     ${state.earlier && state.placed === state.workspace ? html`<p class="earlier"><a href="#/earlier">${state.earlier}</a></p>` : nothing}
   </section>`;
 }
 
+/** Words in place of the rows: "none" and "not known" are never the same. */
 function empty() {
-  if (!state.receivedAt) return "Loading the sessions.";
-  if (state.view.filter) return "No session matches the filter.";
-  return "No sessions here. To start one: sm spawn TYPE TASK";
+  if (!state.receivedAt) return html`<p class="empty">Loading the sessions.</p>`;
+  if (state.loading && state.daemonLostSince !== null) {
+    return html`<p class="empty">Your sessions are not known without the daemon. To start it: <kbd>sm daemon start</kbd>. Agents keep running without it.</p>`;
+  }
+  if (state.loading) return html`<p class="empty">Loading the sessions.</p>`;
+  if (state.view.filter) return html`<p class="empty">No session matches the filter.</p>`;
+  if (state.workspace || state.rows.size || state.earlier) {
+    return html`<p class="empty">No sessions here. To start one: <kbd>sm spawn TYPE TASK</kbd></p>`;
+  }
+  return html`<div class="first"><h3>No sessions here. The first three steps:</h3><ol>${state.hello.first_steps.map(([title, command, action]) =>
+    html`<li>${title}: <kbd>${command}</kbd>${action && !isForbidden(action) ? html` <button class="act go" @click=${() => begin(action, {})}>Start an agent</button>` : nothing}</li>`)}</ol>
+    <p class="hint">To see it at work without a project of your own: <kbd>sm demo</kbd></p></div>`;
 }
 
-function rowItem(line, place, now) {
+function rowItem(line, place, now, columns) {
   const [id, branch, folded, depth, children] = line;
   const row = rowOf(id);
   if (row === undefined) return nothing;
   const age = span(now - row.since);
   const gone = !state.rows.has(id);
   const selected = id === state.selected;
-  return unchanged([row, branch, folded, depth, children, place, age, gone, selected, height, state.workspace], () => {
+  return unchanged([row, branch, folded, depth, children, place, age, gone, selected, height, state.workspace, columns.join()], () => {
     const click = (event) => {
       touch();
       if (event.target.closest(".twisty:not(.leaf)")) fold(id);
@@ -179,25 +193,30 @@ function rowItem(line, place, now) {
         go(sessionPath(id, ui.route.page === "session" ? ui.route.tab : "peek"));
       }
     };
-    const sums = row.tree_cost && row.tree_cost !== row.cost ? html` <span class="sum" title="with its descendants">∑${row.tree_cost}</span>` : nothing;
     return html`<div id="row-${id}" role="row" aria-rowindex=${place + 2} aria-level=${depth + 1} aria-selected=${selected}
         aria-expanded=${children ? String(!folded) : nothing} data-session=${id} data-status=${row.status ?? row.word}
-        class="row ${row.over || gone ? "over" : ""} ${selected ? "selected" : ""}"
+        class="row ${row.over || gone ? "over" : ""} ${selected ? "selected" : ""} ${gone ? "" : LOUD[row.urgency] ?? ""}"
         .style=${`transform:translateY(${place * height}px)`} @click=${click}>
-      <span role="gridcell" class="c-session"><span class="branch" aria-hidden="true">${branch}</span><span class=${children ? "twisty" : "twisty leaf"} aria-hidden="true">${children ? (folded ? "▸" : "▾") : ""}</span><span class="sign s-${statusClass(row)}" aria-hidden="true">${row.sign}</span><span class="label">${row.label}</span>${folded
+      <span role="gridcell" class="c-session"><span class="branch" aria-hidden="true">${branch}</span><span class=${children ? "twisty" : "twisty leaf"} aria-hidden="true">${children ? (folded ? "▸" : "▾") : ""}</span><span class="sign s-${statusClass(row)}" aria-hidden="true">${row.sign}</span><span class="label" title=${row.label}>${row.label}</span>${folded
           ? html`<span class="tag">+${folded}</span>` : nothing}${(row.badges ?? []).map((badge) => html`<span class="tag">${badge}</span>`)}${row.workspace && depth === 0 && !state.workspace
-          ? html`<span class="tag" title="workspace">@${row.workspace}</span>` : nothing}${row.held
+          ? html`<span class="tag of-workspace" title="workspace">@${row.workspace}</span>` : nothing}${row.held
           ? html`<span class="tag" title="messages held">✉${row.held}</span>` : nothing}</span>
       <span role="gridcell" class="c-status s-${statusClass(row)}">${gone ? "gone" : `${row.word} ${age}`}</span>
-      <span role="gridcell" class="c-done">${row.progress}</span>
-      <span role="gridcell" class="c-context">${contextBar(row)}</span>
-      <span role="gridcell" class="c-cost">${row.cost}${sums}</span>
-      <span role="gridcell" class="c-tokens">${row.tokens}</span>
-      <span role="gridcell" class="c-model">${row.model}</span>
+      ${columns.map((name) => html`<span role="gridcell" class="c-${name}">${CELLS[name](row)}</span>`)}
       <span role="gridcell" class="c-task">${row.task}</span>
     </div>`;
   });
 }
+
+const sums = (row) => (row.tree_cost && row.tree_cost !== row.cost ? html` <span class="sum" title="with its descendants">∑${row.tree_cost}</span>` : nothing);
+
+const CELLS = {
+  done: (row) => row.progress,
+  context: (row) => contextBar(row),
+  cost: (row) => html`${row.cost}${sums(row)}`,
+  tokens: (row) => row.tokens,
+  model: (row) => row.model,
+};
 
 export function statusClass(row) {
   if (row.requests?.length || row.word?.startsWith("waiting")) return "waiting";

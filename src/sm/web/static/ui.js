@@ -13,6 +13,8 @@ export const ui = {
   ghosts: new Map(), // requests that somebody has answered: key -> {need, words, at}
   answered: new Set(), // requests that were answered here
   changes: null, // the tab with the changes, which changes.js sets
+  screen: null, // the terminal of the open session, and what loads its data again: set when a session is opened first
+  reload: () => {},
 };
 
 export const TABS = ["peek", "actions", "changes", "messages", "events", "why", "requests", "children"];

@@ -1,0 +1,39 @@
+// The pages beside the list. The scripts and styles of each are loaded when somebody opens it first.
+
+import { html } from "./vendor/lit/lit.js";
+import { loadStyles } from "./styles.js";
+import { ui } from "./ui.js";
+
+const PAGES = {
+  session: ["Session", loadSession],
+  events: ["Events", () => import("./feed.js").then(({ eventsPage }) => eventsPage)],
+  spend: ["Spend", () => import("./charts.js").then(({ spendPage }) => spendPage)],
+  timeline: ["Timeline", () => import("./charts.js").then(({ timelinePage }) => timelinePage)],
+  earlier: ["Ended earlier", () => import("./earlier.js").then(({ earlierPage }) => earlierPage)],
+};
+
+async function loadSession() {
+  const [{ reload, sessionPage }, { screen }] = await Promise.all([import("./session.js"), import("./screen.js"), loadStyles("session.css")]);
+  Object.assign(ui, { reload, screen });
+  return sessionPage;
+}
+
+const loaded = new Map(); // by name: the function that draws the page, or the words until it is there
+
+const LOST = html`<p class="problem">A part of this page could not be loaded. <a href=${location.href} @click=${() => location.reload()}>Load it again</a></p>`;
+
+export function pageBeside(name) {
+  const [title, load] = PAGES[name];
+  if (!loaded.has(name)) {
+    loaded.set(name, html`<p class="empty">Loading.</p>`);
+    const take = (found) => {
+      loaded.set(name, found);
+      ui.drawNow();
+    };
+    load().then(take, () => take(LOST));
+  }
+  const found = loaded.get(name);
+  if (typeof found === "function") return found();
+  return html`<section class="page" aria-labelledby="page-title"><header class="page-head">
+    <a class="act back" href="#/" aria-label="Back to the list">←</a><h2 id="page-title" tabindex="-1">${title}</h2></header>${found}</section>`;
+}
