@@ -83,7 +83,7 @@ export function begin(name, target) {
   } else if (name === "kill") {
     ui.dialog = { kind: "kill", session };
     ui.draw();
-  } else if (actionOf(name).fields.length || offerOf(name, session).question) openForm(name, session);
+  } else if (actionOf(name).fields.length || offerOf(name, session)?.question) openForm(name, session);
   else if (name === "output") go(sessionPath(session, "peek"));
   else if (name === "why") go(sessionPath(session, "why"));
   else if (name === "copy-id") copy(session);
@@ -130,10 +130,11 @@ export function undo() {
 }
 
 export function openInput(need, kind) {
-  const before = ui.inputs.get(need.key);
-  ui.inputs.set(need.key, before?.kind === kind ? before : { kind, text: "", answers: [] });
-  ui.opened.add(need.key);
-  focusSoon(`[data-need="${CSS.escape(need.key)}"] textarea, [data-need="${CSS.escape(need.key)}"] input`);
+  if (kind === "answer") ui.opened.add(need.key);
+  else ui.inputs.set(need.key, { text: "", words: [], picks: [], ...ui.inputs.get(need.key), open: true });
+  const line = `[data-need="${CSS.escape(need.key)}"]`;
+  focusSoon(kind === "answer" ? `${line} .need-questions :is(button, input, textarea)` : `${line} .need-input:not(.need-questions) textarea`);
+  document.querySelector(`${line} .need-input`)?.scrollIntoView({ block: "nearest" });
 }
 
 /** Send a decision with the digest of what is shown. The caller has looked at the guard. */

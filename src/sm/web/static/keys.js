@@ -1,6 +1,6 @@
 // The keys of the page: those of sm top. A key acts on the focused request, else on the selected session.
 
-import { begin, commandOf, copy, decisionOf, refusal, undo } from "./acts.js";
+import { begin, commandOf, copy, decisionOf, undo } from "./acts.js";
 import { close, openDialog } from "./dialogs.js";
 import { focusedNeed, focusNeed, moveNeed, needKey, revealNeed } from "./needs.js";
 import { lines, rowOf, state } from "./state.js";
@@ -100,15 +100,12 @@ const VIEW = {
   N: () => (state.needs.length ? focusNeed(state.needs[0].key) : tell("nothing needs you")),
   c: (need) => {
     const { session } = target();
-    if (need?.kind === "request") copy(need.commands?.[refusal("answer", { need }) === null ? "answer" : "approve"] ?? need.key);
+    if (need?.kind === "request") copy(need.copy);
     else if (session) copy(commandOf("why", session).replace(/^sm why/, "sm status") || `sm status ${session}`);
   },
-  Enter: (need) => {
+  Enter: () => {
     const { session } = target();
-    if (need !== null && need.kind === "request") {
-      ui.opened.add(need.key);
-      ui.drawNow();
-    } else if (session) go(sessionPath(session));
+    if (session) go(sessionPath(session));
   },
   Escape: () => {
     if (ui.route.page !== "board") go("#/");

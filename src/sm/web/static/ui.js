@@ -8,9 +8,9 @@ export const ui = {
   dialog: null,
   toast: null, // {words, bad}
   undo: null, // {name, session, label, until}
-  inputs: new Map(), // of requests: key -> {kind: "deny" | "answer", text, answers}
-  opened: new Set(), // requests that are shown in full
-  ghosts: new Map(), // requests that somebody has answered: key -> {need, words, at}
+  inputs: new Map(), // what is typed for requests: key -> {open: the form of a denial is, text, words, picks: of the answers}
+  opened: new Set(), // lines of the queue that are unfolded
+  ghosts: new Map(), // lines of the queue that have passed: key -> {need, place, words, at}
   answered: new Set(), // requests that were answered here
   changes: null, // the tab with the changes, which changes.js sets
 };
