@@ -109,11 +109,15 @@ export function batchDialog(dialog) {
       <button type="button" class="act" @click=${close}>${isOver ? "Close" : "Cancel"}</button></div></form>`);
 }
 
-/** Equal requests with their words once, then each with its agent. */
+/** Equal requests with their words once, then each with its agent, and with the remarks that only this one has. */
 function groupView(dialog, group) {
-  const [{ lines, text }] = group;
-  return html`<section>${lines.length ? html`<pre class="quoted">${lines.map(bodyLine)}</pre>` : html`<p>${text}</p>`}
-    <ul>${group.map((need) => html`<li data-batch=${need.key}><b>${need.key}</b> ${need.label} ${need.workspace ? html`<span class="tag">${need.workspace}</span>` : nothing} ${outcome(dialog, need)}</li>`)}</ul></section>`;
+  const isTitle = (line) => line.endsWith(":") && !line.includes("|");
+  const common = group[0].lines.filter((line) => group.every(({ lines }) => lines.includes(line)))
+    .filter((line, place, all) => !isTitle(line) || (all[place + 1] !== undefined && !isTitle(all[place + 1])));
+  const own = ({ lines }) => lines.filter((line) => !common.includes(line)).join(" ");
+  return html`<section>${common.length ? html`<pre class="quoted">${common.map(bodyLine)}</pre>` : html`<p>${group[0].text}</p>`}
+    <ul>${group.map((need) => html`<li data-batch=${need.key}><b>${need.key}</b> ${need.label} ${need.workspace ? html`<span class="tag">${need.workspace}</span>` : nothing}
+      <span class="hint">${own(need)}</span> ${outcome(dialog, need)}</li>`)}</ul></section>`;
 }
 
 function outcome(dialog, need) {

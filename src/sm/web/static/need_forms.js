@@ -91,7 +91,7 @@ function questionField(need, question, input, place, isDirect) {
     input.picks[place] = on ? [...before, number].sort((one, other) => one - other) : before.filter((other) => other !== number);
     ui.drawNow();
   };
-  const words = (option) => html`<span>${option.label}${option.words ? html` <span class="hint">${option.words}</span>` : nothing}</span>`;
+  const words = (option) => html`<span>${option.label}${option.words ? html`: <span class="hint">${option.words}</span>` : nothing}</span>`;
   const choice = (option, index) => html`<label class="choice"><input type=${question.multiple ? "checkbox" : "radio"} name="${need.key}-${place}"
       .checked=${live((input.picks[place] ?? []).includes(index + 1))} @change=${(e) => pick(index + 1, e.target.checked)}>${words(option)}</label>`;
   const answer = (option, index) => html`<button type="button" class="act small option" data-act="answer" aria-disabled=${isDead(need)} @pointerdown=${down(need)}

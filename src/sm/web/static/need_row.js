@@ -24,7 +24,7 @@ export function needItem(need, { isFirst = false, hasPage = false } = {}) {
     focusNeed(need.key);
   };
   return html`<li
-    data-need=${need.key} data-kind=${need.kind} data-dead=${need.kind === "request" && isDead(need)} tabindex="-1"
+    data-need=${need.key} data-kind=${need.kind} data-word=${need.word} data-dead=${need.kind === "request" && isDead(need)} tabindex="-1"
     class="need${need.ghost ? " passed" : ""}${isOpen ? " open" : ""}${selected.has(need.key) ? " selected" : ""}${isUnfolded(need) ? " unfolded" : ""}"
     aria-label="${name} of ${need.label}">
     <div class="need-line" @click=${toggle}>
@@ -33,7 +33,7 @@ export function needItem(need, { isFirst = false, hasPage = false } = {}) {
         ${need.workspace ? html`<span class="tag">${need.workspace}</span>` : nothing}
         <span class="need-age">${need.since ? html`<span class="unseen">since </span>${span(nowS() - need.since)}` : nothing}</span></span>
       ${sentence(need, isOpen, hasPage)}
-      ${need.ghost ? nothing : html`<div class="buttons">${isFirst ? equalButton(need) : nothing}${isRequest(need) ? answerButtons(need) : lookButtons(need)}${more(need)}</div>`}
+      ${need.ghost ? nothing : html`${isFirst && !selected.has(need.key) ? equalButton(need) : nothing}<div class="buttons">${isRequest(need) ? answerButtons(need) : lookButtons(need)}${more(need)}</div>`}
     </div>
     ${failures.has(need.key) && !need.ghost ? html`<p class="problem">not done: ${failures.get(need.key).words}</p>` : nothing}
     ${need.ghost ? nothing : html`${isOpen ? body(need) : nothing}${need.has_changes && !hasPage && isOpen ? changesBeside(need) : nothing}${denyForm(need)}`}
@@ -56,7 +56,8 @@ function check(need, hasPage) {
 function sentence(need, isOpen, hasPage) {
   if (need.ghost) return html`<p class="need-text"><s>${need.text}</s> <span class="answered">${need.ghost.words} ${span((performance.now() - need.ghost.at) / 1000)} ago</span></p>`;
   if (hasPage) return html`<p class="need-text"></p>`;
-  return html`<button class="need-open" aria-expanded=${isOpen} title=${isOpen ? nothing : need.text} @click=${() => {
+  return html`<button class="need-open" aria-expanded=${isOpen} title=${isOpen ? nothing : need.text} @click=${(event) => {
+    event.stopPropagation(); // the line unfolds too
     unfold(need);
     focusNeed(need.key);
   }}><span aria-hidden="true">${isOpen ? "▾" : "▸"}</span>${isOpen ? html`<span class="hint">Fold</span>` : html`<span class="need-text">${need.text}</span>`}</button>`;
@@ -81,7 +82,7 @@ export function bodyLine(line) {
 
 function equalButton(need) {
   const { keys, words } = need.equal;
-  return html`<button class="act small equal" data-act="equal" title=${words} @click=${() => selectEqual(need)}><span class="unseen">Select </span>${keys.length} equal</button>`;
+  return html`<button class="act small equal" data-act="equal" title=${words} @click=${() => selectEqual(need)}><span class="wide-only">Select </span>${keys.length} equal</button>`;
 }
 
 /** A button of a decision. `words`: the answers. */

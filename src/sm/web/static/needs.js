@@ -53,7 +53,7 @@ export function needsRegion() {
   for (const { key, equal, ghost } of list) if (equal && !ghost && !first.has(equal.keys[0])) first.set(equal.keys[0], key);
   const item = (need) => needItem(need, { isFirst: need.equal && first.get(need.equal.keys[0]) === need.key });
   const shown = list.filter((need) => need.key !== own?.key);
-  return html`<section class="needs" aria-labelledby="needs-title" data-count=${urgentNeeds().length}>
+  return html`<section class="needs" aria-labelledby="needs-title" data-count=${urgentNeeds().length} data-busy=${state.needs.some(({ kind }) => kind === "request")}>
     <div class="needs-head"><h2 id="needs-title" tabindex="-1" class=${urgentNeeds().length ? "urgent" : "calm"}>${title()}</h2>
       <div class="needs-acts">${seenButton("failed", "failed")}${seenButton("done", "done")}</div></div>
     ${own === null ? nothing : html`<p class="hint">${own.key} stands above the changes.</p>`}
