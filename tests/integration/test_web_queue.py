@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser
 
-from sm.client.http import Client
+from sm.client.http import Client, new_key
 from sm.core.lifecycle import is_live
 from sm.core.statuses import Status
 from tests.browser import AXE, DESKTOP, Tab, Visitor, chromium, skip_without
@@ -29,6 +29,8 @@ QUESTION = {
 }
 STILL = "() => { const now = performance.now(); performance.now = () => now; }"
 """Stops the clock of the page."""
+LATER = "() => { const now = performance.now.bind(performance); performance.now = () => now() + 60_000; }"
+"""Sets the clock of the page a minute ahead."""
 IN_SIGHT = """lines => lines.filter((line) => {
   const { top, bottom } = line.getBoundingClientRect();
   const list = line.closest(".need-scroll").getBoundingClientRect();
@@ -76,7 +78,10 @@ def asks(stage: Stage, command: str, *names: str) -> list[Dialog]:
 
 
 def behaviour(dialog: Dialog) -> str:
-    return str(dialog.take_decision()["hookSpecificOutput"]["decision"]["behavior"])
+    """The decision that the agent gets. After it, its dialog is over."""
+    decision = str(dialog.take_decision()["hookSpecificOutput"]["decision"]["behavior"])
+    dialog.agent.end_tool(dialog)
+    return decision
 
 
 def lines(tab: Tab) -> list[str]:
@@ -116,16 +121,14 @@ def focus(tab: Tab, key: str) -> None:
 def test_many_requests_are_in_sight_at_once(
     stage: Stage, visitor: Visitor, size: tuple[int, int], wanted: int
 ) -> None:
-    agents = [stage.agent("Plain", "--name", f"a{number}") for number in range(3)]
-    client = Client(str(stage.socket))
+    hook = stage.agent().hook()
     for number in range(19):
-        env = stage.with_token({"SM_SESSION_ID": agents[number % 3].id})
-        stage.run("ask", f"Question {number}?", "--no-wait", env=env)
+        hook.send("/v1/requests", new_key(), {"question": f"Which colour has part {number}?"})
+        assert hook.receive()[0] == "ok"
     touch = size == PHONE
     with visitor.tab(size, has_touch=touch, is_mobile=touch) as tab:
         tab.until(lambda: len(tab.requests()) == 19, "all requests")
         assert tab.find(".need").evaluate_all(IN_SIGHT) >= wanted
-    assert len(client.get("/v1/requests")) >= 19
 
 
 def test_line_says_what_is_asked_and_unfolds_in_place(stage: Stage, visitor: Visitor) -> None:
@@ -159,7 +162,7 @@ def test_lines_stay_where_they_are_while_one_is_open(stage: Stage, visitor: Visi
         entry.locator(".need-open").click()
         tab.until(lambda: is_open(tab, second.name), "the open line")
         before = entry.bounding_box()
-        tab.page.evaluate(f"performance.now = ((now) => () => now.call(performance) + {60_000})(performance.now)")
+        tab.page.evaluate(LATER)
         approval = stage.start_command("approve", first.name)
         assert behaviour(first) == "allow"
         approval.communicate()
@@ -176,12 +179,15 @@ def test_question_and_its_options_stand_once(stage: Stage, visitor: Visitor) -> 
     dialog.start_wait()
     with visitor.tab() as tab:
         entry = tab.request(dialog.name)
-        for _ in range(2):
+
+        def counts() -> list[int]:
             text = entry.inner_text()
-            assert [text.count(words) for words in ("Which size?", "Large", "Tiny")] == [1, 1, 1]
-            entry.locator(".need-open").click()
-            tab.until(lambda: is_open(tab, dialog.name), "the form")
-        assert "for wrists" in entry.inner_text()
+            return [text.count(words) for words in ("Which size?", "Large", "Tiny", "for wrists")]
+
+        assert counts() == [1, 1, 1, 0]
+        entry.locator(".need-open").click()
+        tab.until(lambda: is_open(tab, dialog.name), "the form")
+        assert counts() == [1, 1, 1, 1]
         tab.request(dialog.name)
         entry.locator("textarea").fill("two of them")
         tab.press("Enter")
@@ -418,7 +424,7 @@ def test_queue_has_no_violations_of_accessibility(
         tab.request(dialog.name)
         line(tab, dialog.name).locator(".need-open").click()
         tab.request(edit.name).locator('[data-act="deny"]').click()
-        focus(tab, equal[0].name)
+        line(tab, equal[0].name).focus()
         tab.press("=")
         tab.until(lambda: tab.find(".batch").count() == 1, "the selection")
         assert violations() == []

@@ -9,7 +9,7 @@ import { go, sessionPath, TABS, tell, ui } from "./ui.js";
 
 const PAGE = 10;
 
-const isTyping = (target) => target instanceof HTMLElement && (target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName));
+const isTyping = (target) => target instanceof HTMLElement && target.type !== "checkbox" && (target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName));
 
 /** What a key or the palette acts on. */
 export function target() {
@@ -61,7 +61,7 @@ function press(key, element) {
   const need = focusedNeed();
   if (need !== null && needKey(need, key)) return true;
   if (element instanceof HTMLElement && element.closest(".screen, .panel") && /^(Arrow|Page|Home|End| )/.test(key)) return false;
-  if (element instanceof HTMLElement && /^(BUTTON|A|SUMMARY)$/.test(element.tagName) && (key === "Enter" || key === " ")) return false;
+  if (element instanceof HTMLElement && /^(BUTTON|A|SUMMARY|INPUT)$/.test(element.tagName) && (key === "Enter" || key === " ")) return false;
   if (need === null && ui.route.tab === "changes" && inChanges(element) && ui.changes?.key(key)) return true;
   const step = { j: 1, ArrowDown: 1, k: -1, ArrowUp: -1, PageDown: PAGE, PageUp: -PAGE, g: -Infinity, Home: -Infinity, G: Infinity, End: Infinity }[key];
   if (step !== undefined) {

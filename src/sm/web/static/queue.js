@@ -36,10 +36,13 @@ export function arrange() {
   for (const [key, ghost] of ui.ghosts) {
     if (known.has(key) || (!held && clock - ghost.at > (ghost.need.kind === "request" ? GHOST_MS : 0))) ui.ghosts.delete(key);
   }
-  const before = drawn.map(({ key }) => key).filter((key) => known.has(key) || ui.ghosts.has(key));
+  const isShown = ({ key }) => known.has(key) || ui.ghosts.has(key); // a passed one only if it was drawn before
+  const before = drawn.filter(isShown).map(({ key }) => key);
   const keys = [...known.keys()];
   if (held) keys.splice(0, Infinity, ...before, ...keys.filter((key) => !before.includes(key)));
-  for (const [key, ghost] of ui.ghosts) if (!keys.includes(key)) keys.splice(Math.min(ghost.place, keys.length), 0, key);
+  for (const key of before) {
+    if (!keys.includes(key)) keys.splice(keys.indexOf(before.slice(0, before.indexOf(key)).findLast((above) => keys.includes(above))) + 1, 0, key);
+  }
   drawn = keys.map((key) => known.get(key) ?? { ...ui.ghosts.get(key).need, ghost: ui.ghosts.get(key) });
   for (const set of [ui.opened, selected]) for (const key of set) if (!known.has(key)) set.delete(key);
   for (const map of [ui.inputs, failures]) for (const key of map.keys()) if (!known.has(key)) map.delete(key);
@@ -53,9 +56,7 @@ export function notePassed(before) {
   for (const key of ui.ghosts.keys()) if (now.has(key)) ui.ghosts.delete(key);
   for (const need of before) {
     if (now.has(need.key)) continue;
-    const place = drawn.findIndex(({ key }) => key === need.key);
-    const words = need.kind === "request" ? "answered" : "done";
-    ui.ghosts.set(need.key, { need, place: place < 0 ? before.indexOf(need) : place, words, at: performance.now() });
+    ui.ghosts.set(need.key, { need, words: need.kind === "request" ? "answered" : "done", at: performance.now() });
     setTimeout(ui.draw, GHOST_MS + 10);
   }
 }

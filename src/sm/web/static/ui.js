@@ -10,7 +10,7 @@ export const ui = {
   undo: null, // {name, session, label, until}
   inputs: new Map(), // what is typed for requests: key -> {open: the form of a denial is, text, words, picks: of the answers}
   opened: new Set(), // lines of the queue that are unfolded
-  ghosts: new Map(), // lines of the queue that have passed: key -> {need, place, words, at}
+  ghosts: new Map(), // lines of the queue that have passed: key -> {need, words, at}
   answered: new Set(), // requests that were answered here
   changes: null, // the tab with the changes, which changes.js sets
 };
