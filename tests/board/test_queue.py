@@ -62,7 +62,9 @@ def test_edit_counts_are_none_for_another_tool_use(arguments: dict[str, Any] | N
 def test_sentence_of_a_command_is_the_command_wherever_its_description_stands() -> None:
     found = permission(description="List the files", command="rm -rf /")
     assert request_words(found) == "Bash: rm -rf /"
-    assert request_words(permission(tool="Task", description="look around", prompt="x")) == "Task: look around"
+    assert (
+        request_words(permission(tool="Task", description="look around", prompt="x")) == "Task: look around"
+    )
 
 
 @pytest.mark.parametrize(
@@ -100,9 +102,11 @@ def test_equal_requests_are_grouped_with_the_sentence_that_says_what_is_equal() 
     ]
     found = needs(rows, asked, [], NOTHING, AT_S)
     groups = equal_requests(found, rows)
-    assert {key: group.keys for key, group in groups.items()} == {
-        **dict.fromkeys(("r1", "r2"), ["r1", "r2"]),
-        **dict.fromkeys(("r5", "r6"), ["r5", "r6"]),
+    assert {key: " ".join(group.keys) for key, group in groups.items()} == {
+        "r1": "r1 r2",
+        "r2": "r1 r2",
+        "r5": "r5 r6",
+        "r6": "r5 r6",
     }
     assert groups["r1"].words == "the same command in the same workspace: 2 of 8"
     assert groups["r5"].words == "the same tool use outside of workspaces: 2 of 8"
@@ -135,5 +139,7 @@ def test_entries_have_the_actions_that_fit_their_kind_and_are_possible() -> None
 def test_actions_that_the_view_does_not_allow_are_left_out() -> None:
     over = row("a", **FAILED)
     (need,) = needs({"a": over}, [], [], NOTHING, AT_S)
-    offered = need_actions(Target(over, need), lambda action, target: "no" if action.name == "restore" else None)
+    offered = need_actions(
+        Target(over, need), lambda action, target: "no" if action.name == "restore" else None
+    )
     assert (offered.buttons, offered.menu) == ([], ["seen", "archive"])

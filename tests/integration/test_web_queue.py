@@ -1,10 +1,9 @@
-"""The queue of the page in a real browser: one line for each request, in place, several at once, failures and results."""
+"""The queue of the page in a real browser: lines that unfold, answers to several requests, failures and results."""
 
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
-from playwright.sync_api import Browser
+from playwright.sync_api import Browser, Locator
 
 from sm.client.http import Client, new_key
 from sm.core.lifecycle import is_live
@@ -24,7 +23,10 @@ EDIT = {"file_path": "a.py", "old_string": "b\nold", "new_string": "b\nnew\nmore
 QUESTION = {
     "question": "Which size?",
     "header": "Size",
-    "options": [{"label": "Large", "description": "for desks"}, {"label": "Tiny", "description": "for wrists"}],
+    "options": [
+        {"label": "Large", "description": "for desks"},
+        {"label": "Tiny", "description": "for wrists"},
+    ],
     "multiSelect": False,
 }
 STILL = "() => { const now = performance.now(); performance.now = () => now; }"
@@ -92,12 +94,18 @@ def lines(tab: Tab) -> list[str]:
     return found
 
 
-def line(tab: Tab, key: str) -> Any:
+def line(tab: Tab, key: str) -> Locator:
     return tab.find(f'.needs [data-need="{key}"]')
 
 
 def is_open(tab: Tab, key: str) -> bool:
     return line(tab, key).locator('.need-open[aria-expanded="true"]').count() == 1
+
+
+def top_of(entry: Locator) -> float:
+    box = entry.bounding_box()
+    assert box is not None
+    return box["y"]
 
 
 def focused(tab: Tab) -> str:
@@ -139,15 +147,15 @@ def test_line_says_what_is_asked_and_unfolds_in_place(stage: Stage, visitor: Vis
         text = entry.inner_text()
         assert "Edit: a.py +2 -1" in text and "shop" in text and "plain-editor" in text
         assert "|+ new" not in text
-        before = entry.bounding_box()
+        before = top_of(entry)
         focus(tab, dialog.name)
         tab.press("Enter")
         tab.until(lambda: "|+ new" in entry.inner_text(), "the change")
-        assert entry.bounding_box()["y"] == before["y"]
+        assert top_of(entry) == before
         asks(stage, "make", "late")
         tab.until(lambda: len(tab.requests()) == 2, "a newer request")
         assert is_open(tab, dialog.name)
-        assert entry.bounding_box()["y"] == before["y"]
+        assert top_of(entry) == before
         assert focused(tab) == dialog.name
         tab.press("Escape")
         tab.until(lambda: "|+ new" not in entry.inner_text(), "the folded line")
@@ -161,13 +169,13 @@ def test_lines_stay_where_they_are_while_one_is_open(stage: Stage, visitor: Visi
         tab.request(third.name)
         entry.locator(".need-open").click()
         tab.until(lambda: is_open(tab, second.name), "the open line")
-        before = entry.bounding_box()
+        before = top_of(entry)
         tab.page.evaluate(LATER)
         approval = stage.start_command("approve", first.name)
         assert behaviour(first) == "allow"
         approval.communicate()
         tab.until(lambda: "by operator" in line(tab, first.name).inner_text(), "who answered the one above")
-        assert entry.bounding_box()["y"] == before["y"]
+        assert top_of(entry) == before
         tab.press("Escape")
         tab.page.mouse.move(5, 5)
         tab.until(lambda: lines(tab) == [second.name, third.name], "the line that has passed is gone")
@@ -271,7 +279,11 @@ def test_menu_has_what_the_board_offers_beside_the_buttons(stage: Stage, visitor
         menu = tab.find(".need-menu")
         tab.until(lambda: menu.count() == 1, "the menu")
         text = menu.inner_text()
-        assert "Select 2 equal" in text and "Attach to the terminal" in text and f"sm approve {first.name}" in text
+        assert (
+            "Select 2 equal" in text
+            and "Attach to the terminal" in text
+            and f"sm approve {first.name}" in text
+        )
         tab.press("Escape")
         tab.until(lambda: menu.count() == 0, "no menu")
         line(tab, second.name).locator('[data-act="more"]').click()
@@ -384,7 +396,8 @@ def test_failures_and_results_are_lines_of_the_queue_and_are_marked_as_seen_toge
     stage: Stage, visitor: Visitor
 ) -> None:
     failed = [
-        stage.spawn("Sh", f"echo boom; {SHOWN}; exit 3", "--name", name)["session_id"] for name in ("f1", "f2")
+        stage.spawn("Sh", f"echo boom; {SHOWN}; exit 3", "--name", name)["session_id"]
+        for name in ("f1", "f2")
     ]
     done = [stage.agent("Plain", "--name", name) for name in ("d1", "d2")]
     for session_id in failed:
@@ -394,7 +407,9 @@ def test_failures_and_results_are_lines_of_the_queue_and_are_marked_as_seen_toge
     with visitor.tab() as tab:
         tab.shows("Needs you: 2; done, not seen yet: 2", "all tests pass")
         assert lines(tab) == [*(f"failed {i}" for i in failed), *(f"done {agent.id}" for agent in done)]
-        tab.until(lambda: line(tab, f"failed {failed[0]}").locator('[data-act="restore"]').count() == 1, "restore")
+        tab.until(
+            lambda: line(tab, f"failed {failed[0]}").locator('[data-act="restore"]').count() == 1, "restore"
+        )
         tab.find('[data-act="seen-failed"]').click()
         tab.shows("Nothing needs you")
         assert "done, not seen yet: 2" in tab.find("#needs-title").inner_text()

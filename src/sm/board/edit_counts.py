@@ -25,7 +25,9 @@ def edit_counts(arguments: Mapping[str, object] | None) -> EditCounts | None:
         return None
     added = removed = 0
     for edit in edits:
-        texts = (edit.get("old_string"), edit.get("new_string")) if isinstance(edit, Mapping) else (None, None)
+        texts = (
+            (edit.get("old_string"), edit.get("new_string")) if isinstance(edit, Mapping) else (None, None)
+        )
         old, new = texts
         if not isinstance(old, str) or not isinstance(new, str):
             return None
