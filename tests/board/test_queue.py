@@ -105,6 +105,8 @@ def test_equal_requests_are_grouped_with_the_sentence_that_says_what_is_equal() 
     assert {key: " ".join(group.keys) for key, group in groups.items()} == {
         "r1": "r1 r2",
         "r2": "r1 r2",
+        "r3": "r3",
+        "r4": "r4",
         "r5": "r5 r6",
         "r6": "r5 r6",
     }

@@ -193,6 +193,7 @@ def test_question_and_its_options_stand_once(stage: Stage, visitor: Visitor) -> 
             return [text.count(words) for words in ("Which size?", "Large", "Tiny", "for wrists")]
 
         assert counts() == [1, 1, 1, 0]
+        assert entry.locator(".need-check input").count() == 0, "it is answered alone"
         entry.locator(".need-open").click()
         tab.until(lambda: is_open(tab, dialog.name), "the form")
         assert counts() == [1, 1, 1, 1]

@@ -11,13 +11,16 @@ from sm.core.likeness import likeness
 @dataclass(frozen=True, slots=True)
 class EqualRequests:
     keys: Sequence[str]
-    """The requests, in the order of the list: at least two."""
+    """The requests, in the order of the list."""
     words: str
     """`the same command in the same workspace: 12 of 19`."""
 
 
 def equal_requests(found: Sequence[BoardNeed], rows: Mapping[str, BoardRow]) -> Mapping[str, EqualRequests]:
-    """The group of each request that has equals, by its key. `found`: all entries that need a person."""
+    """The group of each request that may be answered with others, by its key. It may be alone in its group.
+
+    `found`: all entries that need a person.
+    """
     groups, count = dict[object, list[BoardNeed]](), 0
     for need in found:
         if need.request is None:
@@ -28,8 +31,6 @@ def equal_requests(found: Sequence[BoardNeed], rows: Mapping[str, BoardRow]) -> 
             groups.setdefault(key, []).append(need)
     grouped = dict[str, EqualRequests]()
     for needs in groups.values():
-        if len(needs) < 2:
-            continue
         assert needs[0].request is not None
         row = rows.get(needs[0].session_id or "")
         words = f"{_same(needs[0].request)} {_place(row)}: {len(needs)} of {count}"

@@ -65,7 +65,7 @@ def needs_fields(found: Sequence[BoardNeed], rows: Mapping[str, BoardRow]) -> li
 
 
 def need_fields(need: BoardNeed, row: BoardRow | None, equal: EqualRequests | None = None) -> Fields:
-    """An entry that needs a person. `equal`: the requests that ask for the same, if there are some."""
+    """An entry that needs a person. `equal`: what asks for the same, or None if it must be answered alone."""
     request, target = need.request, Target(row, need)
     offered = need_actions(target, refusal)
     names = dict.fromkeys((*offered.buttons, *offered.menu, *(DECISIONS if request is not None else ())))

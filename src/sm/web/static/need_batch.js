@@ -5,7 +5,7 @@ import { send, wordsOf } from "./acts.js";
 import { close, frame } from "./dialogs.js";
 import { DEAD_MS } from "./guard.js";
 import { bodyLine } from "./need_row.js";
-import { clearSelection, failures, selected, selectedNeeds, selectEqual } from "./queue.js";
+import { clearSelection, failures, hasEquals, selected, selectedNeeds, selectEqual } from "./queue.js";
 import { state } from "./state.js";
 import { tell, ui } from "./ui.js";
 
@@ -17,7 +17,8 @@ const requests = (count) => (count === 1 ? "1 request" : `${count} requests`);
 function sentenceOf(list) {
   const groups = new Set(list.map(groupOf)).size;
   if (list.some((need) => need.kind !== "request")) return "";
-  return groups === 1 && list[0].equal ? list[0].equal.words : `${groups} different ${groups === 1 ? "request" : "requests"}`;
+  if (groups === 1) return hasEquals(list[0]) ? list[0].equal.words : "";
+  return `${groups} different requests`;
 }
 
 export function batchBar() {
@@ -25,7 +26,7 @@ export function batchBar() {
   if (list.length === 0) return nothing;
   const areRequests = list.every((need) => need.kind === "request");
   const areSeen = list.every((need) => need.kind !== "request");
-  const equal = areRequests && list[0].equal && new Set(list.map(groupOf)).size === 1 && list.length < list[0].equal.keys.length;
+  const equal = areRequests && hasEquals(list[0]) && new Set(list.map(groupOf)).size === 1 && list.length < list[0].equal.keys.length;
   return html`<div class="batch" role="group" aria-label="Selection"><span><b>${list.length} selected</b> <span class="hint">${
     areRequests || areSeen ? sentenceOf(list) : "requests and ended agents: select only one of both"}</span></span>
     <div class="buttons">
@@ -97,7 +98,8 @@ export function batchDialog(dialog) {
     event.preventDefault();
     run(dialog);
   };
-  const groups = Map.groupBy(dialog.list, groupOf);
+  const groups = new Map();
+  for (const need of dialog.list) groups.set(groupOf(need), [...(groups.get(groupOf(need)) ?? []), need]);
   return frame(isOver && failed ? `${dialog.list.length - failed} ${past}, ${failed} failed` : `${verb} ${requests(dialog.list.length)}?`, html`<form class="batch-form" @submit=${submit} @keydown=${keys}>
     <p>${sentenceOf(dialog.list)}</p>
     <div class="batch-groups" tabindex="0" role="region" aria-label="What is answered">${[...groups.values()].map((group) => groupView(dialog, group))}</div>

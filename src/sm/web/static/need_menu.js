@@ -2,7 +2,7 @@
 
 import { html, nothing, ref } from "./vendor/lit/lit.js";
 import { actionOf, begin, copy, refusal } from "./acts.js";
-import { canSelect, focusNeed, press, selectEqual } from "./queue.js";
+import { canSelect, focusNeed, hasEquals, press, selectEqual } from "./queue.js";
 import { ui } from "./ui.js";
 
 let open = null; // {need, button}
@@ -36,7 +36,7 @@ function close() {
 /** What the menu of an entry has: [title, what it does, its command or key]. */
 function items(need) {
   const list = [];
-  if (need.equal && canSelect(need)) list.push([`Select ${need.equal.keys.length} equal`, () => selectEqual(need), "="]);
+  if (hasEquals(need) && canSelect(need)) list.push([`Select ${need.equal.keys.length} equal`, () => selectEqual(need), "="]);
   for (const name of need.menu ?? []) {
     if (refusal(name, { need }) !== null) continue;
     list.push([actionOf(name).title, () => (name === "read" ? press(need, name) : begin(name, { need })), need.commands?.[name] ?? ""]);

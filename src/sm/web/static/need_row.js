@@ -85,10 +85,13 @@ function equalButton(need) {
   return html`<button class="act small equal" data-act="equal" title=${words} @click=${() => selectEqual(need)}><span class="wide-only">Select </span>${keys.length} equal</button>`;
 }
 
+/** The command behind a click, and its key. */
+const titleOf = (need, action) => `${need.commands?.[action] ?? ""}${keyOf(action) ? ` (${keyOf(action)})` : ""}`;
+
 /** A button of a decision. `words`: the answers. */
 function button(need, action, title, act, look = "") {
   const why = refusal(action, { need });
-  return html`<button class="act small ${look}" data-act=${action} aria-disabled=${why !== null || isDead(need)} title=${why ?? need.commands?.[action] ?? nothing}
+  return html`<button class="act small ${look}" data-act=${action} aria-disabled=${why !== null || isDead(need)} title=${why ?? titleOf(need, action)}
     @pointerdown=${() => guard.press(need.key, need.digest)} @click=${act}>${title}</button>`;
 }
 
@@ -108,7 +111,7 @@ function answerButtons(need) {
   return html`${need.buttons.map((name) => known[name]?.() ?? nothing)}${why === null ? nothing : html`<span class="why-not">${why}</span>`}`;
 }
 
-const sessionButton = (need, name, act) => html`<button class="act small" data-act=${name} title=${need.commands?.[name] ?? nothing} @click=${act}>${actionOf(name)?.title ?? name}</button>`;
+const sessionButton = (need, name, act) => html`<button class="act small" data-act=${name} title=${titleOf(need, name)} @click=${act}>${actionOf(name)?.title ?? name}</button>`;
 
 /** The buttons of what is no request. A message is marked by its entry, everything else is done to the session. */
 function lookButtons(need) {

@@ -5,7 +5,7 @@ import { batchBar, markSeen, openBatch } from "./need_batch.js";
 import { menuView } from "./need_menu.js";
 import { needItem } from "./need_row.js";
 import { keepOnly } from "./proposals.js";
-import { arrange, focusNeed, guard, lineOf, needKey as keyOfNeed, seeDrawn } from "./queue.js";
+import { arrange, focusNeed, guard, hasEquals, lineOf, needKey as keyOfNeed, seeDrawn } from "./queue.js";
 import { nowS, state } from "./state.js";
 import { go, sessionPath, ui } from "./ui.js";
 import { clock, span } from "./words.js";
@@ -50,8 +50,8 @@ export function needsRegion() {
   const own = besideChanges();
   keepOnly(new Set(state.needs.map(({ key }) => key)), own?.key);
   const first = new Map();
-  for (const { key, equal, ghost } of list) if (equal && !ghost && !first.has(equal.keys[0])) first.set(equal.keys[0], key);
-  const item = (need) => needItem(need, { isFirst: need.equal && first.get(need.equal.keys[0]) === need.key });
+  for (const need of list) if (!need.ghost && hasEquals(need) && !first.has(need.equal.keys[0])) first.set(need.equal.keys[0], need.key);
+  const item = (need) => needItem(need, { isFirst: hasEquals(need) && first.get(need.equal.keys[0]) === need.key });
   const shown = list.filter((need) => need.key !== own?.key);
   return html`<section class="needs" aria-labelledby="needs-title" data-count=${urgentNeeds().length} data-busy=${state.needs.some(({ kind }) => kind === "request")}>
     <div class="needs-head"><h2 id="needs-title" tabindex="-1" class=${urgentNeeds().length ? "urgent" : "calm"}>${title()}</h2>

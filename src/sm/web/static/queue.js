@@ -160,7 +160,8 @@ async function deny(need, words) {
 
 // The selection
 
-const isSelectable = (need) => !need.ghost && (need.kind === "request" ? need.buttons.includes("approve") : need.actions?.seen === null);
+const isSelectable = (need) => !need.ghost && (need.kind === "request" ? need.equal !== null && need.buttons.includes("approve") : need.actions?.seen === null);
+export const hasEquals = (need) => need.equal?.keys.length > 1;
 
 /** Select a line or not; with `range` all lines since the last one. */
 export function select(need, range = false) {
@@ -176,7 +177,7 @@ export function select(need, range = false) {
 }
 
 export function selectEqual(need) {
-  if (!need.equal) tell(`nothing else asks for the same as ${need.key}`);
+  if (!hasEquals(need)) tell(`nothing else asks for the same as ${need.key}`);
   for (const key of need.equal?.keys ?? []) selected.add(key);
   from = need.key;
   ui.drawNow();
