@@ -1,9 +1,10 @@
 """The queue of the page in a real browser: lines that unfold, answers to several requests, failures and results."""
 
+import json
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, Locator
+from playwright.sync_api import Browser, Locator, WebSocketRoute
 
 from sm.client.http import Client, new_key
 from sm.core.lifecycle import is_live
@@ -253,6 +254,38 @@ def test_answer_moves_to_the_next_line_and_keeps_it_as_open_as_the_answered_one(
         tab.until(lambda: tab.page.evaluate("document.activeElement.id") == "needs-title", "the title")
 
 
+def test_answer_that_is_refused_is_told_at_its_line(stage: Stage, visitor: Visitor) -> None:
+    """The test answers the page in place of the server."""
+    first, second = asks(stage, "make", "a", "b")
+
+    def refuse(route: WebSocketRoute) -> None:
+        remote = route.connect_to_server()
+
+        def from_page(message: str | bytes) -> None:
+            frame = json.loads(message)
+            refused = {"t": "done", "n": frame.get("n"), "ok": False, "words": "the disk is full"}
+            if frame["t"] == "act":
+                route.send(json.dumps(refused))
+            else:
+                remote.send(message)
+
+        route.on_message(from_page)
+
+    with visitor.tab() as tab:
+        tab.page.route_web_socket("**/ws", refuse)
+        tab.page.reload()
+        tab.request(first.name)
+        tab.request(second.name)
+        focus(tab, first.name)
+        tab.press("a")
+        tab.until(
+            lambda: "not done: the disk is full" in line(tab, first.name).inner_text(),
+            "the reason at the line",
+        )
+        assert focused(tab) == second.name
+        assert line(tab, first.name).locator('[data-act="approve"][aria-disabled="false"]').count() == 1
+
+
 def test_reason_of_a_denial_is_kept_when_its_form_is_closed(stage: Stage, visitor: Visitor) -> None:
     (dialog,) = asks(stage, "make", "a")
     with visitor.tab() as tab:
@@ -288,7 +321,7 @@ def test_menu_has_what_the_board_offers_beside_the_buttons(stage: Stage, visitor
         tab.press("Escape")
         tab.until(lambda: menu.count() == 0, "no menu")
         line(tab, second.name).locator('[data-act="more"]').click()
-        menu.get_by_text("Select 2 equal").click()
+        menu.locator('[data-act="equal"]').click()
         tab.shows("2 selected")
 
 

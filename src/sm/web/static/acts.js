@@ -1,6 +1,7 @@
 // Carries out the actions of the server's table: what they need is asked for here, what they may do is decided there.
 
 import { get } from "./api.js";
+import { press } from "./queue.js";
 import { rowOf, state } from "./state.js";
 import { focusSoon, go, sessionPath, tell, ui } from "./ui.js";
 
@@ -75,7 +76,7 @@ export function begin(name, target) {
     tell(`not possible: ${why}`, true);
     return;
   }
-  if (name === "approve" && need) decide(need, "approve", {});
+  if (name === "approve" && need) press(need, name);
   else if (name === "deny" || name === "answer") openInput(need, name);
   else if (name === "send") {
     go(sessionPath(session, "messages"));
@@ -146,9 +147,10 @@ export async function decide(need, action, { text = "", answers = [], drafts = [
   if (done.ok) {
     ui.inputs.delete(need.key);
     ui.opened.delete(need.key);
-  } else ui.answered.delete(need.key);
+  }
+  ui.answered.delete(need.key);
   tell(wordsOf(done), !done.ok);
-  return done.ok;
+  return done;
 }
 
 export async function copy(text) {

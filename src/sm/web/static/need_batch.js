@@ -65,7 +65,7 @@ async function run(dialog) {
     const target = { session: need.session_id, need: need.key, shown: need.digest, text: dialog.text.trim(), answers: [] };
     if (why === "") ui.answered.add(need.key);
     const done = why === "" ? await send(dialog.action, target) : { ok: false, words: why };
-    if (!done.ok) ui.answered.delete(need.key);
+    ui.answered.delete(need.key);
     dialog.done.set(need.key, done);
     ui.drawNow();
   }

@@ -33,15 +33,15 @@ function close() {
   if (before !== null && (document.activeElement === document.body || document.activeElement === null)) focusNeed(before.need.key);
 }
 
-/** What the menu of an entry has: [title, what it does, its command or key]. */
+/** What the menu of an entry has: [name, title, what it does, its command or key]. */
 function items(need) {
   const list = [];
-  if (hasEquals(need) && canSelect(need)) list.push([`Select ${need.equal.keys.length} equal`, () => selectEqual(need), "="]);
+  if (hasEquals(need) && canSelect(need)) list.push(["equal", `Select ${need.equal.keys.length} equal`, () => selectEqual(need), "="]);
   for (const name of need.menu ?? []) {
     if (refusal(name, { need }) !== null) continue;
-    list.push([actionOf(name).title, () => (name === "read" ? press(need, name) : begin(name, { need })), need.commands?.[name] ?? ""]);
+    list.push([name, actionOf(name).title, () => (name === "read" ? press(need, name) : begin(name, { need })), need.commands?.[name] ?? ""]);
   }
-  if (need.copy) list.push(["Copy the command", () => copy(need.copy), need.copy]);
+  if (need.copy) list.push(["copy", "Copy the command", () => copy(need.copy), need.copy]);
   return list;
 }
 
@@ -61,6 +61,6 @@ export function menuView() {
   };
   return html`<div popover class="need-menu" role="group" aria-label="More for ${open.need.key}" ${popover} @keydown=${keys}
     @toggle=${(event) => event.newState === "closed" && open !== null && close()}>
-    ${items(open.need).map(([title, act, more]) => html`<button class="menu-item" @click=${() => run(act)}><span>${title}</span><span class="hint">${more}</span></button>`)}
+    ${items(open.need).map(([name, title, act, more]) => html`<button class="menu-item" data-act=${name} @click=${() => run(act)}><span>${title}</span><span class="hint">${more}</span></button>`)}
   </div>`;
 }

@@ -91,7 +91,7 @@ const titleOf = (need, action) => `${need.commands?.[action] ?? ""}${keyOf(actio
 /** A button of a decision. `words`: the answers. */
 function button(need, action, title, act, look = "") {
   const why = refusal(action, { need });
-  return html`<button class="act small ${look}" data-act=${action} aria-disabled=${why !== null || isDead(need)} title=${why ?? titleOf(need, action)}
+  return html`<button class="act small ${look}" data-act=${action} aria-disabled=${why !== null || ui.answered.has(need.key) || isDead(need)} title=${why ?? titleOf(need, action)}
     @pointerdown=${() => guard.press(need.key, need.digest)} @click=${act}>${title}</button>`;
 }
 

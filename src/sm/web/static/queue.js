@@ -1,6 +1,6 @@
 // The queue of what needs the person: the order of its lines, which of them are unfolded or selected, and the decisions.
 
-import { begin, decide, decisionOf, keyOf, refusal } from "./acts.js";
+import { begin, decide, decisionOf, keyOf, refusal, wordsOf } from "./acts.js";
 import { ButtonGuard } from "./guard.js";
 import { afterDenial, draftsFor, hasUnkept, readDraftsAgain, roundOf } from "./proposals.js";
 import { state } from "./state.js";
@@ -120,7 +120,7 @@ function advance(need, wasOpen) {
   const here = document.activeElement?.closest("[data-need]")?.dataset.need;
   if (document.activeElement !== document.body && here !== need.key) return;
   const place = drawn.findIndex(({ key }) => key === need.key);
-  const isNext = (other) => !other.ghost && other.key !== need.key;
+  const isNext = (other) => !other.ghost && !ui.answered.has(other.key) && other.key !== need.key;
   const next = drawn.slice(place + 1).find(isNext) ?? drawn.slice(0, Math.max(0, place)).findLast(isNext);
   if (next && wasOpen && isRequest(next)) ui.opened.add(next.key);
   ui.drawNow();
@@ -136,22 +136,36 @@ export async function press(need, action, words = {}) {
   const why = refusal(action, { need });
   if (why !== null) tell(`not possible: ${why}`, true);
   else if (pressed !== undefined && pressed !== need.digest) tell(`${need.key} changed while you pressed: look again`, true);
+  else if (ui.answered.has(need.key)) tell(`${need.key} is being answered`);
   else if (isDead(need)) tell(`too early: ${need.key} has just appeared or changed; press again`, true);
   else if (action === "approve" && !isWhole(need)) {
     unfold(need, true);
     tell(`${need.key} is now shown in full; press again`);
-  } else {
+  } else if (action === "deny" && need.has_changes) {
     const wasOpen = ui.opened.has(need.key);
-    const isDone = action === "deny" && need.has_changes ? await deny(need, words) : await decide(need, action, words);
-    if (isDone) advance(need, wasOpen);
-  }
+    if (await deny(need, words)) advance(need, wasOpen);
+  } else await answer(need, action, words);
+}
+
+/** Go on to the next line at once. A refusal is told at the line, which has kept what was typed. */
+async function answer(need, action, words) {
+  const wasOpen = ui.opened.delete(need.key);
+  const input = ui.inputs.get(need.key);
+  if (input) input.open = false;
+  failures.delete(need.key);
+  const deciding = decide(need, action, words);
+  if (action !== "read") advance(need, wasOpen);
+  const done = await deciding;
+  if (done.ok) return;
+  failures.set(need.key, { digest: need.digest, words: wordsOf(done) });
+  ui.draw();
 }
 
 /** Deny a completion, with the drafts that the form has named. */
 async function deny(need, words) {
   if (draftsFor(need).list === null) tell("the draft comments are not loaded yet; press again");
   else if (hasUnkept(need)) tell("a comment is not kept yet: keep it as a draft, or cancel it", true);
-  else if (await decide(need, "deny", { ...words, ...roundOf(need) })) {
+  else if ((await decide(need, "deny", { ...words, ...roundOf(need) })).ok) {
     afterDenial(need);
     return true;
   } else readDraftsAgain(need);

@@ -11,7 +11,7 @@ export const ui = {
   inputs: new Map(), // what is typed for requests: key -> {open: the form of a denial is, text, words, picks: of the answers}
   opened: new Set(), // lines of the queue that are unfolded
   ghosts: new Map(), // lines of the queue that have passed: key -> {need, words, at}
-  answered: new Set(), // requests that were answered here
+  answered: new Set(), // requests that are being answered here
   changes: null, // the tab with the changes, which changes.js sets
 };
 
