@@ -18,7 +18,12 @@ NOTHING: dict[str, Any] = {"trouble": [], "dead_letters": 0}
 
 def test_needs_are_requests_by_age_then_messages_stale_sessions_and_trouble() -> None:
     rows = {
-        r.id: r for r in (row("a", status_stale=True), row("b"), row("c", status_stale=True, archived=True))
+        r.id: r
+        for r in (
+            row("a", status_stale=True),
+            row("b", status_stale=True, open_requests=["r57"]),
+            row("c", status_stale=True, archived=True),
+        )
     }
     found = needs(
         rows,

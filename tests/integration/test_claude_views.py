@@ -74,18 +74,19 @@ def test_permission_of_claude_is_decided_in_the_page(claudes: ClaudeInstance, ap
     ):
         key = agent.ask(prompt_with("granted", COMPUTES))["request_id"]
         entry = tab.request(key)
+        entry.locator(".need-open").click()
         asked = [line.strip() for line in entry.inner_text().splitlines()]
         place = asked.index("command:")
         assert asked[place + 1 : place + 4] == [
             *("| python3 -c 'print(6*7)'", "description:", "| Compute the answer"),
         ]
-        entry.locator('[data-act="approve"]').click()
+        tab.request(key).locator('[data-act="approve"]').click()
         assert agent.result("granted") == (False, "42")
         agent.wait_rest()
         tab.until(lambda: "idle" in tab.row(agent.id).inner_text(), "the agent goes on to its end")
         key = agent.ask(prompt_with("refused", REMOVES))["request_id"]
         entry = tab.request(key)
-        assert "| rm -rf build" in entry.inner_text()
+        assert "Bash: rm -rf build" in entry.inner_text()
         entry.locator('[data-act="deny"]').click()
         entry.locator("textarea").fill("the tests need it")
         entry.locator('[data-act="submit"]').click()

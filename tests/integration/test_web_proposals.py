@@ -46,6 +46,7 @@ def proposal(stage: Stage) -> Iterator[tuple[str, str]]:
 
 def unfold(tab: Tab, key: str) -> None:
     entry = tab.find(f'[data-need="{key}"]')
+    entry.locator(".need-open").click()
     tab.until(lambda: "Changes: 2 files +4 \N{MINUS SIGN}1" in entry.inner_text(), "the numbers")
     assert entry.locator(".diff-file").count() == 0
     entry.locator('[data-act="changes"]').click()

@@ -86,7 +86,7 @@ def needs(
             row.status_at_s,
         )
         for row in rows.values()
-        if row.stale and not row.data["archived"]
+        if row.stale and not row.requests and not row.data["archived"]  # a request is an entry already
     ]
     found += [
         BoardNeed(NeedKind.DAEMON, f"trouble {number}", None, "daemon", shown(text), 0.0)

@@ -6,6 +6,7 @@ An agent's texts pass through `shown`: control, bidirectional and other invisibl
 from collections.abc import Mapping
 from typing import Any
 
+from sm.board.edit_counts import edit_counts
 from sm.core.quotation import visible
 from sm.core.request_words import words_of_kind
 from sm.core.statuses import Status
@@ -25,6 +26,8 @@ SIGNS: Mapping[str, str] = {
 """A sign for each status, so that the colour is never the only difference."""
 _WORDS: Mapping[str, str] = {Status.WAITING_INPUT: "waiting"}
 _TEXT_MAX = 500
+_WHOLE_MAX = 450
+"""Leaves room for sm's own words before the text of an agent."""
 _BAR_CELLS = 5
 
 
@@ -64,4 +67,32 @@ def request_words(request: Mapping[str, Any]) -> str:
         case kind if (words := words_of_kind(kind)) is not None:
             return shown(words.asks(request["arguments"]))
         case _:
-            return shown(tool_use(request["tool"], request["arguments"]))
+            return _tool_words(request["tool"], request["arguments"])
+
+
+def _tool_words(tool: str | None, arguments: Mapping[str, Any] | None) -> str:
+    """`Bash: npm install` or `Edit: src/login.py +2 -1`. A long path leaves the numbers in sight."""
+    counts = edit_counts(arguments)
+    if counts is not None:
+        return f"{shown(tool_use(tool, {'path': counts.path}))} {counts.words}"
+    return shown(tool_use(tool, _decisive(arguments)))
+
+
+def _decisive(arguments: Mapping[str, Any] | None) -> Mapping[str, Any]:
+    """The arguments without the one that says what a command is for: it changes nothing that the command does."""
+    given = arguments or {}
+    return {name: value for name, value in given.items() if name != "description" or "command" not in given}
+
+
+def says_all(request: Mapping[str, Any]) -> bool:
+    """True if `request_words` leaves out nothing that a person decides by."""
+    if request.get("cut") or request["reason"] or words_of_kind(request["kind"]) is not None:
+        return False
+    if request["kind"] == "permission":
+        values = list(_decisive(request["arguments"]).values())
+        texts = [request["tool"] or "", *(value if isinstance(value, str) else "\n" for value in values)]
+        is_one = len(values) == 1
+    else:
+        texts = [question["question"] for question in request["questions"]]
+        is_one = len(texts) <= 1
+    return is_one and not any("\n" in text for text in texts) and sum(map(len, texts)) <= _WHOLE_MAX

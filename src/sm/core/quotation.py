@@ -55,11 +55,12 @@ def question_lines(
     """A question with its numbered options. `arguments`: of the tool that asks question `number`, from 0."""
     yield from quotation(question, 1, width)
     for index, option in enumerate(options):
-        words = _description(arguments, number, index)
+        words = option_description(arguments, number, index)
         yield from quotation(f"{option}: {words}" if words else option, 1, width, f"{index + 1}: ")
 
 
-def _description(arguments: object, question: int, option: int) -> str:
+def option_description(arguments: object, question: int, option: int) -> str:
+    """The words of a tool that asks about one of the options of its questions. All numbers start at 0."""
     value = arguments
     for step in ("questions", question, "options", option, "description"):
         if isinstance(value, Mapping):

@@ -6,27 +6,24 @@ Every word comes from `sm.board`, so a browser shows the same words as `sm top`.
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from sm.board import ACTIONS, BoardNeed, BoardRow, Line, NeedKind, Sort, Target, chips
+from sm.board import ACTIONS, BoardNeed, BoardRow, Line, Sort, Target, chips, command_to_copy
 from sm.board.actions import proposes_completion
 from sm.board.details import target_lines
+from sm.board.equal_requests import EqualRequests, equal_requests
 from sm.board.first_steps import FIRST_STEPS
+from sm.board.need_actions import need_actions
 from sm.board.prediction import MODES, predicted
-from sm.board.words import context_bar, shown, sign_of, status_word
+from sm.board.words import context_bar, says_all, shown, sign_of, status_word
 from sm.core.figures import dollars
+from sm.core.quotation import option_description
 from sm.core.request_lines import request_body
 from sm.core.timestamps import epoch_s
 from sm.web.logins import WebScope
-from sm.web.offers import DECISIONS, action_fields, session_offers
+from sm.web.offers import DECISIONS, action_fields, refusal, session_offers
 
 Fields = Mapping[str, Any]
 _DETAIL_WIDTH = 10_000
 """The page wraps the lines."""
-
-_ACTIONS: Mapping[NeedKind, Sequence[str]] = {
-    NeedKind.FAILURE: ("restore", "archive", "seen"),
-    NeedKind.DONE: ("seen", "archive"),
-}
-"""The buttons of an entry about an ended session."""
 
 
 def row_fields(row: BoardRow) -> Fields:
@@ -63,10 +60,19 @@ def row_fields(row: BoardRow) -> Fields:
     }
 
 
-def need_fields(need: BoardNeed, row: BoardRow | None) -> Fields:
-    request = need.request
+def needs_fields(found: Sequence[BoardNeed], rows: Mapping[str, BoardRow]) -> list[Fields]:
+    groups = equal_requests(found, rows)
+    return [need_fields(need, rows.get(need.session_id or ""), groups.get(need.key)) for need in found]
+
+
+def need_fields(need: BoardNeed, row: BoardRow | None, equal: EqualRequests | None = None) -> Fields:
+    """An entry that needs a person. `equal`: what asks for the same, or None if it must be answered alone."""
+    request, target = need.request, Target(row, need)
+    offered = need_actions(target, refusal)
+    names = dict.fromkeys((*offered.buttons, *offered.menu, *(DECISIONS if request is not None else ())))
     fields: dict[str, Any] = {
         "kind": need.kind.value,
+        "word": "" if request is None else shown(request["kind"], 20),
         "key": need.key,
         "session_id": need.session_id,
         "label": need.label,
@@ -76,34 +82,38 @@ def need_fields(need: BoardNeed, row: BoardRow | None) -> Fields:
         "workspace": None if row is None else row.workspace,
         "expires": None,
         "has_changes": False,
+        "says_all": request is None or says_all(request),
         "lines": [],
-        "options": [],
         "questions": [],
-        "actions": {},
-        "commands": {},
+        "buttons": offered.buttons,
+        "menu": offered.menu,
+        "actions": {name: refusal(ACTIONS[name], target) for name in names},
+        "commands": {name: ACTIONS[name].command_line(target) for name in names},
+        "copy": command_to_copy(target),
+        "equal": None if equal is None else {"keys": equal.keys, "words": equal.words},
     }
-    target = Target(row, need)
-    names = ("read",) if need.message_id is not None else _ACTIONS.get(need.kind, ())
-    if names:
-        fields["actions"] = {name: ACTIONS[name].refusal(target) for name in names}
-    if need.kind is NeedKind.REQUEST and request is not None:
+    if request is not None:
+        is_question = request["kind"] == "question"
         fields |= {
             "expires": epoch_s(request["expires_at"]) if request["expires_at"] else None,
             "has_changes": proposes_completion(target),
-            "lines": request_body(request, commands=False),
-            "options": [shown(option) for option in request["options"]],
-            "questions": [
-                {
-                    "question": shown(question["question"], 4000),
-                    "options": [shown(option) for option in question["options"]],
-                    "multiple": bool(question.get("multiple")),
-                }
-                for question in request["questions"]
-            ],
-            "actions": {name: ACTIONS[name].refusal(target) for name in DECISIONS},
-            "commands": {name: ACTIONS[name].command_line(target) for name in DECISIONS},
+            # A question stands once: above the field for its answer.
+            "lines": request_body({**request, "questions": []} if is_question else request, commands=False),
+            "questions": [_question_fields(request, number) for number in range(len(request["questions"]))],
         }
     return fields
+
+
+def _question_fields(request: Fields, number: int) -> Fields:
+    question = request["questions"][number]
+    return {
+        "question": shown(question["question"], 4000),
+        "options": [
+            {"label": shown(label), "words": shown(option_description(request["arguments"], number, place))}
+            for place, label in enumerate(question["options"])
+        ],
+        "multiple": bool(question.get("multiple")),
+    }
 
 
 def detail_fields(row: BoardRow, found: Sequence[BoardNeed], now_s: float) -> Fields:

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from sm.board import BoardRow, NeedKind, RowChange, board_row
 from sm.feed import Feed, FeedNews, FeedSource, Situation, Unshown, read_row
-from sm.web.frames import Fields, chip_fields, need_fields, row_fields
+from sm.web.frames import Fields, chip_fields, needs_fields, row_fields
 from sm.web.offers import board_offers
 
 _SETTLED_MAX = 20
@@ -112,7 +112,7 @@ class Hub:
         for key in sorted(before - {need.key for need in found}):
             self._settled_count += 1
             self.settled.append((self._settled_count, key))
-        self.needs = [need_fields(need, rows.get(need.session_id or "")) for need in found]
+        self.needs = needs_fields(found, rows)
         self.chips = chip_fields(rows, found, self.workspaces)
         self.offers = board_offers(rows, self.workspaces)
         for tab in self._tabs:

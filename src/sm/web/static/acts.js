@@ -1,6 +1,7 @@
 // Carries out the actions of the server's table: what they need is asked for here, what they may do is decided there.
 
 import { get } from "./api.js";
+import { press } from "./queue.js";
 import { rowOf, state } from "./state.js";
 import { focusSoon, go, sessionPath, tell, ui } from "./ui.js";
 
@@ -78,7 +79,7 @@ export function begin(name, target) {
     tell(`not possible: ${why}`, true);
     return;
   }
-  if (name === "approve" && need) decide(need, "approve", {});
+  if (name === "approve" && need) press(need, name);
   else if (name === "deny" || name === "answer") openInput(need, name);
   else if (name === "send") {
     go(sessionPath(session, "messages"));
@@ -86,7 +87,7 @@ export function begin(name, target) {
   } else if (name === "kill") {
     ui.dialog = { kind: "kill", session };
     ui.draw();
-  } else if (actionOf(name).fields.length || offerOf(name, session).question) openForm(name, session);
+  } else if (actionOf(name).fields.length || offerOf(name, session)?.question) openForm(name, session);
   else if (name === "output") go(sessionPath(session, "peek"));
   else if (name === "why") go(sessionPath(session, "why"));
   else if (name === "copy-id") copy(session);
@@ -133,10 +134,11 @@ export function undo() {
 }
 
 export function openInput(need, kind) {
-  const before = ui.inputs.get(need.key);
-  ui.inputs.set(need.key, before?.kind === kind ? before : { kind, text: "", answers: [] });
-  ui.opened.add(need.key);
-  focusSoon(`[data-need="${CSS.escape(need.key)}"] textarea, [data-need="${CSS.escape(need.key)}"] input`);
+  if (kind === "answer") ui.opened.add(need.key);
+  else ui.inputs.set(need.key, { text: "", words: [], picks: [], ...ui.inputs.get(need.key), open: true });
+  const line = `[data-need="${CSS.escape(need.key)}"]`;
+  focusSoon(kind === "answer" ? `${line} .need-questions :is(button, input, textarea)` : `${line} .need-input:not(.need-questions) textarea`);
+  document.querySelector(`${line} .need-input`)?.scrollIntoView({ block: "nearest" });
 }
 
 /** Send a decision with the digest of what is shown. The caller has looked at the guard. */
@@ -148,9 +150,10 @@ export async function decide(need, action, { text = "", answers = [], drafts = [
   if (done.ok) {
     ui.inputs.delete(need.key);
     ui.opened.delete(need.key);
-  } else ui.answered.delete(need.key);
+  }
+  ui.answered.delete(need.key);
   tell(wordsOf(done), !done.ok);
-  return done.ok;
+  return done;
 }
 
 export async function copy(text) {

@@ -3,6 +3,7 @@
 import { html, nothing, ref } from "./vendor/lit/lit.js";
 import { actionOf, begin, carryOut, commandOf, DECISIONS, keyOf, refusal, wordsOf } from "./acts.js";
 import { toggleArchived } from "./keys.js";
+import { batchDialog } from "./need_batch.js";
 import { liveBelow, rowOf, state } from "./state.js";
 import { choose } from "./tree.js";
 import { go, ui } from "./ui.js";
@@ -10,7 +11,8 @@ import { go, ui } from "./ui.js";
 const viewKeys = () => [
   ["j k ↓ ↑", "Move the selection; g G: to the first or last line; PageUp PageDown"],
   ["Tab N", "Go to the next region; N: to the first request"],
-  ["Enter", "Open the selected session"],
+  ["Enter", "Open the selected session; unfold a line of what needs you"],
+  ["x X =", "In what needs you: select the line, all lines since the last one, all that ask for the same"],
   ["← → Space", "Fold and unfold the sessions below the selected one"],
   ["0-9", "Choose a workspace; on a question with options: answer it"],
   [DECISIONS.map(keyOf).join(" "), "On a request: approve, deny with words, answer with a text"],
@@ -53,7 +55,7 @@ const modal = ref((element) => {
   }
 });
 
-function frame(title, content) {
+export function frame(title, content) {
   const outside = (event) => event.target === event.currentTarget && close();
   return html`<dialog ${modal} aria-labelledby="dialog-title" @close=${() => ui.dialog && close()} @click=${outside}>
     <div class="dialog-body"><h2 id="dialog-title">${title}</h2>${content}</div></dialog>`;
@@ -65,7 +67,7 @@ export function dialogView() {
   return DIALOGS[dialog.kind](dialog);
 }
 
-const DIALOGS = { palette, help, kill, copy: copyText, form };
+const DIALOGS = { palette, help, kill, copy: copyText, form, batch: batchDialog };
 
 function kill({ session }) {
   const label = rowOf(session)?.label ?? session;

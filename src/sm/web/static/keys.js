@@ -1,6 +1,6 @@
 // The keys of the page: those of sm top. A key acts on the focused request, else on the selected session.
 
-import { begin, commandOf, copy, decisionOf, refusal, undo } from "./acts.js";
+import { begin, commandOf, copy, decisionOf, undo } from "./acts.js";
 import { close, openDialog } from "./dialogs.js";
 import { focusedNeed, focusNeed, moveNeed, needKey, revealNeed } from "./needs.js";
 import { lines, rowOf, state } from "./state.js";
@@ -9,7 +9,7 @@ import { go, sessionPath, TABS, tell, ui } from "./ui.js";
 
 const PAGE = 10;
 
-const isTyping = (target) => target instanceof HTMLElement && (target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName));
+const isTyping = (target) => target instanceof HTMLElement && target.type !== "checkbox" && (target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName));
 
 /** What a key or the palette acts on. */
 export function target() {
@@ -61,7 +61,7 @@ function press(key, element) {
   const need = focusedNeed();
   if (need !== null && needKey(need, key)) return true;
   if (element instanceof HTMLElement && element.closest(".screen, .panel") && /^(Arrow|Page|Home|End| )/.test(key)) return false;
-  if (element instanceof HTMLElement && /^(BUTTON|A|SUMMARY)$/.test(element.tagName) && (key === "Enter" || key === " ")) return false;
+  if (element instanceof HTMLElement && /^(BUTTON|A|SUMMARY|INPUT)$/.test(element.tagName) && (key === "Enter" || key === " ")) return false;
   if (need === null && ui.route.tab === "changes" && inChanges(element) && ui.changes?.key(key)) return true;
   const step = { j: 1, ArrowDown: 1, k: -1, ArrowUp: -1, PageDown: PAGE, PageUp: -PAGE, g: -Infinity, Home: -Infinity, G: Infinity, End: Infinity }[key];
   if (step !== undefined) {
@@ -100,15 +100,12 @@ const VIEW = {
   N: () => (state.needs.length ? focusNeed(state.needs[0].key) : tell("nothing needs you")),
   c: (need) => {
     const { session } = target();
-    if (need?.kind === "request") copy(need.commands?.[refusal("answer", { need }) === null ? "answer" : "approve"] ?? need.key);
+    if (need?.kind === "request") copy(need.copy);
     else if (session) copy(commandOf("why", session).replace(/^sm why/, "sm status") || `sm status ${session}`);
   },
-  Enter: (need) => {
+  Enter: () => {
     const { session } = target();
-    if (need !== null && need.kind === "request") {
-      ui.opened.add(need.key);
-      ui.drawNow();
-    } else if (session) go(sessionPath(session));
+    if (session) go(sessionPath(session));
   },
   Escape: () => {
     if (ui.route.page !== "board") go("#/");

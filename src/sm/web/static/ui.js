@@ -8,10 +8,10 @@ export const ui = {
   dialog: null,
   toast: null, // {words, bad}
   undo: null, // {name, session, label, until}
-  inputs: new Map(), // of requests: key -> {kind: "deny" | "answer", text, answers}
-  opened: new Set(), // requests that are shown in full
-  ghosts: new Map(), // requests that somebody has answered: key -> {need, words, at}
-  answered: new Set(), // requests that were answered here
+  inputs: new Map(), // what is typed for requests: key -> {open: the form of a denial is, text, words, picks: of the answers}
+  opened: new Set(), // lines of the queue that are unfolded
+  ghosts: new Map(), // lines of the queue that have passed: key -> {need, words, at}
+  answered: new Set(), // requests that are being answered here
   changes: null, // the tab with the changes, which changes.js sets
   screen: null, // the terminal of the open session, and what loads its data again: set when a session is opened first
   reload: () => {},

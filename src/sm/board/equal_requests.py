@@ -1,0 +1,49 @@
+"""Groups the open requests that ask for the same, so that a person can answer them together. Pure."""
+
+from collections.abc import Mapping, Sequence
+
+from sm.board.needs import BoardNeed, Data
+from sm.board.row import BoardRow
+from sm.core.dataclass import dataclass
+from sm.core.likeness import likeness
+
+
+@dataclass(frozen=True, slots=True)
+class EqualRequests:
+    keys: Sequence[str]
+    """The requests, in the order of the list."""
+    words: str
+    """`the same command in the same workspace: 12 of 19`."""
+
+
+def equal_requests(found: Sequence[BoardNeed], rows: Mapping[str, BoardRow]) -> Mapping[str, EqualRequests]:
+    """The group of each request that may be answered with others, by its key. It may be alone in its group.
+
+    `found`: all entries that need a person.
+    """
+    groups, count = dict[object, list[BoardNeed]](), 0
+    for need in found:
+        if need.request is None:
+            continue
+        count += 1
+        row = rows.get(need.session_id or "")
+        if (key := likeness(need.request, None if row is None else row.workspace)) is not None:
+            groups.setdefault(key, []).append(need)
+    grouped = dict[str, EqualRequests]()
+    for needs in groups.values():
+        assert needs[0].request is not None
+        row = rows.get(needs[0].session_id or "")
+        words = f"{_same(needs[0].request)} {_place(row)}: {len(needs)} of {count}"
+        group = EqualRequests([need.key for need in needs], words)
+        grouped |= dict.fromkeys(group.keys, group)
+    return grouped
+
+
+def _same(request: Data) -> str:
+    if "command" in (request["arguments"] or {}):
+        return "the same command"
+    return "the same tool use" if request["kind"] == "permission" else f"the same {request['kind']}"
+
+
+def _place(row: BoardRow | None) -> str:
+    return "in the same workspace" if row is not None and row.workspace else "outside of workspaces"
