@@ -75,6 +75,8 @@ class RuledTool:
     """The argument of a search that names files below its directory, or leads out of it."""
     unruled: str | None = None
     """An argument with which no rule allows a use."""
+    remark: str | None = None
+    """An argument that only describes the use to a person, in words of the agent."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

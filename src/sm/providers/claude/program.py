@@ -23,7 +23,9 @@ PROGRAM = AgentProgram(
     image=ImageRecipe("@anthropic-ai/claude-code", "package/claude", tested="2.1.332"),
     ruled_tools={
         # With this argument the command runs outside the sandbox of claude.
-        "Bash": RuledTool(RuleKind.COMMAND, "command", unruled="dangerouslyDisableSandbox"),
+        "Bash": RuledTool(
+            RuleKind.COMMAND, "command", unruled="dangerouslyDisableSandbox", remark="description"
+        ),
         **dict.fromkeys(("Read", "Edit", "Write", "MultiEdit"), _FILE),
         "NotebookEdit": RuledTool(RuleKind.PATH, "notebook_path"),
         "WebFetch": RuledTool(RuleKind.URL, "url"),
