@@ -75,7 +75,7 @@ def test_another_newest_rule_than_the_person_saw_is_not_removed(path: Path) -> N
 @pytest.mark.parametrize(
     "command",
     [
-        "echo \"it's\" # no comment",
+        'echo "it\'s" # no comment',
         "echo '}' , {a: b} [c]",
         "echo \\n \\u0041 \\",
         "echo %TAG !x &a",
@@ -165,7 +165,9 @@ def test_link_is_not_followed_and_not_replaced(path: Path, tmp_path: Path) -> No
 def test_file_that_others_can_change_is_a_warning(path: Path) -> None:
     add_rule(str(path), TEST)
     path.chmod(0o666)
-    assert any("can be changed by other users" in text for text in load(f"{path.parent}/config.yaml").warnings)
+    assert any(
+        "can be changed by other users" in text for text in load(f"{path.parent}/config.yaml").warnings
+    )
 
 
 def test_edited_file_to_which_no_line_can_be_added_stays_as_it_is(path: Path) -> None:

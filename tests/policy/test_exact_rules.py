@@ -23,7 +23,7 @@ def allows(text: str, tool: str, **arguments: Any) -> bool:
     ("tool", "arguments", "expected"),
     [
         ("Bash", {"command": "npm test"}, "Bash(npm test)"),
-        ("Bash", {"command": "npm test && echo \"it's (done)\"", "description": "x"}, None),
+        ("Bash", {"command": 'npm test && echo "it\'s (done)"', "description": "x"}, None),
         ("Bash", {"command": "echo $(date)"}, "Bash(echo $(date))"),
         ("Bash", {"command": "grep -c '^#: \"a\"' notes.md"}, None),
         ("Bash", {"command": "ls [ab]?.txt"}, "Bash(ls [ab]?.txt)"),
@@ -69,6 +69,7 @@ def test_rule_of_a_file_allows_no_other_file() -> None:
         ("Bash", {"command": "npm \u202etset"}, "cannot be seen"),
         ("Bash", {"command": "npm\u200b test"}, "cannot be seen"),
         ("Bash", {"command": "npm\u00a0test"}, "cannot be seen"),
+        ("Bash", {"command": "rm \u05d0 x; ls \u05d1"}, "from right to left"),
         ("Bash", {"command": "npm test\x00"}, "cannot be seen"),
         ("Bash", {"command": "npm \ud800"}, "cannot be seen"),
         ("Bash", {"command": " npm test"}, "begins or ends with a space"),

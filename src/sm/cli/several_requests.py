@@ -50,7 +50,7 @@ def answer_each(call: Call, references: Sequence[str], verdict: Mapping[str, obj
     found: dict[str, JsonObject] = {}
     for reference in references:
         try:
-            request = _request_of(client, reference)
+            request = request_of(client, reference)
         except SmError as error:
             failures.add(error)
             continue
@@ -70,7 +70,7 @@ def answer_equal(
     from sm.core.likeness import equal_requests  # its classes would make every answer slower
 
     client = call.client
-    request = _request_of(client, reference)
+    request = request_of(client, reference)
     requests: list[JsonObject] = client.get("/v1/requests")
     places = _workspaces(client)
 
@@ -116,7 +116,7 @@ def _workspaces(client: Client) -> dict[str, str | None]:
     return {session["session_id"]: session["workspace"] for session in listed}
 
 
-def _request_of(client: Client, reference: str) -> JsonObject:
+def request_of(client: Client, reference: str) -> JsonObject:
     """The request that `reference` names: its id, or a session with exactly one open request. Raises SmError."""
     if request_number(reference) is not None:
         request: JsonObject = client.get(f"/v1/requests/{percent_encode(reference)}")

@@ -20,9 +20,7 @@ from sm.policy.written_rules import WrittenRule
 from sm.section import Section
 
 FILE_NAME = "rules.yaml"
-HEADER = (
-    "# Permission rules that sm wrote (sm approve --always). Do not edit: sm config undo removes the newest line.\n"
-)
+HEADER = "# Written by sm (sm approve --always). Do not edit: sm config undo removes the newest line.\n"
 _MAX_BYTES = 64 * 1024
 _HINT = "repair the file by hand, or remove it: sm writes a new one"
 
@@ -150,7 +148,8 @@ def _replace(path: str, text: str, rules: Sequence[WrittenRule]) -> None:
         is_same = False
     if not is_same:
         raise IllegalState(
-            f"{path} was edited: sm cannot change one line of it", "put each rule on one line, as sm writes it"
+            f"{path} was edited: sm cannot change one line of it",
+            "put each rule on one line, as sm writes it",
         )
     replace_private(path, content)
 
@@ -172,4 +171,3 @@ def _read(path: str) -> tuple[str, os.stat_result] | None:
         line = content.data.count(b"\n", 0, error.start) + 1
         column = error.start - content.data.rfind(b"\n", 0, error.start)
         raise ConfigError(f"{path}:{line}:{column}: invalid UTF-8", _HINT) from None
-

@@ -6,6 +6,7 @@ person saw: text that the language of rules reads as more than itself, or that a
 
 import posixpath
 import re
+import unicodedata
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -17,6 +18,7 @@ from sm.policy.tool_rules import PathContext, evaluate, parse_rule
 _PART = r"[A-Za-z0-9-]+(?:_[A-Za-z0-9-]+)*"
 _MCP_TOOL = re.compile(rf"mcp__{_PART}__{_PART}")
 """A name with further `__` could also be that of a tool of another server."""
+_RIGHT_TO_LEFT = frozenset({"R", "AL", "AN"})
 _PROGRAM_FOLDERS = frozenset({".git", ".sm"})
 """Programs run commands from files in these directories."""
 
@@ -64,6 +66,8 @@ def _pattern(
         raise ValueError("it contains *, which matches any text in a rule")
     if not is_printable(text):
         raise ValueError("it contains a line break or a character that cannot be seen")
+    if any(unicodedata.bidirectional(character) in _RIGHT_TO_LEFT for character in text):
+        raise ValueError("it contains letters from right to left, which change the order of what is seen")
     if ruled.kind in (RuleKind.PATH, RuleKind.SEARCH):
         _check_path(text, bases, private)
     return text
@@ -73,12 +77,16 @@ def _check_path(path: str, bases: Sequence[str], private: Sequence[str]) -> None
     """Raise ValueError for a path that could name another file, or a file that gives an agent more permissions."""
     if not path.startswith("/") or path.startswith("//") or path != posixpath.normpath(path):
         raise ValueError("the path is not absolute, or not in its shortest form")
-    below = [path[len(base.rstrip("/")) :] for base in map(posixpath.normpath, bases) if is_within(path, base)]
+    below = [
+        path[len(base.rstrip("/")) :] for base in map(posixpath.normpath, bases) if is_within(path, base)
+    ]
     if not below:
         raise ValueError("the path is outside of the directory of the session")
     programs = [name for known in agent_programs() for name in known.executed_files]
     for name in below:
-        if not _PROGRAM_FOLDERS.isdisjoint(name.split("/")) or any(path.endswith(f"/{file}") for file in programs):
+        if not _PROGRAM_FOLDERS.isdisjoint(name.split("/")) or any(
+            path.endswith(f"/{file}") for file in programs
+        ):
             raise ValueError("programs run commands from this file or directory")
     if any(is_within(path, folder) or is_within(folder, path) for folder in private):
         raise ValueError("the file or directory belongs to sm")

@@ -15,7 +15,7 @@ class WrittenRule:
     allow: str
     """The rule, as in `auto_allow`."""
     sandboxed: bool = False
-    """It holds only in sandboxes, because a session in a sandbox asked."""
+    """True for a rule that only sandboxed sessions have, because one of them asked."""
     line: int = field(default=0, compare=False)
     """The line of the file that has it, from 1, or 0 for a rule that is not written."""
 

@@ -7,6 +7,11 @@ Then one MESSAGE goes to all of them, if all are of one kind, and amounts are no
 With --same, all open permissions for the same tool with the same arguments in the same workspace are approved. They
 are listed before, and on a terminal you are asked.
 
+With --always, sm writes a rule into rules.yaml beside config.yaml: all sessions of the same agent type may then use
+exactly this command, file, URL or MCP tool without a question. The rule is shown before, and you are asked. It also
+answers the open requests that it matches. auto_deny in config.yaml overrides it, and sm config undo removes it. Only
+you can write rules, never an agent, and there is none for what a rule cannot say exactly.
+
 If you approve a permission or a plan, the agent continues and gets MESSAGE. If you approve a completion, the
 session ends. If you approve more budget, as much again is added, or the amounts in MESSAGE, and its sessions go on.
 If you approve a dialog of an agent's start (kind setup), sm stores your answer for claude and presses the keys in
@@ -17,12 +22,12 @@ If one of several requests fails, the others are answered too, and the first fai
 \b
 Exit codes:
   0  answered
-  2  the words do not fit together
+  2  the words do not fit together, or no rule can say exactly this
   3  no such request or session
   4  the request is already closed, or the session has none, or several;
      or the agent did not act on the answer; or no requests are equal to
      it, or you did not agree
-  5  an agent may not answer a dialog of an agent's start
+  5  an agent may not answer a dialog of an agent's start, or write a rule
 
 \b
 Examples:
@@ -31,6 +36,7 @@ Examples:
   sm approve r58 usd=2,minutes=30
   sm approve r57 r59 r60
   sm approve --same r57
+  sm approve r57 --always
 """
 
 from collections.abc import Mapping, Sequence
@@ -52,6 +58,9 @@ _review_option = click.option(
 _same_option = click.option(
     "--same", is_flag=True, help="Also answer all open requests for the same in the same workspace."
 )
+_always_option = click.option(
+    "--always", is_flag=True, help="Write a rule that allows the same to this agent type from now on."
+)
 _yes_option = click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")
 
 
@@ -65,16 +74,24 @@ def verdict_command(help: str | None, *, approved: bool, done: str) -> click.Com
     @_yes_option
     @json_option
     def command(
-        request: str, words: tuple[str, ...], call: Call, same: bool, yes: bool, review: bool = False
+        request: str,
+        words: tuple[str, ...],
+        call: Call,
+        same: bool,
+        yes: bool,
+        review: bool = False,
+        always: bool = False,
     ) -> int:
-        from sm.cli.several_requests import answer_each, answer_equal, split_words
+        from sm.cli.several_requests import answer_each, answer_equal, request_of, split_words
 
         more, message = split_words(words)
         if review and message is not None:
             raise UsageError(
                 "give either MESSAGE or --review", "with --review, write the message above all files"
             )
-        _check_options(more, same=same, review=review, yes=yes)
+        if always and (more or message is not None):
+            raise UsageError("--always takes one request and no message")
+        _check_options(more, {"--same": same, "--review": review, "--always": always}, yes=yes)
         _check_reference(request)
         verdict = {"approved": approved, "message": message}
         if review:
@@ -82,6 +99,10 @@ def verdict_command(help: str | None, *, approved: bool, done: str) -> click.Com
 
             deny_with_review(call, request, yes=yes)
             return 0
+        if always:
+            from sm.cli.always import answer_always
+
+            return answer_always(call, request_of(call.client, request), yes=yes)
         if same:
             return answer_equal(call, request, verdict, lambda r: _answered(r, done), now(), yes=yes)
         if more:
@@ -89,17 +110,18 @@ def verdict_command(help: str | None, *, approved: bool, done: str) -> click.Com
         send_verdict(call, request, verdict, done)
         return 0
 
-    return command if approved else _review_option(command)
+    return _always_option(command) if approved else _review_option(command)
 
 
-def _check_options(more: Sequence[str], *, same: bool, review: bool, yes: bool) -> None:
+def _check_options(more: Sequence[str], options: Mapping[str, bool], *, yes: bool) -> None:
     """Raise UsageError for options that do not fit together."""
-    if yes and not (same or review):
-        raise UsageError("--yes needs --same or --review")
-    if same and review:
-        raise UsageError("--same and --review cannot be used together")
-    if more and (same or review):
-        raise UsageError(f"--{'same' if same else 'review'} takes one request only")
+    given = [name for name, is_given in options.items() if is_given]
+    if yes and not given:
+        raise UsageError("--yes needs --same, --always or --review")
+    if len(given) > 1:
+        raise UsageError(f"{' and '.join(given)} cannot be used together")
+    if more and given:
+        raise UsageError(f"{given[0]} takes one request only")
 
 
 def send_verdict(call: Call, reference: str, verdict: Mapping[str, object], done: str) -> None:
