@@ -22,7 +22,8 @@ def answer_always(call: Call, request: JsonObject, *, yes: bool) -> int:
     """
     if call.instance.session_id is not None:
         raise NotPermitted(
-            "only the operator may write permission rules", "approve only this request: sm approve"
+            "only the operator may write permission rules",
+            f"approve only this request: sm approve {request['request_id']}",
         )
     client, name = call.client, request["request_id"]
     shown = client.get(f"/v1/requests/{name}/rule")

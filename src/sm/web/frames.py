@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from sm.board import ACTIONS, BoardNeed, BoardRow, Line, NeedKind, Sort, Target, chips
-from sm.board.actions import proposes_completion
+from sm.board.actions import proposes_completion, rule_question
 from sm.board.details import target_lines
 from sm.board.prediction import MODES, predicted
 from sm.board.words import context_bar, shown, sign_of, status_word
@@ -63,7 +63,7 @@ def row_fields(row: BoardRow) -> Fields:
 
 
 def need_fields(need: BoardNeed, row: BoardRow | None) -> Fields:
-    request = need.request
+    request, target = need.request, Target(row, need)
     fields: dict[str, Any] = {
         "kind": need.kind.value,
         "key": need.key,
@@ -72,6 +72,7 @@ def need_fields(need: BoardNeed, row: BoardRow | None) -> Fields:
         "text": need.text,
         "since": need.since_s or None,
         "digest": need.digest,
+        "always": _always_offer(target),
         "workspace": None if row is None else row.workspace,
         "expires": None,
         "has_changes": False,
@@ -81,7 +82,6 @@ def need_fields(need: BoardNeed, row: BoardRow | None) -> Fields:
         "actions": {},
         "commands": {},
     }
-    target = Target(row, need)
     names = ("read",) if need.message_id is not None else _ACTIONS.get(need.kind, ())
     if names:
         fields["actions"] = {name: ACTIONS[name].refusal(target) for name in names}
@@ -103,6 +103,15 @@ def need_fields(need: BoardNeed, row: BoardRow | None) -> Fields:
             "commands": {name: ACTIONS[name].command_line(target) for name in DECISIONS},
         }
     return fields
+
+
+def _always_offer(target: Target) -> Fields | None:
+    """The question before the rule for a request is written, or None if there is no rule."""
+    question = rule_question(target)
+    if not question or target.request is None:
+        return None
+    command = ACTIONS["always"].command_line(target)
+    return {"question": question, "line": target.request["always"], "command": command, "defaults": {}}
 
 
 def detail_fields(row: BoardRow, found: Sequence[BoardNeed], now_s: float) -> Fields:
