@@ -158,7 +158,7 @@ def _read(path: str) -> tuple[str, os.stat_result] | None:
     """The text of the file with its status, or None if there is no file. Raises ConfigError."""
     try:
         content = read_file(path, _MAX_BYTES)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
         why = "it is a symbolic link" if os.path.islink(path) else (error.strerror or str(error)).lower()
