@@ -61,6 +61,8 @@ class InstancePaths:
         self.config = config
         self.home = config.rpartition("/")[0]
         """The directory of config.yaml and of the operator's other files (`agents/`)."""
+        self.rules = self.home + "/rules.yaml"
+        """The permission rules that sm writes."""
         self.state = state
         self.database = state + "/sm.db"
         self.lock = state + "/sm.lock"

@@ -24,6 +24,8 @@ def asked(**more: Any) -> Target:
 
 
 QUESTION, PERMISSION = asked(), asked(kind="permission", tool="Bash", questions=[])
+RULE_LINE = '- {"agent_type": "Engineer", "allow": "Bash(npm test)"}'
+RULED = asked(kind="permission", tool="Bash", questions=[], always=RULE_LINE)
 DONE = row(status="completed", attention="done")
 """A completed session whose process runs."""
 TEAM = Target(LIVE, workspace="shop", audience=("1a2b3c4d", "5e6f7a8b"), cwd="/here")
@@ -33,6 +35,7 @@ TARGETS = [
     QUESTION,
     UNREAD,
     PERMISSION,
+    RULED,
     Target(LIVE),
     Target(ENDED),
     Target(row(status="killed", archived=True)),
@@ -241,6 +244,19 @@ def test_decision_carries_the_digest_of_the_shown_request() -> None:
     assert decision.body == {"approved": False, "shown": f"{57:032x}", "message": "use /srv"}
 
 
+def test_rule_that_is_written_is_the_one_in_the_question() -> None:
+    action = ACTIONS["always"]
+    assert action.question is not None
+    assert action.call is not None
+    question = action.question(RULED)
+    assert f"\n{RULE_LINE}\n" in question and "every session of type Engineer" in question
+    call = action.call(RULED, ActionInput())
+    assert (call.path, call.body) == ("/v1/requests/r57/rule", {"line": RULE_LINE})
+    assert action.call(RULED, ActionInput("- seen")).body == {"line": "- seen"}
+    assert action.command(RULED, ActionInput()) == ("sm", "approve", "r57", "--always")
+    assert action.question(Target(LIVE)) == action.question(PERMISSION) == ""
+
+
 def test_denial_with_draft_comments_is_one_request_to_the_daemon() -> None:
     action, target = ACTIONS["deny"], asked(kind="completion")
     assert action.call is not None
@@ -262,6 +278,9 @@ def test_denial_with_draft_comments_is_one_request_to_the_daemon() -> None:
         ("answer", PERMISSION, "select an open question"),
         ("answer", asked(cut=True), "the question is cut: attach to answer it"),
         ("approve", Target(LIVE), "select an open request"),
+        ("always", Target(LIVE), "select an open request"),
+        ("always", PERMISSION, "no rule can say exactly what this request asks for"),
+        ("always", QUESTION, "no rule can say exactly what this request asks for"),
         ("send", Target(ENDED), "the process of engineer-1a2b3c4d has ended"),
         ("attach", Target(ENDED), "the process of engineer-1a2b3c4d has ended"),
         ("restore", Target(DONE), "the process of engineer-1a2b3c4d still runs"),

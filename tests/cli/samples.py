@@ -124,6 +124,7 @@ def request(number: int = 57, **more: Any) -> dict[str, Any]:
         "digest": f"{number:032x}",
         "created_at": "2026-01-27T15:10:00Z",
         "expires_at": None,
+        "always": None,
     } | more
 
 

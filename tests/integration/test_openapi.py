@@ -376,7 +376,23 @@ def use_dialog_routes(scenario: Scenario) -> ApiClient:
         agent.post("/v1/hooks/dialog/taken", key="its hook")
         done = answer.result()
         assert (done["state"], done["arguments"], done["cut"]) == ("answered", {"n": 1}, True)
+        use_rule_routes(operator, agent, pool, common)
     return agent
+
+
+def use_rule_routes(
+    operator: ApiClient, agent: ApiClient, pool: ThreadPoolExecutor, common: dict[str, Any]
+) -> None:
+    """Write the rule of a dialog while its hook waits, and remove the rule."""
+    asked = {"hook_event_name": "PermissionRequest", "tool_name": "Bash", "tool_input": {"command": "make"}}
+    dialog = {**common, "key": "its second hook", "payload": asked}
+    name = agent.post("/v1/hooks/dialog", **dialog)["request"]
+    line = operator.get("/v1/requests/{ref}/rule", name)["rule"]["line"]
+    written = pool.submit(operator.post, "/v1/requests/{ref}/rule", name, line=line)
+    assert agent.post("/v1/hooks/dialog", **dialog, wait_s=20)["state"] == "decided"
+    agent.post("/v1/hooks/dialog/taken", key="its second hook")
+    assert written.result()["answers"] == [name]
+    assert operator.post("/v1/config/undo", line=line)["allow"] == "Bash(make)"
 
 
 def use_pair_routes(operator: ApiClient) -> None:

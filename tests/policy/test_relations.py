@@ -74,6 +74,8 @@ RESTORE_ALL         yes       no     -     -     -     -
 ADOPT               yes       no     -     -     -     -
 ADD_ARGUMENTS       yes       no     -     -     -     -
 READ_CONFIG         yes       no     -     -     -     -
+ALLOW_ALWAYS        yes       no     -     -     -     -
+UNDO_RULE           yes       no     -     -     -     -
 STOP_DAEMON         yes       no     -     -     -     -
 """
 LETTERS = {SELF: "s", BELOW: "d", TEAM: "t", FOREIGN: "f"}

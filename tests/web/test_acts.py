@@ -257,3 +257,21 @@ async def test_browser_names_no_object_of_git_in_a_denial(hub: Hub, link: Daemon
         hub, link, seen(hub), "deny", need="r57", shown=SHOWN, drafts=[3], reviewed={"tree": "b" * 40}
     )
     assert (type(error), error.message) == (UsageError, "unknown fields: reviewed")
+
+
+async def test_rule_that_is_written_is_the_line_that_the_person_saw(
+    hub: Hub, link: DaemonLink, tmp_path: Path
+) -> None:
+    asked = request(58, session_id="a", kind="permission", questions=[], always="- the line now")
+    board_of(hub, [row_data("a")], asked)
+    page, bodies = seen(hub), list[Any]()
+    fields: dict[str, Any] = {"need": "r58", "text": "- the line that was shown"}
+    async with answering_daemon(tmp_path, {"/v1/requests/r58/rule": {}}, bodies=bodies):
+        frame = ActFrame(t="act", n=1, action="always", shown=f"{58:032x}", **fields)
+        await Acts(hub, link, keep, page.tab).carry_out(frame)
+        error = await refusal(hub, link, page, "always", shown="0" * 32, **fields)
+        assert isinstance(error, ShownChanged)
+        for scope in (WebScope.LOOK, WebScope.ANSWER):
+            error = await refusal(hub, link, seen(hub, scope), "always", shown=f"{58:032x}", **fields)
+            assert isinstance(error, NotPermitted)
+    assert bodies == [{"line": "- the line that was shown"}]

@@ -19,13 +19,14 @@ from sm.core.states import CallerKind
 from sm.core.timestamps import iso
 from sm.core.tree_totals import Totals
 from sm.messaging.inbox import RenderedMessage
+from sm.policy.written_rules import WrittenRule
 from sm.services import Authorizer, Monitor, ProgramChecks, Reads, SessionFields, Sessions, SessionSums
 from sm.sessions.restore import RestoreResult
 from sm.sessions.spawn import SessionResult
 from sm.wire_types.event_answers import EventView
 from sm.wire_types.fields import LEFT_OUT
 from sm.wire_types.message_answers import LetterView, MessageView
-from sm.wire_types.request_answers import RequestView
+from sm.wire_types.request_answers import RequestView, WrittenRuleView
 from sm.wire_types.session_answers import (
     CAPABILITY_FIELDS,
     FailureView,
@@ -236,6 +237,7 @@ class Views:
             answered_by_label=request.answered_by and self._label_of(request.answered_by),
             agent=request.agent or None,
             options=request.questions[0].options if len(request.questions) == 1 else [],
+            always=None,
         )
 
 
@@ -243,6 +245,12 @@ def _with_sums(text: orjson.Fragment, own: Totals, tree: Totals, now_s: float) -
     """The JSON text of a session with its sums as the last field."""
     sums = orjson.dumps(session_sums_json(own, tree, now_s))
     return orjson.Fragment(orjson.dumps(text)[:-1] + b',"sums":' + sums + b"}")
+
+
+def written_rule_view(rule: WrittenRule, path: str) -> WrittenRuleView:
+    """A rule of the file at `path`."""
+    origin = f"{path}:{rule.line}" if rule.line else path
+    return WrittenRuleView(rule.agent_type, rule.allow, rule.sandboxed, rule.text, origin)
 
 
 def build_view(view: type[View], source: object, **own: Any) -> View:

@@ -6,11 +6,12 @@ from collections.abc import Callable, Mapping
 from sm.board.board_action import ActionInput, ApiCall, BoardAction, FieldKind, InputField, Target
 from sm.board.operation_actions import action_of, operation_actions, select_session, typed
 from sm.board.spawn_action import NAME, SPAWN_ACTION
+from sm.board.words import shown
 from sm.core.states import TextUse
 from sm.operations import DoorNames
 from sm.operations.agent_operations import ATTACH, READ_OUTPUT, WHY
 from sm.operations.message_operations import CONFIRM_INBOX, SEND
-from sm.operations.request_operations import ANSWER, APPROVE, DENY
+from sm.operations.request_operations import ANSWER, ANSWER_ALWAYS, APPROVE, DENY
 from sm.operations.session_operations import (
     ARCHIVE,
     FORK,
@@ -41,6 +42,13 @@ def _question(target: Target) -> str | None:
     if request is None or request["kind"] != "question":
         return "select an open question"
     return "the question is cut: attach to answer it" if request["cut"] else None
+
+
+def _has_rule(target: Target) -> str | None:
+    """Tell why no rule allows what the request asks for. The daemon decides, and its word is a line of rules.yaml."""
+    if target.request is None:
+        return "select an open request"
+    return None if target.request.get("always") else "no rule can say exactly what this request asks for"
 
 
 def _unread(target: Target) -> str | None:
@@ -129,6 +137,32 @@ def _answer(approved: bool) -> Callable[[Target, ActionInput], ApiCall]:
         return ApiCall(ANSWER.path_of(target.need.key), body)
 
     return call
+
+
+def _always_allow(target: Target, words: ActionInput) -> ApiCall:
+    """Write the rule for a request. `words.text`: the line that the person saw, or empty for that of the target."""
+    assert target.need is not None
+    assert target.request is not None
+    return ApiCall(
+        ANSWER_ALWAYS.path_of(target.need.key), {"line": words.text or str(target.request["always"])}
+    )
+
+
+def _always_command(target: Target, words: ActionInput) -> tuple[str, ...]:
+    return ("sm", APPROVE.verb, "REQUEST" if target.need is None else target.need.key, "--always")
+
+
+def rule_question(target: Target) -> str:
+    """Ask whether to write the rule for a request, which the view shows below. Empty for one that gets no rule."""
+    if _has_rule(target) is not None:
+        return ""
+    kind = "" if target.row is None else f" of type {shown(target.row.agent_type, 60)}"
+    return f"Always allow this to every session{kind}? sm adds this line to rules.yaml:"
+
+
+def _question_with_rule(target: Target) -> str:
+    question = rule_question(target)
+    return f"{question}\n{target.request['always']}\n" if question and target.request is not None else ""
 
 
 def _deny(target: Target, words: ActionInput) -> ApiCall:
@@ -258,6 +292,15 @@ ACTIONS: Mapping[str, BoardAction] = {
     for action in (
         BoardAction(
             "approve", APPROVE.key, APPROVE.title, _open_request, _on_request(APPROVE), _answer(True)
+        ),
+        BoardAction(
+            "always",
+            ANSWER_ALWAYS.key,
+            ANSWER_ALWAYS.title,
+            _has_rule,
+            _always_command,
+            _always_allow,
+            question=_question_with_rule,
         ),
         BoardAction("deny", DENY.key, DENY.title, _open_request, _deny_command, _deny),
         BoardAction("answer", ANSWER.key, ANSWER.title, _question, _on_request(ANSWER), _answer(True)),

@@ -1,4 +1,4 @@
-"""Loads and validates config.yaml, and reports all mistakes at once with line and column.
+"""Loads and validates config.yaml and rules.yaml, and reports all mistakes at once with line and column.
 
 Only the daemon and the commands that show or check the configuration import this room: pydantic takes 100 ms.
 """
@@ -14,8 +14,9 @@ from sm.config.definitions import (
 )
 from sm.config.example import example
 from sm.config.fields import is_agent_type, is_model
-from sm.config.loading import LoadedConfig, Stamp, load, read_text, stamp_of
+from sm.config.loading import LoadedConfig, Stamp, read_text, stamp_of
 from sm.config.model import Cleanup, Command, Config, Limits, Naming, Webhook
+from sm.config.rules_file import add_rule, load, read_rules, remove_newest_rule, rules_path
 from sm.config.sandbox import SandboxOptions, SandboxSection, bytes_of, split_mount
 from sm.config.settings import sandbox_for, sandbox_settings
 from sm.config.telegram import TelegramSection, read_token
@@ -41,14 +42,18 @@ __all__ = [
     "SummarizerSettings",
     "TelegramSection",
     "Webhook",
+    "add_rule",
     "bytes_of",
     "example",
     "is_agent_type",
     "is_model",
     "load",
     "read_definition",
+    "read_rules",
     "read_text",
     "read_token",
+    "remove_newest_rule",
+    "rules_path",
     "sandbox_for",
     "sandbox_settings",
     "settings_length",

@@ -128,7 +128,8 @@ Model = Annotated[
 Tool = Annotated[
     str, _matching(r"[A-Za-z][A-Za-z0-9_-]{0,99}", "is not a tool name of claude, such as Read or Bash")
 ]
-AllowRules = Annotated[tuple[Annotated[str, AfterValidator(_allow_rule)], ...], AfterValidator(_rules)]
+AllowRule = Annotated[str, AfterValidator(_allow_rule)]
+AllowRules = Annotated[tuple[AllowRule, ...], AfterValidator(_rules)]
 DenyRules = Annotated[tuple[Annotated[str, AfterValidator(_rule)], ...], AfterValidator(_rules)]
 Price = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 FileName = Annotated[

@@ -18,6 +18,7 @@ from sm.config.telegram import read_token
 from sm.core.dataclass import dataclass
 from sm.errors import ConfigError
 from sm.linux.files import Content, NotRegular, read_file
+from sm.policy.written_rules import WrittenRule
 
 MAX_BYTES = 256 * 1024
 """PyYAML takes about a second for 100 KiB."""
@@ -45,6 +46,8 @@ class LoadedConfig:
     """The content of `telegram.token_file`."""
     files: Mapping[str, Stamp | None] = field(default_factory=dict, compare=False)
     """The paths of the files that were read, with their stamps from before. None means that there is no file."""
+    rules: tuple[WrittenRule, ...] = ()
+    """The rules of rules.yaml, oldest first."""
 
 
 def stamp_of(path: str) -> Stamp | None:
@@ -151,6 +154,10 @@ class Document:
         """The number of mistakes that `mistakes` omits."""
         return max(0, len(self._mistakes) - MISTAKES_MAX) + self._unnamed
 
+    def line_of(self, path: _Path) -> int:
+        """The line of the value at `path`, from 1."""
+        return self._values[path].line + 1
+
     def validate(self, model: type[_Model], context: object = None) -> _Model | None:
         """The data as this model; None after recording a mistake for every error."""
         try:
@@ -194,8 +201,8 @@ def _dotted(path: _Path) -> str:
     return f"{text}: " if text else ""
 
 
-def load(path: str) -> LoadedConfig:
-    """Read the configuration at `path`. A missing or empty file means the defaults.
+def load_config(path: str) -> LoadedConfig:
+    """Read config.yaml at `path`, without rules.yaml. A missing or empty file means the defaults.
 
     No other object shares the sections of the result. Raises ConfigError with one line
     `PATH:LINE:COLUMN: key: mistake` for every mistake, in order.

@@ -106,6 +106,8 @@ class AgentProgram:
     """Its tools that ask a person, which no rule allows: a question needs an answer, and a yes does not answer it."""
     plan_tools: frozenset[str] = frozenset()
     """Its tools that ask for approval of a plan."""
+    bypass_modes: frozenset[str] = frozenset()
+    """Its permission modes in which it asks for no permissions, as it shows them."""
     mcp_client: McpClient | None = None
     """None if it is no MCP client."""
 
@@ -158,6 +160,11 @@ def is_question(tool: str) -> bool:
 def is_plan(tool: str | None) -> bool:
     """Return whether a tool asks for approval of a plan."""
     return any(tool in known.plan_tools for known in agent_programs())
+
+
+def is_bypass(mode: str | None) -> bool:
+    """Return whether an agent in this permission mode asks for no permissions."""
+    return any(mode in known.bypass_modes for known in agent_programs())
 
 
 def image_agents() -> dict[str, ImageRecipe]:

@@ -1,4 +1,4 @@
-"""Follows config.yaml while the daemon runs, and applies a change of it.
+"""Follows config.yaml and rules.yaml while the daemon runs, and applies a change of them.
 
 The daemon looks at the file when the kernel reports a change, and also regularly: no event reports a change on every
 file system. A file with mistakes, an empty file and a missing file change nothing: an editor or a full disk leaves such
@@ -37,6 +37,8 @@ class ConfigFile:
         """The stamps of config.yaml, and of the files that belong to it, when they were read last."""
         self._seen = self._read
         """The stamps at the last look."""
+        self._exists = loaded.files.get(path) is not None
+        """The configuration that applies comes from config.yaml, not from the defaults."""
         self._is_unfinished = False
         """The disk was full: the next look applies the file again."""
         self._state = ConfigState(path)
@@ -87,7 +89,7 @@ class ConfigFile:
             stamps = self._stamps()
             if stamps != self._read or self._is_unfinished:
                 self._read = self._seen = stamps
-                problem = _problem(self._path, stamps[self._path]) or await self._read_file()
+                problem = self._problem(stamps[self._path]) or await self._read_file()
                 if problem is not None and problem != self._state.problem:
                     log.warning("the configuration was not applied: %s", problem)
                 self._state = replace(self._state, problem=problem)
@@ -106,6 +108,7 @@ class ConfigFile:
             return f"the budgets wait until the disk has room: {error.message}"
         self._warnings = loaded.warnings
         self._read = self._seen = loaded.files
+        self._exists = loaded.files[self._path] is not None
         if changes.taken:
             log.info("applied %s: %s", self._path, ", ".join(changes.taken))
         if changes.waiting and changes.waiting != self._state.waiting:
@@ -113,13 +116,11 @@ class ConfigFile:
         self._state = replace(self._state, waiting=changes.waiting)
         return None
 
+    def _problem(self, stamp: Stamp | None) -> str | None:
+        """The reason not to read the file: it is gone or empty. Without a file from the start, the defaults apply."""
+        if stamp is None:
+            return f"{self._path} is missing or cannot be read" if self._exists else None
+        return f"{self._path} is empty" if stamp.size == 0 else None
+
     def _stamps(self) -> dict[str, Stamp | None]:
         return {path: stamp_of(path) for path in self._read}
-
-
-def _problem(path: str, stamp: Stamp | None) -> str | None:
-    if stamp is None:
-        return f"{path} is missing or cannot be read"
-    if stamp.size == 0:
-        return f"{path} is empty"
-    return None

@@ -20,6 +20,7 @@ from sm.kernel import Kernel
 from sm.mcp import McpServer
 from sm.monitor.live_screens import LiveScreens
 from sm.paths import INSIDE_HOME
+from sm.requests import RuleWriter
 from sm.server import ApiServer
 from sm.services import (
     DaemonInfo,
@@ -146,6 +147,15 @@ def _parts(
     return _session_parts(base, sessions, watch, messages).plus(
         base.program_checks,
         messages.requests,
+        RuleWriter(
+            store,
+            authorizer,
+            messages.requests,
+            messages.always,
+            base.providers,
+            base.paths,
+            daemon.config.read_now,
+        ),
         messages.dialogs,
         messages.messages,
         messages.inbox,

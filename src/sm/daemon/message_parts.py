@@ -14,7 +14,7 @@ from sm.messaging import (
 from sm.messaging.delivery_record import DeliveryRecord
 from sm.monitor import AgentListener
 from sm.providers.readers import SetupDialog, ToolEnd
-from sm.requests import Dialogs, Requests, SetupDialogs, TerminalDialogs
+from sm.requests import AlwaysAllowed, Dialogs, Requests, SetupDialogs, TerminalDialogs
 
 
 class DialogListener(AgentListener):
@@ -40,7 +40,8 @@ class MessageParts:
         notices, providers = base.notices, base.providers
         checks, observer = base.program_checks, watch.observer
         self.composer = ComposerDriver(terminals, observer)
-        self.dialogs = Dialogs(store, notices, providers, terminals, checks.state)
+        self.always = AlwaysAllowed(base.loaded.rules, observer.permission_modes.current)
+        self.dialogs = Dialogs(store, notices, providers, terminals, self.always, checks.state)
         self.setup_dialogs = SetupDialogs(store, notices, providers, terminals, sessions.kills)
         self.terminal_dialogs = TerminalDialogs(store, notices, providers, terminals)
         self.requests = Requests(

@@ -1,5 +1,7 @@
 """Builds and connects the parts of the daemon. No other package does this."""
 
+from dataclasses import replace
+
 from sm.api.sockets import SocketLimits
 from sm.config import ConfigChanges, LoadedConfig, take_over
 from sm.core.timers import TimerKind
@@ -62,6 +64,9 @@ class DaemonParts:
         providers = make_providers(loaded.config)
         notifiers = {kind: make(loaded.config) for kind, make in NOTIFIERS.items()}
         changes = take_over(base.config, loaded.config)
+        if self.messages.always.rules != loaded.rules:
+            self.messages.always.rules = loaded.rules
+            changes = replace(changes, taken=(*changes.taken, "rules.yaml"))
         base.providers.update(providers)
         base.notifiers.update(notifiers)
         set_log_level(base.config.daemon.log_level)

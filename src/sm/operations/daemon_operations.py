@@ -4,7 +4,7 @@ from sm.core.dataclass import dataclass
 from sm.operations import Operation
 from sm.operations.access_rules import EVERY_CALLER, OPERATOR, OPERATOR_AND_OWNERS, SEE, Audience
 from sm.operations.arguments import InWorkspace
-from sm.operations.request_operations import SEE_REQUESTS_OF
+from sm.operations.request_operations import SEE_REQUESTS_OF, SeenRule
 from sm.operations.session_operations import KILL
 from sm.wire_types.daemon import (
     ConfigView,
@@ -14,6 +14,7 @@ from sm.wire_types.daemon import (
     StatusOverview,
     StoppedView,
 )
+from sm.wire_types.request_answers import WrittenRuleView
 from sm.wire_types.telegram_answers import TelegramView, TestedView
 
 
@@ -59,6 +60,16 @@ READ_CONFIG = Operation(
     "GET /v1/config",
     ConfigView,
     audience=Audience("read_config", "see the configuration of the daemon", OPERATOR),
+)
+UNDO_RULE = Operation(
+    "undo_rule",
+    "Remove the newest permission rule from rules.yaml.",
+    "POST /v1/config/undo",
+    WrittenRuleView,
+    SeenRule,
+    audience=Audience("undo_rule", "remove permission rules", OPERATOR),
+    command="config undo",
+    takes_key=False,
 )
 LIST_ORPHANS = Operation(
     "orphans",

@@ -8,7 +8,7 @@ from sm.operations.access_rules import ABOVE, EVERY_CALLER, OPERATOR, REPORT, SE
 from sm.operations.arguments import LISTED, NEEDED, Limit, LongText, NewsWait, Seconds, SessionName
 from sm.operations.hints import Hint, Use
 from sm.wire_types.fields import narrowed
-from sm.wire_types.request_answers import RequestView
+from sm.wire_types.request_answers import RequestView, RuleOfRequestView
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +42,14 @@ class GivenAnswer:
     message: LongText | None = None
     shown: str | None = None
     """The `digest` of the request that the caller has seen: the answer to another one is refused."""
+
+
+@dataclass(frozen=True, slots=True)
+class SeenRule:
+    """A rule that a person has seen."""
+
+    line: Annotated[str, NEEDED] = ""
+    """Its line in rules.yaml. If it would be another one now, nothing is written."""
 
 
 ANSWER_SETUP = Audience("answer_setup", "answer the first-start dialog of", OPERATOR)
@@ -112,6 +120,28 @@ DENY = DoorNames(
     chat_help="deny a request",
     key="d",
     title="Deny, with words",
+)
+_ALWAYS = Audience("allow_always", "write permission rules", OPERATOR)
+SHOW_RULE = Operation(
+    "rule",
+    "Show the rule that always allows what a request asks for, as `POST` would write it into rules.yaml.",
+    "GET /v1/requests/{ref}/rule",
+    RuleOfRequestView,
+    audience=_ALWAYS,
+    rules=(SEE_REQUESTS_OF,),
+)
+ANSWER_ALWAYS = Operation(
+    "answer_always",
+    "Write the rule that always allows what a request asks for, and answer the open requests that it matches.",
+    "POST /v1/requests/{ref}/rule",
+    RuleOfRequestView,
+    SeenRule,
+    audience=_ALWAYS,
+    rules=(SEE_REQUESTS_OF,),
+    command="approve REQUEST --always",
+    takes_key=False,
+    key="L",
+    title="Always allow this",
 )
 TAKE_ANSWER = Operation(
     "taken",

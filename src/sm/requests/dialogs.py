@@ -9,7 +9,7 @@ import asyncio
 import logging
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import field, replace
 from typing import Any
@@ -29,6 +29,7 @@ from sm.operations.hints import Hint, Use
 from sm.operations.request_operations import LIST_REQUESTS, SEE_REQUESTS
 from sm.providers.base import Provider
 from sm.providers.readers import Dialog, HookReader, ToolEnd
+from sm.requests.always_allowed import AlwaysAllowed
 from sm.requests.auto_answers import real_directory, rule_decision
 from sm.requests.confirmations import Confirmations, DialogScreens, answered_by_caller, name_of
 from sm.requests.truncation import asked_of
@@ -77,11 +78,13 @@ class Dialogs:
         notices: Notices,
         providers: Mapping[str, Provider],
         terminals: Screen,
+        always: AlwaysAllowed,
         program_state: ProgramStateOf = unknown_program_state,
     ) -> None:
         self._store = store
         self._notices = notices
         self._providers = providers
+        self._always = always
         self._program_state = program_state
         self._screens = DialogScreens(providers, terminals)
         self._confirmations = Confirmations(store, notices, self._screens)
@@ -137,8 +140,9 @@ class Dialogs:
             plan = self.plan(session, asked.tool, asked.arguments)
             asked = replace(asked, plan=plan, reason=self._terminal_only(session, asked, plan))
         real_dir = await real_directory(session)
+        always = () if session is None else await self._always.of(session)
         async with self._store.transaction() as tx:
-            request = await self._attached(tx, session_id, dialog, asked, real_dir)
+            request = await self._attached(tx, session_id, dialog, asked, real_dir, always)
         self._from_before.discard(request.id)
         self._confirmations.dialog_opened(request)
         return request
@@ -154,14 +158,20 @@ class Dialogs:
             self._hook_left[request_id] = time.monotonic()
 
     async def _attached(
-        self, tx: Transaction, session_id: str, dialog: Dialog, asked: NewRequest, real_dir: str
+        self,
+        tx: Transaction,
+        session_id: str,
+        dialog: Dialog,
+        asked: NewRequest,
+        real_dir: str,
+        always: Sequence[str],
     ) -> Request:
         request = _own_request(await tx.mail.request_of_hook(asked.hook or ""), session_id)
         if request is not None and not self._has_outdated_ruling(request):
             return request
         session = tx.session(session_id)
         provider = self._providers[session.provider]
-        decided = rule_decision(provider, session, dialog, real_dir, cut=asked.cut)
+        decided = rule_decision(provider, session, dialog, real_dir, always, cut=asked.cut)
         if request is not None and decided is not None:
             return tx.mail.change_request(request, answer=decided.answer, reason=decided.reason)
         if request is not None:

@@ -19,6 +19,7 @@ from sm.monitor.program_checks import ProgramChecks
 from sm.operations.arguments import PAGE, ListPage, SessionFilter
 from sm.requests.answers import Requests
 from sm.requests.dialogs import Dialogs
+from sm.requests.rule_writer import RuleWriter
 from sm.services.live import Live, LiveNews
 from sm.services.sessions import Listed, Sessions
 from sm.services.telegram_status import Telegram, TelegramLink
@@ -67,6 +68,7 @@ __all__ = [
     "Reports",
     "Requests",
     "Restorer",
+    "RuleWriter",
     "Sandboxing",
     "SeenSessions",
     "SessionFields",

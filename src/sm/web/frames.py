@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from sm.board import ACTIONS, BoardNeed, BoardRow, Line, Sort, Target, chips, command_to_copy
-from sm.board.actions import proposes_completion
+from sm.board.actions import proposes_completion, rule_question
 from sm.board.details import target_lines
 from sm.board.equal_requests import EqualRequests, equal_requests
 from sm.board.first_steps import FIRST_STEPS
@@ -79,6 +79,7 @@ def need_fields(need: BoardNeed, row: BoardRow | None, equal: EqualRequests | No
         "text": need.text,
         "since": need.since_s or None,
         "digest": need.digest,
+        "always": _always_offer(target),
         "workspace": None if row is None else row.workspace,
         "expires": None,
         "has_changes": False,
@@ -114,6 +115,15 @@ def _question_fields(request: Fields, number: int) -> Fields:
         ],
         "multiple": bool(question.get("multiple")),
     }
+
+
+def _always_offer(target: Target) -> Fields | None:
+    """The question before the rule for a request is written, or None if there is no rule."""
+    question = rule_question(target)
+    if not question or target.request is None:
+        return None
+    command = ACTIONS["always"].command_line(target)
+    return {"question": question, "line": target.request["always"], "command": command, "defaults": {}}
 
 
 def detail_fields(row: BoardRow, found: Sequence[BoardNeed], now_s: float) -> Fields:

@@ -7,7 +7,7 @@ from sm.board import ACTIONS, BoardAction, BoardRow, InputField, Target
 from sm.board.board_action import audience
 from sm.web.logins import scope_of
 
-DECISIONS = ("approve", "deny", "answer")
+DECISIONS = ("approve", "deny", "answer", "always")
 """Actions on a request instead of a session."""
 Offer = Mapping[str, Any]
 

@@ -8,6 +8,7 @@ from sm.core.items import ItemState
 from sm.core.observation import Source
 from sm.core.statuses import Status
 from sm.wire_types.fields import Anything, SessionLabel, Time, words
+from sm.wire_types.request_answers import WrittenRuleView
 from sm.wire_types.session_answers import PausedView
 from sm.wire_types.usage_answers import SumsView, TokensView, TreeSumsView
 
@@ -137,6 +138,8 @@ class AgentTypesView:
     workspace: str | None
     """The slug of the workspace that was searched."""
     agents: list[AgentTypeView]
+    rules: list[WrittenRuleView]
+    """The rules of rules.yaml that apply to these types, oldest first. Empty for a session."""
     warnings: list[str]
     """Sentences for people."""
 

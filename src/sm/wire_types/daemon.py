@@ -2,6 +2,7 @@
 
 from sm.core.dataclass import dataclass
 from sm.wire_types.account_answers import AccountView
+from sm.wire_types.request_answers import WrittenRuleView
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +99,8 @@ class ConfigView:
     """Why the daemon does not apply the file, but keeps its configuration, or empty if it applies it."""
     needs_restart: list[str]
     """Sections and keys that differ, and that only a restart of the daemon applies."""
+    rules: list[WrittenRuleView]
+    """The rules of rules.yaml that the daemon applies, oldest first."""
 
 
 @dataclass(frozen=True, slots=True)

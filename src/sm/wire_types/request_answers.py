@@ -63,3 +63,34 @@ class RequestView:
     """The answer decided. False if there is no answer yet, or the agent has not shown that it took the answer."""
     created_at: Time
     expires_at: Time | None
+    always: str | None
+    """The line that `POST /v1/requests/{ref}/rule` would write. Null if no rule can say exactly what the request asks
+    for, outside of lists, and for callers who may not write rules."""
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenRuleView:
+    """A rule of rules.yaml."""
+
+    agent_type: str
+    allow: str
+    """The rule, as in `auto_allow`."""
+    sandboxed: bool
+    """True for a rule that only sandboxed sessions have."""
+    line: str
+    """Its line in the file."""
+    origin: str
+    """The file and the number of the line, such as `/home/ann/.config/sm/rules.yaml:2`. The file alone for a rule that
+    is not written."""
+
+
+@dataclass(frozen=True, slots=True)
+class RuleOfRequestView:
+    """The rule that always allows what a request asks for."""
+
+    request_id: str
+    rule: WrittenRuleView
+    sentence: str
+    """The effect of the rule, for people."""
+    answers: list[str]
+    """The open requests that the rule answers at once. After a `POST`: those whose agents took the answer."""

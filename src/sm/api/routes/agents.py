@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from sm.api.context import ApiRequest
 from sm.api.operation_routes import OperationTable
-from sm.api.views import build_view, session_sums_json
+from sm.api.views import build_view, session_sums_json, written_rule_view
 from sm.core.estimates import Estimate
 from sm.core.labels import label, name_to_type, short_label
 from sm.core.models import PermissionMode, RequestKey
@@ -36,6 +36,7 @@ from sm.services import (
     ProgramChecks,
     Reads,
     Reports,
+    RuleWriter,
     SessionSums,
     SpawnTypes,
 )
@@ -62,7 +63,7 @@ routes = OperationTable()
 
 @routes.carries_out(agent_operations.LIST_AGENT_TYPES)
 async def agent_types(
-    request: ApiRequest, query: TypesScope, *, usage: SessionSums, types: SpawnTypes
+    request: ApiRequest, query: TypesScope, *, usage: SessionSums, types: SpawnTypes, rules: RuleWriter
 ) -> AgentTypesView:
     variables = query.variables()
     catalog = await types.catalog(request.caller, query.workspace, query.cwd, variables)
@@ -71,9 +72,12 @@ async def agent_types(
     estimates = await usage.estimates({t.name: t.agent.model for t in catalog.types})
     modes = await types.modes(request.caller, catalog, variables)
     shown = [t for t in catalog.types if (t.usable if is_session else not t.withheld)]
+    names = {t.name for t in shown}
+    written = [rule for rule in rules.visible(request.caller) if rule.agent_type in names]
     return AgentTypesView(
         workspace=catalog.workspace.slug if catalog.workspace else None,
         agents=[agent_type_json(t, estimates.get(t.name), modes.get(t.name)) for t in shown],
+        rules=[written_rule_view(rule, rules.path) for rule in written],
         warnings=[] if is_session else [*_withheld(catalog), *catalog.warnings],
     )
 

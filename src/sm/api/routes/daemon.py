@@ -9,7 +9,7 @@ from contextlib import suppress
 from sm import __version__
 from sm.api.context import ApiRequest
 from sm.api.operation_routes import OperationTable
-from sm.api.views import Views, build_view
+from sm.api.views import Views, build_view, written_rule_view
 from sm.core.attention import Attention, attention
 from sm.core.lifecycle import is_live
 from sm.core.messages import SM_ITSELF
@@ -20,6 +20,7 @@ from sm.messaging.inbox import RenderedMessage
 from sm.operations import daemon_operations as operations
 from sm.operations.arguments import InWorkspace
 from sm.operations.daemon_operations import OrphanEnd, StopOptions
+from sm.operations.request_operations import SeenRule
 from sm.services import (
     Authorizer,
     DaemonInfo,
@@ -30,6 +31,7 @@ from sm.services import (
     ProgramChecks,
     Reads,
     Requests,
+    RuleWriter,
     Sandboxing,
     SeenSessions,
     SessionFields,
@@ -47,6 +49,7 @@ from sm.wire_types.daemon import (
     StatusOverview,
     StoppedView,
 )
+from sm.wire_types.request_answers import WrittenRuleView
 
 _STATUS_LINES = 5
 
@@ -124,14 +127,22 @@ async def status(
 
 
 @routes.carries_out(operations.READ_CONFIG)
-async def config(request: ApiRequest, *, authorizer: Authorizer, daemon: DaemonInfo) -> ConfigView:
+async def config(
+    request: ApiRequest, *, authorizer: Authorizer, daemon: DaemonInfo, rules: RuleWriter
+) -> ConfigView:
     authorizer.require(request.caller, operations.READ_CONFIG.audience, is_read=True)
     state = await daemon.config.read_now()
     return ConfigView(
         path=state.path,
         mistakes=[] if state.problem is None else state.problem.splitlines(),
         needs_restart=list(state.waiting),
+        rules=[written_rule_view(rule, rules.path) for rule in rules.rules],
     )
+
+
+@routes.carries_out(operations.UNDO_RULE)
+async def undo_rule(request: ApiRequest, given: SeenRule, *, rules: RuleWriter) -> WrittenRuleView:
+    return written_rule_view(await rules.undo(request.caller, given.line), rules.path)
 
 
 @routes.carries_out(operations.LIST_ORPHANS)

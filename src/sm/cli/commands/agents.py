@@ -9,6 +9,8 @@ these places wins:
   3. agents/ next to config.yaml
   4. ~/.claude/agents
 
+Rules that sm approve --always has written follow the types. config.yaml has the others (auto_allow, auto_deny).
+
 \b
 Examples:
   sm agents
@@ -51,6 +53,11 @@ def command(workspace: str | None, call: Call) -> None:
             for a in agents
         ]
         print_table(Table(rows, aligned=3, is_cut=False))
+    rules = answer.get("rules", ())  # an older daemon has none
+    if rules:
+        print_lines(["Allowed without a question by sm approve --always:"])
+        of_rules = [(line(r["agent_type"]), line(r["allow"], 600), line(r["origin"], 4096)) for r in rules]
+        print_table(Table(of_rules, aligned=2, is_cut=False))
     print_warnings([*answer["warnings"], *(f"{a['origin']}: {w}" for a in agents for w in a["warnings"])])
 
 

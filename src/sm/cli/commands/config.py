@@ -1,7 +1,8 @@
 """Show, check or edit the configuration.
 
-Prints the configuration as YAML, including defaults. The daemon applies a change of the file within two seconds. A
-file with errors changes nothing. A few sections need sm daemon restart; --check names those that changed.
+Prints the configuration as YAML, including defaults, and the rules of rules.yaml as comments. The daemon applies a
+change of the file within two seconds. A file with errors changes nothing. A few sections need sm daemon restart;
+--check names those that changed.
 
 \b
 Exit codes:
@@ -13,17 +14,19 @@ Examples:
   sm config --check
   sm config --example > config.yaml
   sm config edit
+  sm config undo
 """
 
 import os
 
 import click
 
+from sm.cli.call import Call, json_option
 from sm.cli.display.errors import print_warnings
 from sm.cli.group import CommandGroup
 from sm.cli.instance import Instance
-from sm.client.http import DaemonAway
-from sm.core.lines import JsonObject, line, plain_line
+from sm.client.http import DaemonAway, new_key
+from sm.core.lines import JsonObject, line, plain_line, plural
 from sm.errors import NotPermitted, ProtocolMismatch, UsageError
 
 _SUGGESTIONS = {
@@ -38,6 +41,8 @@ _SUGGESTIONS = {
     "validate": ("config --check",),
     "path": ("config --path",),
     "example": ("config --example",),
+    "remove": ("config undo",),
+    "revert": ("config undo",),
     "init": (
         "config --example",
         "config edit",
@@ -90,6 +95,33 @@ def edit_command() -> None:
     click.echo(f"saved {path}; {_apply(instance)}")
 
 
+@command.command("undo")
+@json_option
+def undo_command(call: Call) -> None:
+    """Remove the newest permission rule.
+
+    Removes the last line of rules.yaml, beside config.yaml, which sm approve --always has written. A running daemon
+    applies the change at once. Requests that the rule has answered stay answered.
+
+    \b
+    Exit codes:
+      0  removed
+      4  there are no rules, or rules.yaml was edited by hand
+      5  an agent may not change the configuration
+
+    \b
+    Examples:
+      sm config undo
+    """
+    if call.instance.session_id is not None:
+        raise NotPermitted("only the operator may change the configuration")
+    client = call.client
+    rules = client.get("/v1/config")["rules"]
+    seen = rules[-1]["line"] if rules else ""
+    text = client.text("POST", "/v1/config/undo", body={"line": seen}, key=new_key())
+    call.show(text, lambda rule: [f"Removed {line(rule['origin'], 4000)}: {line(rule['line'], 4000)}"])
+
+
 def _apply(instance: Instance) -> str:
     """Let a running daemon apply the file, with a restart if necessary, and say what happened."""
     from sm.cli.commands.daemon import restart_running
@@ -131,12 +163,18 @@ def _show(*, path_only: bool, example: bool, check: bool) -> None:
     source = path if os.path.lexists(path) else f"defaults ({path} does not exist)"
     if check:
         click.echo(f"ok: {source}")
+        if loaded.rules:
+            click.echo(f"ok: {instance.paths.rules} ({plural(len(loaded.rules), 'rule')})")
         _show_pending(instance)
         return
     import yaml
 
     text = yaml.safe_dump(loaded.config.model_dump(mode="json"), sort_keys=False, allow_unicode=False)
     click.echo(f"# {plain_line(source)}\n{text}", nl=False)
+    if loaded.rules:
+        click.echo(f"# {plain_line(instance.paths.rules)}, in addition to auto_allow:")
+    for rule in loaded.rules:
+        click.echo(f"# {rule.line}: {plain_line(rule.text)}")
 
 
 def _show_pending(instance: Instance) -> None:

@@ -150,6 +150,9 @@ def _config(instance: Instance) -> Iterator[Check]:
         return
     where = path if os.path.exists(path) else f"defaults ({path} does not exist)"
     yield Check(True, f"configuration: {where}")
+    if loaded.rules:
+        count = plural(len(loaded.rules), "rule")
+        yield Check(True, f"permission rules: {instance.paths.rules} ({count}; see: sm agents)")
     for warning in loaded.warnings:
         yield Check(False, f"configuration: {warning}", f"edit {path}", needed=False)
 

@@ -48,7 +48,7 @@ from sm.errors import SmError
 from sm.linux.process_limits import soft_limits
 
 ACTION_KEYS = {action.key: name for name, action in ACTIONS.items()}
-_DECISIONS = frozenset({"approve", "deny", "answer"})
+_DECISIONS = frozenset({"approve", "deny", "answer", "always"})
 _DELIVERY_S = 5
 
 

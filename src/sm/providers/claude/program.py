@@ -34,5 +34,6 @@ PROGRAM = AgentProgram(
     },
     question_tools=frozenset({"AskUserQuestion"}),
     plan_tools=frozenset({"ExitPlanMode"}),
+    bypass_modes=frozenset({"bypassPermissions"}),
     mcp_client=McpClient(".mcp.json in the project, or ~/.claude.json for all projects", _mcp_config),
 )

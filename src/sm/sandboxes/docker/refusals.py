@@ -110,7 +110,7 @@ def _refused_of_homes(real: str, homes: tuple[str, ...]) -> str | None:
 def _refused_of_sm(real: str, paths: InstancePaths) -> str | None:
     own = {
         "state": (paths.state,),
-        "configuration": (paths.config, f"{paths.home}/agents"),
+        "configuration": (paths.config, paths.rules, f"{paths.home}/agents"),
     }
     for name, files in own.items():
         for file in files:

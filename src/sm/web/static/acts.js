@@ -39,7 +39,7 @@ export const keyOf = (name) => actionOf(name)?.key ?? "";
 export const DECISIONS = ["approve", "deny", "answer"];
 
 /** The decision on a request that has this key. */
-export const decisionOf = (key) => DECISIONS.find((name) => key !== "" && keyOf(name) === key);
+export const decisionOf = (key) => [...DECISIONS, "always"].find((name) => key !== "" && keyOf(name) === key);
 
 /** What the server says of an action on a session, or in the chosen workspace if it needs no session. */
 export function offerOf(name, session) {
@@ -81,6 +81,7 @@ export function begin(name, target) {
   }
   if (name === "approve" && need) press(need, name);
   else if (name === "deny" || name === "answer") openInput(need, name);
+  else if (name === "always") openForm(name, session, need);
   else if (name === "send") {
     go(sessionPath(session, "messages"));
     setTimeout(() => focusSoon(".compose textarea"));
@@ -96,8 +97,8 @@ export function begin(name, target) {
 }
 
 /** Ask for the fields of an action, and for a yes. What is there now is the default: later changes do not replace it. */
-function openForm(name, session) {
-  const dialog = { kind: "form", name, session, workspace: state.workspace, offer: offerOf(name, session), types: [], busy: false, problem: "", place: "", chosen: {} };
+function openForm(name, session, need = null) {
+  const dialog = { kind: "form", name, session, need, workspace: state.workspace, offer: need?.[name] ?? offerOf(name, session), types: [], busy: false, problem: "", place: "", chosen: {} };
   ui.dialog = dialog;
   ui.draw();
   if (!actionOf(name).fields.some((field) => field.kind === "agent type")) return;

@@ -89,10 +89,13 @@ function copyText({ text }) {
     <div class="buttons"><button class="act" @click=${close}>Close</button></div>`);
 }
 
+/** What the person has seen of a request, for a form about it. */
+const shownIn = ({ need, offer }) => (need ? { need: need.key, shown: need.digest, text: offer.line ?? "" } : {});
+
 /** The fields and the question of an action, as the server's table has them. */
 function form(dialog) {
   const { title, fields } = actionOf(dialog.name);
-  const { question, defaults, command } = dialog.offer;
+  const { question, line, defaults, command } = dialog.offer;
   const sessions = new Map([...state.rows.values()].filter((row) => row.live).map((row) => [row.label, row.id]));
   const choices = { "agent type": dialog.types, session: [...sessions.keys()] };
   const isShown = ({ shown_with: shownWith }) => !shownWith || (dialog.chosen[shownWith[0]] ?? "") === shownWith[1];
@@ -106,7 +109,7 @@ function form(dialog) {
     }
     Object.assign(dialog, { busy: true, problem: "", place: "" });
     ui.drawNow();
-    const done = await carryOut(dialog.name, dialog.session, { fields: given });
+    const done = await carryOut(dialog.name, dialog.session, { fields: given, ...shownIn(dialog) });
     const named = fields.find((field) => field.name === done.field && isShown(field));
     Object.assign(dialog, { busy: false, problem: done.ok ? "" : wordsOf(done), place: named?.name ?? "" });
     if (done.ok && ui.dialog === dialog) close();
@@ -135,6 +138,7 @@ function form(dialog) {
   return frame(actionOf(dialog.name).needs_session && label ? `${title}: ${label}` : title, html`<form data-form=${dialog.name} @submit=${submit}>
     ${fields.map(field)}
     ${question ? html`<p>${question}</p>` : nothing}
+    ${line ? html`<pre class="quoted">${line}</pre>` : nothing}
     ${words("")}
     <p class="hint">${actionOf(dialog.name).needs_session ? "" : place} In a shell: ${command}</p>
     <div class="buttons"><button class="act ${dialog.name === "rm" ? "stop" : "go"}" data-act="do-${dialog.name}" aria-disabled=${dialog.busy}>${dialog.busy ? "Working" : title}</button>
