@@ -464,7 +464,7 @@ def test_message_to_a_session_is_shown_with_its_true_state(stage: Stage, visitor
         tab.page.reload()
         tab.is_in_phase("live")
         assert tab.find(".compose textarea").input_value() == "and then the tests"
-        tab.shows(f"will be held: permission dialog, {dialog.name}")
+        tab.shows(f"held until {dialog.name} is answered (permission dialog)")
         send = tab.find('.compose [data-act="send"]')
         tab.until(lambda: send.get_attribute("aria-disabled") == "false", "the button")
         send.click()

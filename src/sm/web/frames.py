@@ -3,13 +3,15 @@
 Every word comes from `sm.board`, so a browser shows the same words as `sm top`.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any
 
 from sm.board import ACTIONS, BoardNeed, BoardRow, Line, NeedKind, Sort, Target, chips
 from sm.board.actions import proposes_completion
 from sm.board.details import target_lines
+from sm.board.main_actions import main_actions
 from sm.board.prediction import MODES, predicted
+from sm.board.short_names import short_name
 from sm.board.words import context_bar, shown, sign_of, status_word
 from sm.core.figures import dollars
 from sm.core.request_lines import request_body
@@ -28,10 +30,13 @@ _ACTIONS: Mapping[NeedKind, Sequence[str]] = {
 """The buttons of an entry about an ended session."""
 
 
-def row_fields(row: BoardRow) -> Fields:
-    data, tree = row.data, row.data["tree"]
+def row_fields(row: BoardRow, labels: Container[str] = ()) -> Fields:
+    """`labels`: of all sessions."""
+    data, tree, worktree = row.data, row.data["tree"], row.data["worktree"]
     return {
         "label": row.label,
+        "short": short_name(row, labels),
+        "branch": shown(worktree["branch"] or "", 100) if worktree else "",
         "name": shown(data["friendly_name"] or data["name"]),
         "title": shown(data["title"] or ""),
         "status": row.status,
@@ -108,7 +113,10 @@ def need_fields(need: BoardNeed, row: BoardRow | None) -> Fields:
 def detail_fields(row: BoardRow, found: Sequence[BoardNeed], now_s: float) -> Fields:
     """The selected session in full, and each action with its `sm` command and the reason why it is not possible."""
     target = Target(row)
+    main = main_actions(target, found)
     return {
+        "request": main.request,
+        "main": main.names,
         "lines": target_lines(target, now_s, _DETAIL_WIDTH),
         "predictions": {mode: predicted(target, found, mode) for mode in MODES},
         "actions": session_offers(target),
