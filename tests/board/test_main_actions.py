@@ -60,9 +60,7 @@ def test_request_of_another_session_changes_nothing() -> None:
 def test_each_possible_action_on_the_session_is_there_once(facts: dict[str, Any]) -> None:
     target = Target(row(**facts))
     possible = {
-        action.name
-        for action in ACTIONS.values()
-        if action.needs_session and action.refusal(target) is None
+        action.name for action in ACTIONS.values() if action.needs_session and action.refusal(target) is None
     }
     names = actions(**facts).names
     assert sorted(names) == sorted(possible - {"approve", "deny", "answer", "read"})

@@ -18,14 +18,13 @@ let isUnfolded = false;
 
 export function sessionHead(row) {
   const age = span(nowS() - row.since);
-  const costs = row.tree_cost && row.tree_cost !== row.cost ? `${row.cost} (∑ ${row.tree_cost})` : row.cost;
   return html`<header class="session-head"><div class="session-line">
     <a class="act small back" href="#/" aria-label="Back to the list">←</a>
     <h2 id="session-title" tabindex="-1" title=${row.label}><span class="sign s-${statusClass(row)}" aria-hidden="true">${row.sign}</span> ${row.short ?? row.label}</h2>
     ${row.type ? html`<span class="tag type">${row.type}</span>` : nothing}
     <p class="session-status" title=${row.task}><b class="s-${statusClass(row)}">${row.word} ${age}</b>${row.task ? html` ${row.task}` : nothing}</p>
-    <p class="session-meta">${row.context_percent == null ? nothing : html`<span title="used context">${contextBar(row)}</span>`}
-      ${costs && costs !== "-" ? html`<span title="cost">${costs}</span>` : nothing}
+    <p class="session-meta">${row.context_percent == null ? nothing : html`<span title="context in use">${row.context_percent}%<span class="unseen"> of the context</span></span>`}
+      ${row.cost && row.cost !== "-" ? html`<span title="cost">${row.cost}</span>` : nothing}
       ${row.branch ? html`<span class="of-branch" title="branch ${row.branch}">${row.branch}</span>` : nothing}</p>
     ${actions(row)}</div>
     ${isUnfolded ? facts(row) : nothing}
@@ -38,6 +37,7 @@ function facts(row) {
     ["Tokens", row.tokens], ["Cost", row.cost], ["With descendants", row.tree_cost],
   ].filter(([, value]) => value && value !== "-");
   return html`<dl class="facts" id="session-facts">${list.map(([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`)}
+    ${row.context_percent == null ? nothing : html`<div><dt>Context</dt><dd>${contextBar(row)}</dd></div>`}
     ${(row.badges ?? []).map((badge) => html`<div><dt>Note</dt><dd>${badge}</dd></div>`)}
     ${row.task ? html`<div class="long"><dt>Now</dt><dd>${row.task}</dd></div>` : nothing}</dl>`;
 }

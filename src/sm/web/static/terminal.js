@@ -117,7 +117,7 @@ export class TerminalView {
 
   /** Show the last lines of a terminal that is closed. */
   show(lines) {
-    if (lines === this.#shown) return;
+    if (this.#shown?.length === lines.length && lines.every((line, place) => line === this.#shown[place])) return;
     this.#shown = lines;
     this.#rows = [];
     this.#draw();

@@ -13,6 +13,7 @@ function paletteColour(number) {
 
 // Visible ASCII only, so that no look-alike letter and no mark of the writing direction is in an address.
 const ADDRESS = /\bhttps?:\/\/[A-Za-z0-9\-._~:/?#[\]@!$&'()*+,;=%]+/g;
+const GOES_ON = /^(?:[\p{L}\p{N}\p{M}\\]|<U\+)/u; // after it: a person would read a longer address
 
 /** The address without what follows it in a sentence, or an empty text if it is no safe target. */
 export function linkOf(found) {
@@ -30,7 +31,8 @@ function nodes(text, isCut) {
   const made = [];
   let at = 0;
   for (const { 0: found, index } of text.matchAll(ADDRESS)) {
-    const address = isCut && index + found.length === text.length ? "" : linkOf(found);
+    const rest = text.slice(index + found.length);
+    const address = (isCut && !rest) || GOES_ON.test(rest) ? "" : linkOf(found);
     if (!address) continue;
     const link = document.createElement("a");
     Object.assign(link, { href: address, target: "_blank", rel: "noopener noreferrer", textContent: address });
