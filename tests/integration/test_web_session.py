@@ -255,11 +255,15 @@ def test_links_lead_where_their_text_says(stage: Stage, visitor: Visitor) -> Non
 
 
 def test_silent_and_ended_terminals_say_so(stage: Stage, visitor: Visitor) -> None:
+    silent = stage.spawn("Sh", "exec sleep 1000")["session_id"]
     agent = stage.spawn("Sh", "exit 0")["session_id"]
     stage.ended(agent)
     with visitor.tab(place=f"#/s/{agent}/peek") as tab:
         tab.shows("It has printed nothing.", "No message can be sent")
         assert tab.find(".compose textarea").count() == 0
+        tab.open(f"#/s/{silent}/peek")
+        shows(tab, "The terminal is empty.")
+    stage.sm("kill", silent, "--force")
 
 
 def test_terminal_of_another_session_is_followed_when_one_has_ended(stage: Stage, visitor: Visitor) -> None:

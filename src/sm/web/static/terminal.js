@@ -51,7 +51,7 @@ export class TerminalView {
   #screen = part("screen");
   #past = part("screen-past"); // the lines that have left the screen, as they were when a person asked for them
   #now = part("screen-now");
-  #trouble = part("problem");
+  #note = part("screen-note");
   #more = button("plain", () => this.#readPast());
   #toEnd = button("act to-end", () => this.toEnd());
   #rows = []; // the runs of each row of the newest screen
@@ -81,7 +81,7 @@ export class TerminalView {
     });
     this.#screen.tabIndex = 0;
     this.#screen.setAttribute("role", "region");
-    this.#screen.append(this.#more, this.#past, this.#now, this.#trouble);
+    this.#screen.append(this.#more, this.#past, this.#now, this.#note);
     this.element.append(this.find.element, this.#screen, this.#toEnd);
     this.#more.textContent = "Show earlier lines";
     this.#screen.addEventListener("scroll", () => this.#scrolled(), { passive: true });
@@ -108,7 +108,7 @@ export class TerminalView {
   /** Take changed rows of the live screen. */
   take(rows, height) {
     this.#height = height;
-    this.#trouble.textContent = "";
+    this.#say("");
     this.#rows.length = Math.min(this.#rows.length, height);
     for (const [place, runs] of rows) this.#rows[Number(place)] = runs;
     if (this.#holds()) this.#count();
@@ -130,8 +130,13 @@ export class TerminalView {
 
   /** Say why the lines may be out of date. */
   tell(words) {
-    this.#trouble.textContent = words;
+    this.#say(words, true);
     this.#stay();
+  }
+
+  #say(words, isProblem = false) {
+    this.#note.textContent = words;
+    this.#note.classList.toggle("problem", isProblem);
   }
 
   /** Take the place that it had, when it is in the page again. */
@@ -182,6 +187,7 @@ export class TerminalView {
       const line = this.#now.children[place] ?? this.#now.appendChild(document.createElement("div"));
       line.replaceChildren(...lineNodes(runs, this.#columns));
     }
+    if (this.#rows.length && !this.#note.classList.contains("problem")) this.#say(end ? "" : "The terminal is empty.");
     this.#showButtons();
     if (before !== this.#columns) this.#fit();
     this.#stay();
