@@ -24,8 +24,18 @@ QUESTION, PERMISSION = ("question", "r57"), ("permission", "r58")
         ({"status": "idle", "messages_held": 1}, "auto", [], "will be held: 1 message before it"),
         ({"status": "idle", "messages_held": 2}, "urgent", [], "will be delivered now"),
         ({"status": "waiting_input"}, "auto", [QUESTION], "answers r57, its only open question"),
-        ({"status": "waiting_input"}, "auto", [PERMISSION], "will be held: permission dialog, r58"),
-        ({"status": "waiting_input"}, "auto", [QUESTION, PERMISSION], "will be held: question dialog, r57"),
+        (
+            {"status": "waiting_input"},
+            "auto",
+            [PERMISSION],
+            "will be held until r58 is answered (permission dialog)",
+        ),
+        (
+            {"status": "waiting_input"},
+            "auto",
+            [QUESTION, PERMISSION],
+            "will be held until r57 is answered (question dialog)",
+        ),
         (
             {"status": "waiting_input", "status_reason": "a dialog of the CLI"},
             *("auto", [], "will be held: a dialog of the CLI"),

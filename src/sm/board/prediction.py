@@ -34,9 +34,9 @@ def prediction(row: BoardRow | None, mode: str = MODES[0], dialogs: Sequence[tup
         return f"answers {dialogs[0][1]}, its only open question"
     if row.status == Status.WAITING_INPUT:
         kind, name = dialogs[0] if dialogs else ("", "")
-        return (
-            f"will be held: {_DIALOGS[kind]}, {name}" if kind in _DIALOGS else f"will be held: {row.task()}"
-        )
+        if kind not in _DIALOGS:
+            return f"will be held: {row.task()}"
+        return f"will be held until {name} is answered ({_DIALOGS[kind]})"
     before = row.data["messages_held"]
     if before and mode != "urgent":
         return f"will be held: {before} message{'' if before == 1 else 's'} before it"

@@ -3,7 +3,7 @@
 Every word comes from `sm.board`, so a browser shows the same words as `sm top`.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any
 
 from sm.board import ACTIONS, BoardNeed, BoardRow, Line, Sort, Target, chips, command_to_copy
@@ -11,8 +11,10 @@ from sm.board.actions import proposes_completion, rule_question
 from sm.board.details import target_lines
 from sm.board.equal_requests import EqualRequests, equal_requests
 from sm.board.first_steps import FIRST_STEPS
+from sm.board.main_actions import main_actions
 from sm.board.need_actions import need_actions
 from sm.board.prediction import MODES, predicted
+from sm.board.short_names import short_name
 from sm.board.words import context_bar, says_all, shown, sign_of, status_word
 from sm.core.figures import dollars
 from sm.core.quotation import option_description
@@ -26,10 +28,13 @@ _DETAIL_WIDTH = 10_000
 """The page wraps the lines."""
 
 
-def row_fields(row: BoardRow) -> Fields:
-    data, tree = row.data, row.data["tree"]
+def row_fields(row: BoardRow, labels: Container[str] = ()) -> Fields:
+    """`labels`: of all sessions."""
+    data, tree, worktree = row.data, row.data["tree"], row.data["worktree"]
     return {
         "label": row.label,
+        "short": short_name(row, labels),
+        "branch": shown(worktree["branch"] or "", 100) if worktree else "",
         "name": shown(data["friendly_name"] or data["name"]),
         "title": shown(data["title"] or ""),
         "status": row.status,
@@ -129,7 +134,10 @@ def _always_offer(target: Target) -> Fields | None:
 def detail_fields(row: BoardRow, found: Sequence[BoardNeed], now_s: float) -> Fields:
     """The selected session in full, and each action with its `sm` command and the reason why it is not possible."""
     target = Target(row)
+    main = main_actions(target, found)
     return {
+        "request": main.request,
+        "main": main.names,
         "lines": target_lines(target, now_s, _DETAIL_WIDTH),
         "predictions": {mode: predicted(target, found, mode) for mode in MODES},
         "actions": session_offers(target),

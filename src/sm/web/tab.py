@@ -273,7 +273,7 @@ class Tab:
             return None
         self._detail_s = clock_s
         if isinstance(row, str):
-            detail: Fields = {"row": None, "problem": row, "actions": {}, "predictions": {}}
+            detail: Fields = {"row": None, "problem": row, "main": (), "actions": {}, "predictions": {}}
         else:
             detail = detail_fields(row, self._hub.situation.found, self._hub.situation.table.now_s(clock_s))
             if listed is None:

@@ -101,7 +101,7 @@ export function changesBeside(need) {
 /** What shows the changes of the session now; null: nothing does. */
 function pageOf(need) {
   if (isUnfolded(need) && beside.page?.notes) return beside.page;
-  return ui.changes?.session === need.session_id && ui.changes.notes ? ui.changes : null;
+  return ui.route.tab === "changes" && ui.changes?.session === need.session_id && ui.changes.notes ? ui.changes : null;
 }
 
 /** The person's drafts, which go with a denial. `list`: null until they are known. */

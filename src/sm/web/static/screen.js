@@ -1,61 +1,48 @@
-// The peek: the visible screen of a terminal as text of the page, so that it can be scrolled, selected and enlarged.
+// The terminals of sessions that were looked at: one of them follows its agent, others stand still.
 
+import { get } from "./api.js";
+import { TerminalView } from "./terminal.js";
 import { ui } from "./ui.js";
 
-const FLAGS = new Set(["bold", "dim", "italic", "underline", "blink", "reverse", "hidden", "strike"]);
-const COLOUR = /^(fg|bg):(?:(#[0-9a-f]{6})|([0-9]{1,3}))$/i;
+const KEPT = 8;
 
-function paletteColour(number) {
-  if (number < 16) return `var(--ansi-${number})`;
-  if (number >= 232) return `rgb(${Array(3).fill(8 + 10 * (number - 232)).join(" ")})`;
-  const level = (index) => (index === 0 ? 0 : 55 + 40 * index);
-  const cube = number - 16;
-  return `rgb(${level(Math.floor(cube / 36))} ${level(Math.floor(cube / 6) % 6)} ${level(cube % 6)})`;
-}
-
-function run([text, style]) {
-  const span = document.createElement("span");
-  span.textContent = text;
-  let front = null;
-  let back = null;
-  const words = (style ?? "").split(" ");
-  for (const word of words) {
-    const [, side, exact, number] = COLOUR.exec(word) ?? [];
-    if (FLAGS.has(word)) span.classList.add(`t-${word}`);
-    else if (side) {
-      const colour = exact ?? paletteColour(Math.min(255, Number(number)));
-      if (side.toLowerCase() === "fg") front = colour;
-      else back = colour;
-    }
-  }
-  if (words.includes("reverse")) [front, back] = [back ?? "var(--screen-back)", front ?? "var(--screen-text)"];
-  if (front) span.style.color = front;
-  if (back) span.style.backgroundColor = back;
-  return span;
-}
-
-/** The screen of one session, in an element of its own that Lit does not draw. */
+/** The terminal of the session whose page is open. */
 class Screen {
-  element = document.createElement("div");
-  session = null;
+  session = null; // that is followed
+  shown = null; // the session whose terminal is shown, also of one that has ended
   over = false;
   updates = 0;
+  #views = new Map(); // by the session, the latest last
 
-  constructor() {
-    this.element.className = "screen";
-    this.element.tabIndex = 0;
-    this.element.setAttribute("role", "region");
+  /** The terminal of a session, with the place that it had. */
+  view(session) {
+    this.shown = session;
+    const view = this.#views.get(session) ?? new TerminalView(async (lines) => (await get(`/v1/sessions/${encodeURIComponent(session)}/output`, { lines, seen: 1 })).lines);
+    this.#views.delete(session);
+    this.#views.set(session, view);
+    for (const [id, other] of this.#views) {
+      if (this.#views.size <= KEPT) break;
+      other.forget();
+      this.#views.delete(id);
+    }
+    return view;
   }
 
-  /** Show the screen of a session; null: none. */
+  get element() {
+    return this.view(this.session).element;
+  }
+
+  find() {
+    this.view(this.shown).find.open();
+  }
+
+  /** Follow the screen of a session. */
   open(session, label = "") {
-    this.element.setAttribute("aria-label", `Terminal of ${label}`);
+    this.view(session).label = `Terminal of ${label}`;
     if (session === this.session) return;
     this.close();
     this.session = session;
-    this.over = false;
     this.updates = 0;
-    this.element.replaceChildren();
     delete this.element.dataset.updates;
     this.ask();
   }
@@ -72,25 +59,21 @@ class Screen {
   close() {
     this.pause();
     this.session = null;
+    this.over = false;
   }
 
   take(frame) {
     if (frame.session !== this.session) return;
+    const view = this.view(frame.session);
     const rows = Array.isArray(frame.rows) ? frame.rows.map(({ row, runs }) => [row, runs]) : Object.entries(frame.rows ?? {});
-    const height = frame.height ?? frame.size?.[1] ?? this.element.children.length;
-    while (this.element.children.length > height) this.element.lastChild.remove();
-    while (this.element.children.length < height) this.element.append(document.createElement("div"));
-    for (const [place, runs] of rows) {
-      const line = this.element.children[Number(place)];
-      if (line) line.replaceChildren(...(runs.length ? runs.map(run) : [document.createTextNode("\u00a0")]));
-    }
-    if (frame.trouble) this.element.replaceChildren(document.createTextNode(frame.trouble));
+    if (frame.trouble) view.tell(frame.trouble);
+    else view.take(rows, frame.height ?? frame.size?.[1] ?? 0);
     if (frame.over && !this.over) {
       this.over = true;
       ui.draw();
     }
     this.updates += 1;
-    this.element.dataset.updates = this.updates;
+    view.element.dataset.updates = this.updates;
   }
 }
 

@@ -1,23 +1,20 @@
-// The page of one session: its state and acts, and tabs for the terminal, the work, the messages and the reasons.
+// The page of one session: its head, its tabs, and the field for a message.
 
-import { html, live, nothing, ref } from "./vendor/lit/lit.js";
-import { begin, isTouch, refusal, send, wordsOf } from "./acts.js";
+import { html, nothing, render } from "./vendor/lit/lit.js";
 import { changesSince, get } from "./api.js";
-import { needBesideChanges, revealNeed } from "./needs.js";
+import { composer } from "./composer.js";
+import { needBesideChanges } from "./needs.js";
+import { markOld, panelOf, showPanel } from "./panels.js";
 import { screen } from "./screen.js";
+import { sessionHead } from "./session_head.js";
 import { below, nowS, rowOf, state } from "./state.js";
-import { contextBar, statusClass } from "./tree.js";
-import { go, isId, sessionPath, TABS, tell, ui } from "./ui.js";
-import { clock, shown, shownLines, span, visible } from "./words.js";
+import { statusClass } from "./tree.js";
+import { go, isId, sessionPath, TABS, ui } from "./ui.js";
+import { clock, shown, shownLines, span } from "./words.js";
 
 const TITLES = { peek: "Terminal", actions: "Work", changes: "Changes", messages: "Messages", events: "Events", why: "Why", requests: "Requests", children: "Children" };
-const MODES = { auto: "auto: now, or when the agent can take it", idle: "idle: when its turn is over", urgent: "urgent: interrupts its turn" };
 const AGAIN_MS = 1500;
-const DRAFT = "sm.draft.";
 
-const loaded = { key: "", data: null, error: "", at: 0, row: null, busy: false };
-const modes = new Map();
-const sending = new Set();
 let again = 0;
 
 const SOURCES = {
@@ -33,36 +30,32 @@ const SOURCES = {
   why: (ref) => get(`/v1/sessions/${ref}/why`),
   requests: (ref, id) => get("/v1/requests", { session: id, all: "", limit: 50 }),
   children: (ref) => get(`/v1/sessions/${ref}/children`, { recursive: "", archived: "", limit: 200 }),
-  output: (ref) => get(`/v1/sessions/${ref}/output`, { lines: 500, seen: 1 }),
+  output: (ref) => get(`/v1/sessions/${ref}/output`, { lines: 2000, seen: 1 }),
 };
 
 /** Load the data of the open tab if the row has changed since, at most every second and a half. */
-function load(kind, row) {
-  const key = `${kind} ${row.id}`;
-  if (loaded.key !== key) Object.assign(loaded, { key, data: null, error: "", at: 0, row: null });
-  const follows = kind === "messages" && (loaded.data ?? []).some((message) => ["queued", "delivering"].includes(message.status));
-  if (loaded.busy || document.hidden || (loaded.row === row && !follows && !loaded.error)) return;
-  const wait = loaded.at + AGAIN_MS - performance.now();
-  if (wait > 0) {
+function load(panel, kind, row) {
+  const follows = kind === "messages" && (panel.data ?? []).some((message) => ["queued", "delivering"].includes(message.status));
+  if (panel.busy || document.hidden || (panel.row === row && !follows && !panel.error)) return;
+  const wait = panel.at + AGAIN_MS - performance.now();
+  if (panel.at && wait > 0) {
     clearTimeout(again);
     again = setTimeout(ui.draw, wait);
     return;
   }
   if (state.phase !== "live") return;
-  loaded.busy = true;
-  loaded.at = performance.now();
-  loaded.row = row;
+  Object.assign(panel, { busy: true, at: performance.now(), row });
   SOURCES[kind](encodeURIComponent(row.id), row.id)
-    .then((data) => loaded.key === key && Object.assign(loaded, { data, error: "" }))
-    .catch((error) => loaded.key === key && (loaded.error = error.message))
+    .then((data) => Object.assign(panel, { data, error: "" }))
+    .catch((error) => (panel.error = error.message))
     .finally(() => {
-      loaded.busy = false;
+      panel.busy = false;
       ui.draw();
     });
 }
 
 export function reload() {
-  Object.assign(loaded, { at: 0, row: null });
+  markOld();
   ui.draw();
 }
 
@@ -79,21 +72,18 @@ export function sessionPage() {
   const ended = !row.process; // a completed agent may still run
   if (tab === "peek" && !ended && !screen.over) screen.open(row.id, row.label);
   else if (tab !== "peek" || ended) screen.close();
-  if (tab !== "changes") ui.changes?.close();
+  if (ui.changes !== null && ui.changes.session !== row.id && tab !== "changes") ui.changes.close();
+  const shownPanel = panelOf(row.id, tab);
+  showPanel(shownPanel);
   return html`<section class="session" aria-labelledby="session-title" data-session=${row.id}>
-    <header class="session-head">
-      <a class="act back" href="#/" aria-label="Back to the list">←</a>
-      <h2 id="session-title" tabindex="-1"><span class="sign s-${statusClass(row)}" aria-hidden="true">${row.sign}</span> ${row.label}</h2>
-      <p class="session-status"><b class="s-${statusClass(row)}">${row.word} ${span(nowS() - row.since)}</b>${row.task ? html`: ${row.task}` : nothing}</p>
-      ${facts(row)} ${actButtons(row)}
-    </header>
+    ${sessionHead(row)}
     <nav class="tabs" role="tablist" aria-label="Session">
       ${TABS.map((name) => html`<button role="tab" id="tab-${name}" aria-selected=${name === tab} aria-controls="tab-panel" tabindex=${name === tab ? 0 : -1}
           @click=${() => go(sessionPath(row.id, name))} @keydown=${tabKeys}>${TITLES[name]}${name === "messages" && row.held ? ` (${row.held} held)` : ""}</button>`)}
     </nav>
     ${needBesideChanges()}
-    <div role="tabpanel" id="tab-panel" aria-labelledby="tab-${tab}" class="panel panel-${tab}" tabindex="0">${panel(tab, row, ended)}</div>
-    ${tab === "peek" || tab === "messages" || tab === "actions" ? compose(row) : nothing}
+    <div role="tabpanel" id="tab-panel" aria-labelledby="tab-${tab}" class="panel panel-${tab}" tabindex="0">${panel(shownPanel, tab, row, ended)}</div>
+    ${["peek", "messages", "actions"].includes(tab) ? composer(row, reload) : nothing}
   </section>`;
 }
 
@@ -107,43 +97,29 @@ function tabKeys(event) {
   setTimeout(() => document.getElementById(`tab-${next}`)?.focus());
 }
 
-function facts(row) {
-  const list = [
-    ["ID", row.id], ["Type", row.type], ["Model", row.model], ["Workspace", row.workspace], ["Done", row.progress],
-    ["Tokens", row.tokens], ["Cost", row.cost], ["With descendants", row.tree_cost],
-  ].filter(([, value]) => value && value !== "-");
-  return html`<dl class="facts">${list.map(([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`)}
-    ${row.context_percent == null ? nothing : html`<div><dt>Context</dt><dd>${contextBar(row)}</dd></div>`}
-    ${(row.badges ?? []).map((badge) => html`<div><dt class="unseen">Note</dt><dd class="tag">${badge}</dd></div>`)}</dl>`;
-}
-
-const HERE = ["approve", "always", "deny", "answer", "send", "output", "why"]; // they have a place of their own
-const isOffered = ({ name, needs_session: needsSession }) => needsSession && !HERE.includes(name) && !(name === "attach" && isTouch.matches);
-
-function actButtons(row) {
-  const actions = (state.hello?.actions ?? []).filter(isOffered);
-  const asked = state.needs.find((need) => need.kind === "request" && need.session_id === row.id);
-  return html`<div class="buttons acts" role="group" aria-label="Actions">
-    ${asked ? html`<button class="act go" @click=${() => revealNeed(asked)}>Answer ${asked.key}</button>` : nothing}
-    ${actions.map((action) => {
-      const why = refusal(action.name, { session: row.id });
-      return html`<button class="act ${["kill", "rm"].includes(action.name) ? "stop" : ""}" data-act=${action.name} aria-disabled=${why !== null} title=${why ?? nothing}
-          @click=${() => begin(action.name, { session: row.id })}>${action.title}<kbd aria-hidden="true">${action.key}</kbd></button>`;
-    })}
-  </div>`;
-}
-
-function panel(tab, row, ended) {
-  if (tab === "peek") {
-    if (!ended && !screen.over) return screen.element;
-    load("output", row);
-    return ready((data) => html`<p class="hint">${data.archived ? "The terminal is closed. These are its last lines." : "The process has ended."}</p>
-      <div class="screen" tabindex="0" role="region" aria-label="Last output" ${atEnd}>${data.lines.map((line) => html`<div>${visible(line) || "\u00a0"}</div>`)}</div>`);
-  }
+function panel(shownPanel, tab, row, ended) {
+  if (tab === "peek") return terminal(shownPanel, row, ended);
   if (tab === "changes") return changesOf(row);
-  if (tab === "children" && state.rows.has(row.id)) return children(row);
-  load(tab, row);
-  return ready((data) => PANELS[tab](data));
+  if (tab === "children" && state.rows.has(row.id)) render(children(row), shownPanel.element);
+  else {
+    load(shownPanel, tab, row);
+    render(ready(shownPanel, (data) => PANELS[tab](data)), shownPanel.element);
+  }
+  return shownPanel.element;
+}
+
+/** The terminal, which draws its lines itself. */
+function terminal(shownPanel, row, ended) {
+  const view = screen.view(row.id);
+  if (!view.element.isConnected) queueMicrotask(() => view.returned());
+  if (!ended && !screen.over) return view.element;
+  load(shownPanel, "output", row);
+  return ready(shownPanel, (data) => {
+    view.label = "Last output";
+    view.show(data.lines);
+    const words = data.archived ? "The terminal is closed. These are its last lines." : "The process has ended.";
+    return html`<p class="hint">${words}${data.lines.length ? nothing : " It has printed nothing."}</p>${view.element}`;
+  });
 }
 
 /** The changes, with their own part of the page: it comes when somebody looks at changes for the first time. */
@@ -178,13 +154,11 @@ function beginChanges(session) {
   }).finally(() => (changesLoad.begun = null));
 }
 
-function ready(draw) {
-  const problem = loaded.error ? html`<p class="problem">${loaded.error}</p>` : nothing;
-  if (loaded.data === null) return loaded.error ? problem : html`<p class="empty">Loading.</p>`;
-  return html`${problem}${draw(loaded.data)}`;
+function ready({ data, error }, draw) {
+  const problem = error ? html`<p class="problem">${error}</p>` : nothing;
+  if (data === null) return error ? problem : html`<p class="empty">Loading.</p>`;
+  return html`${problem}${draw(data)}`;
 }
-
-const atEnd = ref((element) => element && queueMicrotask(() => element.scrollTo(0, element.scrollHeight)));
 
 const LONG = 400;
 const long = (text) => text.length <= LONG && text.split("\n").length <= 6
@@ -253,48 +227,3 @@ function children(row) {
   return html`<ul class="feed">${found.map(([child, depth]) => childItem(child.id, depth, html`<span class="sign s-${statusClass(child)}" aria-hidden="true">${child.sign}</span> ${child.label}`,
       `${child.word} ${span(nowS() - child.since)}: ${child.task}`))}</ul>`;
 }
-
-function compose(row) {
-  const why = refusal("send", { session: row.id });
-  const mode = modes.get(row.id) ?? "auto";
-  const says = state.details.get(row.id)?.predictions[mode];
-  const draft = localStorage.getItem(DRAFT + row.id) ?? "";
-  const busy = sending.has(row.id);
-  const keep = (event) => {
-    if (event.target.value) localStorage.setItem(DRAFT + row.id, event.target.value);
-    else localStorage.removeItem(DRAFT + row.id);
-    ui.draw();
-  };
-  const submit = async (event) => {
-    event.preventDefault();
-    const text = localStorage.getItem(DRAFT + row.id) ?? "";
-    if (!text.trim() || sending.has(row.id)) return;
-    if (why !== null) {
-      tell(`not possible: ${why}`, true);
-      return;
-    }
-    sending.add(row.id);
-    ui.draw();
-    const done = await send("send", { session: row.id, need: null, text, mode });
-    sending.delete(row.id);
-    // The draft may be another by now: only what was sent is removed.
-    if (done.ok && localStorage.getItem(DRAFT + row.id) === text) localStorage.removeItem(DRAFT + row.id);
-    tell(wordsOf(done), !done.ok);
-    reload();
-  };
-  const keys = (event) => {
-    if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) submit(event);
-    else if (event.key === "Escape") document.getElementById("session-title")?.focus();
-  };
-  return html`<form class="compose" @submit=${submit}>
-    <label for="message" class="hint">Message to ${row.label}</label>
-    <textarea id="message" rows="2" placeholder="Message" maxlength="50000" .value=${live(draft)} @input=${keep} @keydown=${keys}></textarea>
-    <label class="mode"><span class="unseen">Delivery</span><select .value=${live(mode)} @change=${(event) => {
-        modes.set(row.id, event.target.value);
-        ui.draw();
-      }}>${Object.entries(MODES).map(([name, title]) => html`<option value=${name} ?selected=${name === mode}>${title}</option>`)}</select></label>
-    <button class="act go" data-act="send" aria-disabled=${why !== null || busy || !draft.trim()} title=${why ?? nothing}>${busy ? "Sending" : "Send"}</button>
-    <p class="hint">${why ?? (says ? `The message ${says}.` : "")}${draft ? " The draft is kept." : ""}</p>
-  </form>`;
-}
-

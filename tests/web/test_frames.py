@@ -1,0 +1,24 @@
+"""The fields that the head of a session's page shows."""
+
+from sm.board import board_row, needs
+from sm.web.frames import detail_fields, row_fields
+from tests.board.samples import AT_S, row_data
+from tests.cli.samples import request
+
+
+def test_row_has_the_name_beside_the_type_and_the_branch_of_the_worktree() -> None:
+    worktree = {"path": "/w/login", "branch": "fix-login"}
+    row = board_row(row_data("1a2b3c4d", label="engineer-login", worktree=worktree))
+    fields = row_fields(row)
+    assert (fields["label"], fields["short"], fields["branch"]) == ("engineer-login", "login", "fix-login")
+    assert row_fields(row, {"login"})["short"] == "engineer-login"
+    for data in (None, {"path": "/w/login", "branch": None}):
+        assert row_fields(board_row(row_data("1a2b3c4d", worktree=data)))["branch"] == ""
+
+
+def test_detail_has_the_request_and_the_actions_that_fit() -> None:
+    row = board_row(row_data("1a2b3c4d", status="waiting_input", open_requests=["r7"]))
+    found = needs({}, [request(request_id="r7", session_id="1a2b3c4d")], [], {}, AT_S)
+    detail = detail_fields(row, found, AT_S)
+    assert (detail["request"], *detail["main"][:2]) == ("r7", "interrupt", "attach")
+    assert set(detail["main"]) <= set(detail["actions"])
