@@ -35,6 +35,7 @@ from sm.sessions.restore import Restorer
 from sm.sessions.sandboxing import Sandboxing
 from sm.sessions.seen import SeenSessions
 from sm.sessions.session_fields import SessionFields, SessionSums, StatusFields
+from sm.sessions.spawn_choices import SpawnChoices
 from sm.sessions.spawn_types import SpawnTypes
 from sm.sessions.workspaces import Workspaces
 from sm.sessions.writable_paths import WritablePaths
@@ -73,6 +74,7 @@ __all__ = [
     "SessionFilter",
     "SessionSums",
     "Sessions",
+    "SpawnChoices",
     "SpawnTypes",
     "StatusFields",
     "TeamWaitResult",
