@@ -13,11 +13,12 @@ from sm.linux.repositories import UnreadableRepository, find_repository, has_com
 from sm.sessions.workdir import WorkDirectories, nearest_workspace, problem_with
 from sm.store import Store
 from sm.store.history import EVERY
-from sm.wire_types.spawn_choices import OwnPlace, SpawnDirectoryView
+from sm.wire_types.spawn_choices import OwnPlace, SpawnDirectoryView, SpawnWorkspaceView
 
 _USED_MAX = 20
 _DIRECTORIES_MAX = 40
 _PAST_MAX = 200
+_WORKSPACES_MAX = 200
 _WITHIN_S = 1.0
 _PATH_MAX = 4096
 
@@ -29,6 +30,11 @@ class SpawnChoices:
     _store: Store
     _directories: WorkDirectories
     _threads: FileThreads
+
+    def workspaces(self) -> Sequence[SpawnWorkspaceView]:
+        """The workspaces that are not deleted, by name."""
+        kept = sorted((w for w in self._store.workspaces.values() if w.deleted_at is None), key=lambda w: w.slug)
+        return [SpawnWorkspaceView(w.slug, w.directory) for w in kept[:_WORKSPACES_MAX]]
 
     async def lately(self) -> Sequence[Session]:
         """The sessions that the operator started without a parent, the newest first."""

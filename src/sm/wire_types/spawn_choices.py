@@ -34,6 +34,13 @@ class SpawnDirectoryView:
 
 
 @dataclass(frozen=True, slots=True)
+class SpawnWorkspaceView:
+    slug: str
+    working_dir: str
+    """The directory of its sessions that name none."""
+
+
+@dataclass(frozen=True, slots=True)
 class SpawnTypeView:
     """An agent type that a session may have."""
 
@@ -60,6 +67,8 @@ class SpawnChoicesView:
     """The directory of a session that starts with the parameters of the query, or null if they name none."""
     directories: list[SpawnDirectoryView]
     """The ones where the operator started sessions, the latest first, then those of workspaces. At most 40."""
+    workspaces: list[SpawnWorkspaceView]
+    """At most 200."""
     agent_type: str | None
     """The usable type that the operator started last, or null without one."""
     types: list[SpawnTypeView]

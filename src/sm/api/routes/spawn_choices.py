@@ -40,6 +40,7 @@ async def spawn_choices(
     return SpawnChoicesView(
         directory=directory,
         directories=list(directories),
+        workspaces=list(choices.workspaces()),
         agent_type=next((session.agent_type for session in used), None),
         types=[_view(kind, estimates.get(name), modes.get(name)) for name, kind in usable.items()],
         models=list(dict.fromkeys(known))[:_MODELS_MAX],

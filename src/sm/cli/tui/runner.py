@@ -384,7 +384,9 @@ class ActionRunner:
             if words.text:
                 self._drafts[_draft_of(name, target)] = words.text
             hint = f" (hint: {error.hint})" if error.hint else ""
-            problem = FormProblem(f"{error.message}{hint}", action.field_of(error.hint))
+            problem = FormProblem(
+                f"{error.message}{hint}", action.field_of(error.hint, error.code, error.message)
+            )
             app.tell(f"failed: {problem.words}")
         else:
             if action.undo is not None:
