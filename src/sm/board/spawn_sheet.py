@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from sm.board.board_action import ActionInput, InputField, Target
+from sm.board.row import BoardRow
 from sm.board.spawn_action import COPY, PLACE, SPAWN_ACTION, WORKTREE
 from sm.core.dataclass import dataclass
 from sm.core.figures import dollars
@@ -370,3 +371,11 @@ def asked_field(query: Mapping[str, str], code: str) -> str:
     if code == "not_found":
         return "parent" if "parent" in query else "workspace"
     return SPAWN_ACTION.field_of(None, code)
+
+
+def session_word(rows: Mapping[str, BoardRow], text: str) -> str:
+    """The word by which the daemon finds the session that a person has chosen from a list of labels."""
+    for row in rows.values():
+        if row.label == text:
+            return text if text in (row.data["friendly_name"], row.data["name"]) else row.id
+    return text
