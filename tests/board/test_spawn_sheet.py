@@ -106,12 +106,17 @@ def test_first_run_asks_for_a_directory_and_takes_the_only_agent_type() -> None:
     directory = field(shown, "working_dir")
     assert (directory.value, directory.problem) == ("", "a value is missing: Directory")
     assert directory.hint == "an absolute path, such as /home/me/app"
+    assert shown.prediction == "Choose a directory."
+    assert [value for value, _ in field(shown, "place").choices] == [""]
     assert sheet(FIRST_RUN, Target(cwd="/here")).problem() is None
 
 
 def test_sheet_without_agent_types_says_how_to_define_one() -> None:
     shown = sheet({**FIRST_RUN, "types": []})
-    assert field(shown, "agent_type").hint == "none is defined: sm config --example shows how"
+    assert field(shown, "agent_type").hint == "none is defined"
+    assert field(shown, "agent_type").notes == (
+        "Define an agent type in config.yaml: sm config --example shows how.",
+    )
     assert shown.prediction == "Choose an agent type."
     assert field(sheet({**KNOWN, "agent_type": None}), "agent_type").value == ""
 
@@ -134,7 +139,7 @@ def test_agent_type_tells_what_it_is_for_and_what_it_may_do() -> None:
     )
     rules = [f"Read(/{number})" for number in range(15)]
     many = {**KNOWN, "types": [kind("Engineer", auto_allow=rules)]}
-    assert field(sheet(many), "agent_type").notes[-1].endswith("Read(/11) and 3 more.")
+    assert field(sheet(many), "agent_type").notes[-1].endswith("Read(/7) and 7 more.")
     assert field(sheet(agent_type="Nope"), "agent_type").problem == "there is no agent type Nope here"
 
 
@@ -163,6 +168,11 @@ def test_directory_that_cannot_be_used_is_a_problem_of_its_field() -> None:
     shown = sheet({**KNOWN, "directory": missing}, working_dir="/x")
     assert (problem := shown.problem()) is not None
     assert (problem.field.name, problem.problem) == ("working_dir", "/x does not exist")
+
+
+def test_directory_is_an_absolute_path() -> None:
+    shown = field(sheet(working_dir="here"), "working_dir")
+    assert shown.problem == "an absolute path is needed, such as /home/me/project"
 
 
 def test_person_may_take_the_directory_itself() -> None:

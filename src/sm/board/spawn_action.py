@@ -105,7 +105,7 @@ SPAWN_ACTION = BoardAction(
         PLACE,
         *(field for field in _TREE_FIELDS if not field.is_rare),
         InputField("model", "Model", FieldKind.MODEL, hint="empty: that of the agent type"),
-        InputField("budget", "Budget", hint="such as usd=5 or usd=5,minutes=90; may be empty"),
+        InputField("budget", "Budget", hint="such as usd=5,minutes=90"),
         InputField("parent", "Parent", FieldKind.SESSION, hint="empty: you"),
         NAME,
         *(field for field in _TREE_FIELDS if field.is_rare),

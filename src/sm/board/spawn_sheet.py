@@ -27,7 +27,8 @@ _PLACES: Mapping[str | None, tuple[tuple[str, str], ...]] = {
     None: PLACE.choices,
 }
 """By the `own_place` of the directory, None if it is not known."""
-_SHOWN_RULES = 12
+_SHOWN_RULES = 8
+_NO_TYPES = ("Define an agent type in config.yaml: sm config --example shows how.",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +169,11 @@ class _Facts:
         return "" if around not in (None, chosen) else chosen
 
     @property
+    def lacks_directory(self) -> bool:
+        """True if the agent would not know where to start."""
+        return self.is_known and not self.directory and not self.place and not self.parent
+
+    @property
     def implies_directory(self) -> bool:
         """True if the agent would start in the directory without being told."""
         if self.parent:
@@ -227,15 +233,16 @@ def _too_long(text: str) -> str:
 
 def _type_field(facts: _Facts, field: SheetField) -> SheetField:
     suggestions = tuple(Suggestion(name, kind["description"] or "") for name, kind in facts.types.items())
-    hint = "" if facts.types or not facts.is_known else "none is defined: sm config --example shows how"
+    is_empty = facts.is_known and not facts.types
+    notes = tuple(_type_notes(facts.kind)) if facts.kind is not None else _NO_TYPES if is_empty else ()
     problem = ""
     if facts.is_known and facts.agent_type and facts.kind is None:
         problem = f"there is no agent type {facts.agent_type} here"
     return replace(
         field,
         value=facts.agent_type,
-        hint=hint,
-        notes=tuple(_type_notes(facts.kind)) if facts.kind is not None else (),
+        hint="none is defined" if is_empty else field.hint,
+        notes=notes,
         problem=problem,
         suggestions=suggestions,
     )
@@ -261,13 +268,15 @@ def _rules(rules: Sequence[str]) -> str:
 
 def _directory_field(facts: _Facts, field: SheetField) -> SheetField:
     place, notes, problem = facts.place, list[str](), ""
-    if place.get("problem"):
+    if facts.directory and not facts.directory.startswith("/"):
+        problem = "an absolute path is needed, such as /home/me/project"
+    elif place.get("problem"):
         problem = f"{place['path']} {place['problem']}"
     elif place:
         around = f"workspace {place['workspace']}" if place["workspace"] else "in no workspace"
         git = {"worktree": "git repository", "copy": "no git repository"}.get(place["own_place"] or "")
         notes.append(", ".join(filter(None, (around, git or _git_words(place)))))
-    elif facts.is_known and not facts.directory and not facts.parent:
+    elif facts.lacks_directory:
         problem = f"a value is missing: {field.field.title}"
     hint = (
         f"empty: the directory of {facts.parent}"
@@ -290,6 +299,8 @@ def _git_words(place: Json) -> str:
 def _place_field(facts: _Facts, field: SheetField) -> SheetField:
     own = facts.place.get("own_place")
     choices = _PLACES.get(own, PLACE.choices)
+    if facts.lacks_directory or facts.place.get("problem"):
+        choices = _PLACES["none"]
     default = WORKTREE if own == "worktree" else ""
     given = facts.given.get(PLACE.name, default)
     value = given if given in dict(choices) else default
@@ -338,6 +349,8 @@ def _prediction(facts: _Facts, values: Mapping[str, str]) -> str:
     """What a start does: `Starts Engineer in a new git worktree of /w, in workspace shop, below lead.`"""
     if "agent_type" not in values:
         return "Choose an agent type."
+    if facts.lacks_directory:
+        return "Choose a directory."
     where = facts.directory or facts.place.get("path") or "its directory"
     own = {WORKTREE: f"a new git worktree of {where}", COPY: f"a copy of {where}"}
     model = f" with {values['model']}" if "model" in values else ""

@@ -17,6 +17,7 @@ from sm.board.spawn_sheet import (
     SpawnSheet,
     asked_field,
     choices_query,
+    kept_for_another,
     session_word,
     spawn_sheet,
 )
@@ -90,7 +91,8 @@ class StartSheets:
         except SmError as error:
             known, refusals = self._last, {asked_field(query, error.code): error.message}
         sheet = spawn_sheet(known, given, target, refusals)
-        return sheet_json(sheet, refusals.get("", ""))
+        again = kept_for_another(entered.fields)
+        return {**sheet_json(sheet), "again": again, "trouble": refusals.get("", "")}
 
     async def _choices(self, query: dict[str, str], login: WebLogin) -> Any:
         key, clock_s = tuple(sorted(query.items())), time.monotonic()
@@ -120,14 +122,13 @@ def _entered(content: bytes) -> _Entered:
         raise UsageError(f"{where}: {first['msg']}"[:300]) from None
 
 
-def sheet_json(sheet: SpawnSheet, trouble: str = "") -> Mapping[str, Any]:
-    """The sheet for a page. `trouble`: why the daemon knows nothing for it, or empty."""
+def sheet_json(sheet: SpawnSheet) -> Mapping[str, Any]:
+    """The sheet for a page."""
     return {
         "fields": [_field_json(field) for field in sheet.fields],
         "values": sheet.values,
         "prediction": sheet.prediction,
         "command": sheet.command,
-        "trouble": trouble,
     }
 
 

@@ -1,6 +1,7 @@
 // Carries out the actions of the server's table: what they need is asked for here, what they may do is decided there.
 
 import { get } from "./api.js";
+import { openStart } from "./start.js";
 import { rowOf, state } from "./state.js";
 import { focusSoon, go, sessionPath, tell, ui } from "./ui.js";
 
@@ -75,7 +76,11 @@ export function begin(name, target) {
     tell(`not possible: ${why}`, true);
     return;
   }
-  if (name === "approve" && need) decide(need, "approve", {});
+  if (name === "spawn") {
+    ui.dialog = { kind: "start" };
+    openStart();
+    ui.draw();
+  } else if (name === "approve" && need) decide(need, "approve", {});
   else if (name === "deny" || name === "answer") openInput(need, name);
   else if (name === "send") {
     go(sessionPath(session, "messages"));

@@ -5,6 +5,7 @@ import { actionOf, begin, carryOut, commandOf, DECISIONS, keyOf, refusal, wordsO
 import { toggleArchived } from "./keys.js";
 import { liveBelow } from "./session.js";
 import { rowOf, state } from "./state.js";
+import { startView } from "./start.js";
 import { choose } from "./tree.js";
 import { go, ui } from "./ui.js";
 
@@ -54,9 +55,9 @@ const modal = ref((element) => {
   }
 });
 
-function frame(title, content) {
+function frame(title, content, look = "") {
   const outside = (event) => event.target === event.currentTarget && close();
-  return html`<dialog ${modal} aria-labelledby="dialog-title" @close=${() => ui.dialog && close()} @click=${outside}>
+  return html`<dialog ${modal} class=${look} aria-labelledby="dialog-title" @close=${() => ui.dialog && close()} @click=${outside}>
     <div class="dialog-body"><h2 id="dialog-title">${title}</h2>${content}</div></dialog>`;
 }
 
@@ -66,7 +67,7 @@ export function dialogView() {
   return DIALOGS[dialog.kind](dialog);
 }
 
-const DIALOGS = { palette, help, kill, copy: copyText, form };
+const DIALOGS = { palette, help, kill, copy: copyText, form, start: () => startView(frame) };
 
 function kill({ session }) {
   const label = rowOf(session)?.label ?? session;
