@@ -362,10 +362,10 @@ def _prediction(facts: _Facts, values: Mapping[str, str]) -> str:
     return f"Starts {values['agent_type']}{model} in {place}{team}{parent}{waits}."
 
 
-def suggested_text(suggestions: Sequence[Suggestion], text: str) -> str:
+def suggested_text(values: Sequence[str], text: str) -> str:
     """The value that a person means by its number from 1, or the text itself."""
-    if text.isdecimal() and 0 < int(text) <= len(suggestions):
-        return suggestions[int(text) - 1].value
+    if text.isascii() and text.isdecimal() and len(text) < 5 and 0 < int(text) <= len(values):
+        return values[int(text) - 1]
     return text
 
 

@@ -33,7 +33,9 @@ class SpawnChoices:
 
     def workspaces(self) -> Sequence[SpawnWorkspaceView]:
         """The workspaces that are not deleted, by name."""
-        kept = sorted((w for w in self._store.workspaces.values() if w.deleted_at is None), key=lambda w: w.slug)
+        kept = sorted(
+            (w for w in self._store.workspaces.values() if w.deleted_at is None), key=lambda w: w.slug
+        )
         return [SpawnWorkspaceView(w.slug, w.directory) for w in kept[:_WORKSPACES_MAX]]
 
     async def lately(self) -> Sequence[Session]:

@@ -1,7 +1,6 @@
 """The sheet of `sm top` that starts an agent. `board.spawn_sheet` says what its fields have, know and lack."""
 
 import asyncio
-import os
 from collections.abc import Callable, Mapping
 from typing import ClassVar
 
@@ -30,23 +29,15 @@ from sm.board.spawn_sheet import (
     spawn_sheet,
 )
 from sm.cli.options import absolute
+from sm.cli.spawn_questions import spawn_choices
 from sm.cli.tui.forms import ChoiceLine, FormProblem, Submit
 from sm.cli.tui.suggestions import Rows
 from sm.client.http import Client
-from sm.core.programs import location_variables
 from sm.errors import SmError
-from sm.operations.spawn_operations import SHOW_CHOICES
 
 _KEYS = "Ctrl-S: start  Ctrl-N: start, then another  Tab: next  Ctrl-O: {more}  Esc: back (kept)"
 _SUGGESTED_MAX = 5
 _COMMAND_MAX = 300
-
-
-def spawn_choices(client: Client, query: Mapping[str, str]) -> Json:
-    """Ask the daemon for the choices of a caller in this process's environment. Blocks. Raises SmError."""
-    own = {name.lower(): os.environ.get(name, "") for name in location_variables()}
-    answer: Json = client.get(SHOW_CHOICES.path, {**{k: v for k, v in own.items() if v}, **query})
-    return answer
 
 
 class StartSheet(ModalScreen[str | None]):
