@@ -78,12 +78,7 @@ class StartSheets:
         return _json(await self._sheet(_entered(content), login))
 
     async def _sheet(self, entered: _Entered, login: WebLogin) -> Mapping[str, Any]:
-        given = dict(entered.fields)
-        rows = self._hub.situation.table.unarchived
-        if "parent" in given:
-            given["parent"] = session_word(rows, given["parent"].strip())
-        if directory := given.get("working_dir", "").strip():
-            given["working_dir"] = os.path.normpath(os.path.expanduser(directory))
+        given = self._as_meant(entered.fields)
         target = Target(workspace=entered.workspace)
         query, refusals = dict(choices_query(given, target)), dict[str, str]()
         try:
@@ -93,6 +88,15 @@ class StartSheets:
         sheet = spawn_sheet(known, given, target, refusals)
         again = kept_for_another(entered.fields)
         return {**sheet_json(sheet), "again": again, "trouble": refusals.get("", "")}
+
+    def _as_meant(self, fields: Mapping[str, str]) -> Mapping[str, str]:
+        """What the person has entered, as the daemon takes it: whole paths, and IDs of sessions that share a name."""
+        given = dict(fields)
+        if parent := given.get("parent", "").strip():
+            given["parent"] = session_word(self._hub.situation.table.unarchived, parent)
+        if directory := given.get("working_dir", "").strip():
+            given["working_dir"] = os.path.normpath(os.path.expanduser(directory))
+        return given
 
     async def _choices(self, query: dict[str, str], login: WebLogin) -> Any:
         key, clock_s = tuple(sorted(query.items())), time.monotonic()

@@ -35,7 +35,8 @@ from sm.cli.tui.suggestions import Rows
 from sm.client.http import Client
 from sm.errors import SmError
 
-_KEYS = "Ctrl-S: start  Ctrl-N: start, then another  Tab: next  Ctrl-O: {more}  Esc: back (kept)"
+_KEYS = "Ctrl-S: start  Ctrl-N: and another  Tab: next  Ctrl-O: {more}  Esc: back"
+_COMPLETE = "  →: complete"
 _SUGGESTED_MAX = 5
 _COMMAND_MAX = 300
 
@@ -57,7 +58,7 @@ class StartSheet(ModalScreen[str | None]):
     CSS = """
     StartSheet { align: left bottom; background: transparent; }
     StartSheet #sheet { width: 100%; height: auto; max-height: 100%; background: $surface; }
-    StartSheet VerticalScroll { width: 100%; height: auto; max-height: 1fr; }
+    StartSheet VerticalScroll { width: 100%; height: auto; }
     StartSheet Static { width: 100%; height: auto; }
     StartSheet #title { text-style: bold; }
     StartSheet .row { width: 100%; height: auto; }
@@ -224,9 +225,12 @@ class StartSheet(ModalScreen[str | None]):
         if self._widget(field.field.name).has_focus:
             for note in field.notes:
                 lines.append(f"{note}\n", Style(dim=True))
-            for known in self._fitting(field):
+            fitting = self._fitting(field)
+            for known in fitting[:_SUGGESTED_MAX]:
                 lines.append(f"{known.value}  ", Style(bold=True))
                 lines.append(f"{known.words}\n", Style(dim=True))
+            if left := len(fitting[_SUGGESTED_MAX:]):
+                lines.append(f"and {left} more\n", Style(dim=True))
         lines.right_crop(1)
         notes.display = bool(lines.plain)
         notes.update(lines)
@@ -235,7 +239,7 @@ class StartSheet(ModalScreen[str | None]):
         """The suggestions for what is typed, or all if the field has its default."""
         text = self._given.get(field.field.name, "").strip().lower()
         found = [known for known in self._suggestions(field) if known.value.lower().startswith(text)]
-        return [] if [known.value for known in found] == [field.value] else found[:_SUGGESTED_MAX]
+        return [] if [known.value for known in found] == [field.value] else found
 
     def _show_end(self) -> None:
         sheet, end = self._sheet, Text()
@@ -249,8 +253,20 @@ class StartSheet(ModalScreen[str | None]):
             f"{sheet.command[:_COMMAND_MAX]}{cut}\n".replace("\n", " ").rstrip() + "\n", Style(dim=True)
         )
         keys = _KEYS.format(more="less" if self._has_more else "more")
+        keys += _COMPLETE if isinstance(self.focused, Input) and self.focused.suggester else ""
         end.append("Starting …" if self._is_busy else keys, Style(dim=True))
         self.query_one("#end", Static).update(end)
+        self.call_after_refresh(self._bound)
+
+    def _bound(self) -> None:
+        """Let the fields scroll, so that the end stays in sight."""
+        if not self.is_attached or not self.query("#end"):
+            return
+        rest = self.app.size.height - 1 - self.query_one("#end").size.height
+        self.query_one(VerticalScroll).styles.max_height = max(3, rest)
+
+    def on_resize(self) -> None:
+        self.call_after_refresh(self._bound)
 
     # The keys
 
