@@ -1,7 +1,5 @@
 // Carries out the actions of the server's table: what they need is asked for here, what they may do is decided there.
 
-import { get } from "./api.js";
-import { openStart } from "./start.js";
 import { rowOf, state } from "./state.js";
 import { focusSoon, go, sessionPath, tell, ui } from "./ui.js";
 
@@ -76,11 +74,8 @@ export function begin(name, target) {
     tell(`not possible: ${why}`, true);
     return;
   }
-  if (name === "spawn") {
-    ui.dialog = { kind: "start" };
-    openStart();
-    ui.draw();
-  } else if (name === "approve" && need) decide(need, "approve", {});
+  if (name === "spawn") openSheet();
+  else if (name === "approve" && need) decide(need, "approve", {});
   else if (name === "deny" || name === "answer") openInput(need, name);
   else if (name === "send") {
     go(sessionPath(session, "messages"));
@@ -96,18 +91,24 @@ export function begin(name, target) {
   else carryOut(name, session);
 }
 
+/** Open the sheet that starts an agent. Its script is loaded when somebody opens it first. */
+function openSheet() {
+  ui.dialog = { kind: "start", view: () => "" }; // from now on, keys do nothing else
+  import("./start.js").then(({ openStart, startView }) => {
+    ui.dialog = { kind: "start", view: startView };
+    openStart();
+    ui.drawNow();
+  }, () => {
+    ui.dialog = null;
+    tell("the sheet could not be loaded: load the page again", true);
+  });
+}
+
 /** Ask for the fields of an action, and for a yes. What is there now is the default: later changes do not replace it. */
 function openForm(name, session) {
   const dialog = { kind: "form", name, session, workspace: state.workspace, offer: offerOf(name, session), types: [], busy: false, problem: "", place: "", chosen: {} };
   ui.dialog = dialog;
   ui.draw();
-  if (!actionOf(name).fields.some((field) => field.kind === "agent type")) return;
-  get("/v1/agents", { workspace: dialog.workspace || null })
-    .then(({ agents }) => {
-      dialog.types = agents.filter((type) => !type.shadowed_by && !type.problem).map((type) => type.name);
-      ui.draw();
-    })
-    .catch(() => {}); // the list only helps to type
 }
 
 export const wordsOf = (done) => (done.hint && !done.ok ? `${done.words} (hint: ${done.hint})` : done.words);

@@ -5,7 +5,6 @@ import { actionOf, begin, carryOut, commandOf, DECISIONS, keyOf, refusal, wordsO
 import { toggleArchived } from "./keys.js";
 import { liveBelow } from "./session.js";
 import { rowOf, state } from "./state.js";
-import { startView } from "./start.js";
 import { choose } from "./tree.js";
 import { go, ui } from "./ui.js";
 
@@ -67,7 +66,7 @@ export function dialogView() {
   return DIALOGS[dialog.kind](dialog);
 }
 
-const DIALOGS = { palette, help, kill, copy: copyText, form, start: () => startView(frame) };
+const DIALOGS = { palette, help, kill, copy: copyText, form, start: ({ view }) => view(frame) };
 
 function kill({ session }) {
   const label = rowOf(session)?.label ?? session;
@@ -94,7 +93,7 @@ function form(dialog) {
   const { title, fields } = actionOf(dialog.name);
   const { question, defaults, command } = dialog.offer;
   const sessions = new Map([...state.rows.values()].filter((row) => row.live).map((row) => [row.label, row.id]));
-  const choices = { "agent type": dialog.types, session: [...sessions.keys()] };
+  const choices = { session: [...sessions.keys()] };
   const isShown = ({ shown_with: shownWith }) => !shownWith || (dialog.chosen[shownWith[0]] ?? "") === shownWith[1];
   const submit = async (event) => {
     event.preventDefault();
