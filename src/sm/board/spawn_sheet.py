@@ -1,4 +1,4 @@
-"""The sheet that starts an agent: what each of its fields has, knows and lacks, and what a start does. Pure.
+"""The sheet that starts an agent: the values, notes and problems of its fields, and the effects of a start. Pure.
 
 Both live views and `sm spawn` without arguments show it. They keep what the person has entered, and ask for the sheet
 again after each change.
@@ -45,7 +45,7 @@ class SheetField:
 
     field: InputField
     value: str = ""
-    """What the person has entered, or else the default."""
+    """The input of the person, or else the default."""
     hint: str = ""
     """The words that the empty field shows."""
     notes: tuple[str, ...] = ()
@@ -65,7 +65,7 @@ class SpawnSheet:
     values: Mapping[str, str]
     """The values for the action, without empty ones and without those that sm would choose itself."""
     prediction: str
-    """What a start does, in one sentence."""
+    """The effects of a start, in one sentence."""
     command: str
     """The equivalent command."""
 
@@ -106,7 +106,7 @@ def kept_for_another(given: Mapping[str, str]) -> Mapping[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class _Facts:
-    """What is known, and what the person has entered, with the defaults of what others depend on."""
+    """The answer of the daemon and the input of the person, with the defaults on which fields depend."""
 
     known: Json
     is_known: bool
@@ -249,7 +249,7 @@ def _type_field(facts: _Facts, field: SheetField) -> SheetField:
 
 
 def _type_notes(kind: Json) -> Iterator[str]:
-    """What the agent type is for, what runs it, and what it may do without asking."""
+    """The purpose of the agent type, its program, and its permissions."""
     if kind["description"]:
         yield kind["description"]
     runs = ", ".join(filter(None, (kind["provider"], kind["model"])))
@@ -321,7 +321,7 @@ def _model_field(facts: _Facts, field: SheetField) -> SheetField:
 
 
 def _estimate(facts: _Facts) -> tuple[str, ...]:
-    """What similar sessions have used, from the median to the 90th percentile."""
+    """The cost and the time of similar sessions, from the median to the 90th percentile."""
     if facts.kind is None:
         return ()
     estimate = facts.kind["estimate"]
@@ -346,7 +346,7 @@ def _range(low: str, high: str) -> str:
 
 
 def _prediction(facts: _Facts, values: Mapping[str, str]) -> str:
-    """What a start does: `Starts Engineer in a new git worktree of /w, in workspace shop, below lead.`"""
+    """Say what a start does: `Starts Engineer in a new git worktree of /w, in workspace shop, below lead.`"""
     if "agent_type" not in values:
         return "Choose an agent type."
     if facts.lacks_directory:

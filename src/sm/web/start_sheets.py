@@ -90,7 +90,7 @@ class StartSheets:
         return {**sheet_json(sheet), "again": again, "trouble": refusals.get("", "")}
 
     def _as_meant(self, fields: Mapping[str, str]) -> Mapping[str, str]:
-        """What the person has entered, as the daemon takes it: whole paths, and IDs of sessions that share a name."""
+        """The input of the person as the daemon takes it, with whole paths, and IDs of sessions that share a name."""
         given = dict(fields)
         if parent := given.get("parent", "").strip():
             given["parent"] = session_word(self._hub.situation.table.unarchived, parent)

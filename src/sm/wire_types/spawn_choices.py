@@ -28,7 +28,7 @@ class SpawnDirectoryView:
     own_place: OwnPlace | None
     """Null if its file system did not answer in time, or with a `problem`."""
     problem: str | None
-    """Why no session can start there, such as `does not exist`. Null if nothing is known against it."""
+    """The reason why no session can start there, such as `does not exist`, or null."""
     used_at: Time | None
     """The start of the newest session that the operator started there without a parent, or null without one."""
 

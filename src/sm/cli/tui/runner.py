@@ -60,7 +60,7 @@ class ActionRunner:
         self.page_tabs = PageTabs(app.board, client, app.source)
         self._drafts: dict[str, str] = {}
         self._new_agent: dict[str, str] = {}
-        """What the person has entered into the sheet of an agent that has not started."""
+        """The input in the sheet of a new agent, until one has started with it."""
         self._undo: tuple[str, Target, float] | None = None
         """The action, its target, and the time until which it is possible."""
         self._answered: set[str] = set()

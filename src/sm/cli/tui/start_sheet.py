@@ -78,7 +78,7 @@ class StartSheet(ModalScreen[str | None]):
         self._known: Json | None = None
         self._asked: Mapping[str, str] | None = None
         self._refusals: Mapping[str, str] = {}
-        """What the daemon has said against a value of the question, by field."""
+        """The refusals of the question for choices, by field."""
         self._problem = FormProblem()
         """The refusal of the last start."""
         self._filled: dict[str, str] = {}
@@ -139,7 +139,7 @@ class StartSheet(ModalScreen[str | None]):
         self._ask()
 
     def _values(self) -> dict[str, str]:
-        """What the person has entered, as the daemon takes it: whole paths, and IDs of sessions that share a name."""
+        """The input of the person as the daemon takes it, with whole paths, and IDs of sessions that share a name."""
         given = dict(self._given)
         if directory := given.get("working_dir", "").strip():
             given["working_dir"] = absolute(directory)
