@@ -136,7 +136,7 @@ def test_new_session_belongs_to_the_chosen_workspace_and_uses_its_directory() ->
         (
             {"place": "worktree", "base": "HEAD", "branch": "fix"},
             {"new_worktree": True, "base": "HEAD", "branch": "fix"},
-            "sm spawn --worktree --base HEAD --branch fix Engineer",
+            "sm spawn --worktree --branch fix --base HEAD Engineer",
         ),
         (
             {"place": "worktree", "pr": "7", "remote": "upstream"},
@@ -163,11 +163,15 @@ def test_new_session_gets_the_place_that_the_person_chooses(
 
 def test_options_of_a_worktree_are_shown_with_it_alone() -> None:
     fields = ACTIONS["spawn"].fields
-    always = ["agent_type", "prompt", "name", "working_dir", "place"]
+    before = ["prompt", "agent_type", "working_dir", "place"]
+    after = ["model", "budget", "parent", "name"]
+    always = [*before, *after, "workspace"]
     assert [f.name for f in fields if f.is_shown({})] == always
     assert [f.name for f in fields if f.is_shown({"place": "copy"})] == always
     shown = [f.name for f in fields if f.is_shown({"place": "worktree"})]
-    assert shown == [*always, "base", "branch", "pr", "remote_branch", "remote"]
+    rare = ["pr", "remote_branch", "remote", "workspace"]
+    assert shown == [*before, "branch", "base", *after, *rare]
+    assert [f.name for f in fields if f.is_rare] == rare
 
 
 @pytest.mark.parametrize(
@@ -201,6 +205,23 @@ def test_value_that_no_action_can_use_is_refused(given: dict[str, str], problem:
 )
 def test_refusal_belongs_to_the_field_that_its_hint_names(hint: str | None, field: str) -> None:
     assert ACTIONS["spawn"].field_of(hint) == field
+
+
+@pytest.mark.parametrize(
+    ("code", "words", "field"),
+    [
+        ("usage", "invalid value for --budget: no unit", "budget"),
+        ("unknown_agent_type", "unknown agent type Nope", "agent_type"),
+        ("path_refused", "working directory /x does not exist", "working_dir"),
+        ("name_taken", "the name engineer-login is taken", "name"),
+        ("limit_reached", "too many sessions", ""),
+    ],
+)
+def test_refusal_without_an_option_in_its_hint_belongs_to_a_field_too(
+    code: str, words: str, field: str
+) -> None:
+    assert ACTIONS["spawn"].field_of("look at sm ls", code, words) == field
+    assert ACTIONS["rename"].field_of("look at sm ls", code, words) == ""
 
 
 def test_broadcast_is_one_message_to_each_live_session_of_the_workspace() -> None:

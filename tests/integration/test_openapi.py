@@ -154,6 +154,7 @@ def use_read_routes(operator: ApiClient, proxy: str) -> None:
     assert operator.get("/v1/config")["mistakes"] == []
     assert operator.get("/v1/archives")["held"] == 0
     assert {"Sh", "Plain"} <= {a["name"] for a in operator.get("/v1/agents")["agents"]}
+    assert {"Sh", "Plain"} <= {kind["name"] for kind in operator.get("/v1/spawn-choices")["types"]}
     assert [s["title"] for s in operator.get("/v1/sessions", status="running", search="way in")] == [
         "the way in"
     ]

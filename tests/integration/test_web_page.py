@@ -20,7 +20,6 @@ from sm.core.statuses import Status
 from sm.core.timestamps import iso
 from tests.browser import AXE, DESKTOP, PHONE, Tab, Visitor, chromium, skip_without
 from tests.fixtures import context_fixture
-from tests.git_repositories import make_app
 from tests.instance import SHOWN, Instance
 from tests.integration.played_claude import Stage
 from tests.web_server import SHELL, WebServer, web_server
@@ -636,44 +635,9 @@ def test_ended_session_is_archived_and_brought_back_by_keys(stage: Stage, visito
         tab.until(lambda: tab.row(agent).count() == 1, "its row")
 
 
-def test_agent_is_started_and_renamed_with_the_forms_of_the_page(stage: Stage, visitor: Visitor) -> None:
+def test_agent_is_renamed_with_the_form_of_the_page(stage: Stage, visitor: Visitor) -> None:
+    agent = stage.spawn("Sh", "exec sleep 1000", "--name", "formed")["session_id"]
     with visitor.tab() as tab:
-        start = tab.find('.tools [data-act="spawn"]')
-        tab.until(lambda: start.get_attribute("aria-disabled") == "false", "a start is possible")
-        tab.press("n")
-        form = tab.find('[data-form="spawn"]')
-        tab.until(lambda: form.count() == 1, "the form")
-        tab.until(lambda: form.locator('datalist option[value="Sh"]').count() == 1, "the agent types")
-        form.locator('[name="agent_type"]').fill("Sh")
-        form.locator('[name="prompt"]').fill("exec sleep 1000")
-        form.locator('[name="name"]').fill("formed")
-        form.locator('[name="working_dir"]').fill("here")
-        form.locator('[data-act="do-spawn"]').click()
-        tab.until(lambda: "an absolute path is needed" in form.inner_text(), "the reason")
-        form.locator('[name="working_dir"]').fill(str(stage.work))
-        assert form.locator('[name="branch"]').count() == 0
-        form.locator('[name="place"]').select_option("worktree")
-        form.locator('[name="branch"]').fill("main")
-        for place, directory, reason in (
-            ("place", stage.work, "is not in a git repository"),
-            ("branch", make_app(stage.work), "branch main is checked out in"),
-        ):
-            form.locator('[name="working_dir"]').fill(str(directory))
-            form.locator('[data-act="do-spawn"]').click()
-            tab.until(lambda: reason in form.inner_text(), "the reason")  # noqa: B023 - awaited
-            wrong = form.locator("[aria-invalid]")
-            assert wrong.get_attribute("name") == place
-            assert wrong.get_attribute("aria-describedby") == form.locator('[role="alert"]').get_attribute(
-                "id"
-            )
-            assert wrong.evaluate("element => element === document.activeElement")
-        form.locator('[name="branch"]').fill("fix")
-        form.locator('[data-act="do-spawn"]').click()
-        tab.until(lambda: form.count() == 0, "the end of the form")
-        tab.page.mouse.move(5, 5)  # the list holds still under the pointer
-        tab.shows("sh-formed")
-        assert stage.session("sh-formed")["worktree"]["branch"] == "fix"
-        agent = stage.session("sh-formed")["session_id"]
         tab.open(f"#/s/{agent}/why")
         action(tab, "rename").click()
         name = tab.find('[data-form="rename"] [name="name"]')

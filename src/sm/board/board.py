@@ -102,6 +102,7 @@ class Board:
 
     def refresh(self, clock_s: float, *, rests: bool) -> bool:
         """Bring the lines up to date, and return whether one has changed. `rests`: nothing is pointed at."""
+        rests = rests or not self.lines  # an empty list has nothing that a person could point at
         timed = self.filter.depends_on_time and clock_s - self._arranged_at_s >= _TIMED_EVERY_S
         if not self._changed and not (rests and (self._is_moved or timed)):
             return False

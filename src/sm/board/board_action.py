@@ -48,9 +48,13 @@ class FieldKind(StrEnum):
     """The values that a view suggests for a field."""
 
     TEXT = "text"
+    LONG_TEXT = "long text"
+    """A text of several lines."""
     AGENT_TYPE = "agent type"
     SESSION = "session"
     DIRECTORY = "directory"
+    MODEL = "model"
+    WORKSPACE = "workspace"
     NUMBER = "number"
     CHOICE = "choice"
     """One of `InputField.choices`."""
@@ -71,6 +75,8 @@ class InputField:
     """Each with its value and its title. The first one is the default, and its value is empty."""
     shown_with: tuple[str, str] | None = None
     """The name and the value of the field with which this one is shown. None for one that is always shown."""
+    is_rare: bool = False
+    """A view may hide the field until the person asks for more."""
 
     @property
     def options(self) -> Sequence[str]:
@@ -161,6 +167,8 @@ class BoardAction:
     fields: tuple[InputField, ...] = ()
     needs_session: bool = True
     """False if it applies to the chosen workspace, or to all sessions."""
+    fields_of_errors: Mapping[str, str] = field(default_factory=dict)
+    """The field that an error is about, by the code of the error, if the words of the error name no option."""
 
     def command_line(self, target: Target, words: ActionInput = NO_WORDS) -> str:
         return shlex.join(self.command(target, words))
@@ -172,8 +180,12 @@ class BoardAction:
         problems = (field.problem(given.get(field.name, "")) for field in self.fields)
         return next(filter(None, problems), None)
 
-    def field_of(self, hint: str | None) -> str:
-        """The name of the field whose option the hint of a refusal names first, or empty if it names none."""
+    def field_of(self, hint: str | None, code: str = "", words: str = "") -> str:
+        """The name of the field that a refusal is about, or empty if it is about none.
+
+        The option that its hint names first, or else its words. Without one, its code decides.
+        """
         fields = {option: field.name for field in self.fields for option in field.options}
-        named = re.findall(r"(?<![\w-])--([a-z]+(?:-[a-z]+)*)", hint or "")
-        return next((fields[option] for option in named if option in fields), "")
+        named = re.findall(r"(?<![\w-])--([a-z]+(?:-[a-z]+)*)", f"{hint or ''} {words}")
+        found = (fields[option] for option in named if option in fields)
+        return next(found, self.fields_of_errors.get(code, ""))

@@ -6,34 +6,40 @@ from sm.board.board_action import ActionInput, ApiCall, BoardAction, FieldKind, 
 from sm.board.operation_actions import options
 from sm.operations.session_operations import SPAWN
 
-_WORKTREE, _COPY = "worktree", "copy"
-_PLACE = InputField(
+WORKTREE, COPY = "worktree", "copy"
+PLACE = InputField(
     "place",
     "Works in",
     FieldKind.CHOICE,
-    choices=(("", "the directory"), (_WORKTREE, "a new git worktree"), (_COPY, "a copy (no git)")),
+    choices=(("", "the directory"), (WORKTREE, "a new git worktree"), (COPY, "a copy (no git)")),
 )
-_OF_WORKTREE = (_PLACE.name, _WORKTREE)
+_OF_WORKTREE = (PLACE.name, WORKTREE)
 _TREE_FIELDS = (
-    InputField("base", "Base", hint="empty: what is checked out", shown_with=_OF_WORKTREE),
     InputField("branch", "Branch", hint="existing or new; empty: sm/NAME", shown_with=_OF_WORKTREE),
+    InputField("base", "Base", hint="empty: what is checked out", shown_with=_OF_WORKTREE),
     InputField(
         "pr",
         "Pull request",
         FieldKind.NUMBER,
         hint="its number; begins with its head",
         shown_with=_OF_WORKTREE,
+        is_rare=True,
     ),
     InputField(
         "remote_branch",
         "Remote branch",
         hint="to follow, such as origin/topic",
         shown_with=_OF_WORKTREE,
+        is_rare=True,
     ),
-    InputField("remote", "Remote", hint="empty: origin, or the only one", shown_with=_OF_WORKTREE),
+    InputField(
+        "remote", "Remote", hint="empty: origin, or the only one", shown_with=_OF_WORKTREE, is_rare=True
+    ),
 )
 _KEYS = {"pr": "pull_request"}
 """The keys of the body that have another name than their fields."""
+_OTHERS = ("model", "budget", "parent")
+"""Fields that are options of the command, and keys of the body."""
 NAME = InputField("name", "Name", hint="may be empty")
 
 
@@ -43,9 +49,10 @@ def _call(target: Target, words: ActionInput) -> ApiCall:
         "agent_type": given.get("agent_type", ""),
         "prompt": given.get("prompt"),
         "name": given.get("name"),
-        "workspace": target.workspace,
+        "workspace": given.get("workspace", target.workspace),
         "working_dir": given.get("working_dir"),
         "cwd": target.cwd or None,
+        **{name: given[name] for name in _OTHERS if name in given},
         **dict(_tree(given)),
     }
     return ApiCall(SPAWN.path, body, is_long=True)
@@ -53,9 +60,9 @@ def _call(target: Target, words: ActionInput) -> ApiCall:
 
 def _tree(given: Mapping[str, str]) -> Iterator[tuple[str, object]]:
     """The keys of the body for a directory of the agent's own."""
-    if given.get(_PLACE.name) == _WORKTREE:
+    if given.get(PLACE.name) == WORKTREE:
         yield "new_worktree", True
-    elif given.get(_PLACE.name) == _COPY:
+    elif given.get(PLACE.name) == COPY:
         yield "new_copy", True
     for field in _TREE_FIELDS:
         if field.name in given:  # the daemon refuses the ones that do not fit
@@ -66,11 +73,12 @@ def _tree(given: Mapping[str, str]) -> Iterator[tuple[str, object]]:
 def _command(target: Target, words: ActionInput) -> tuple[str, ...]:
     given = words.fields
     texts = (given.get("agent_type", "TYPE"), *((given["prompt"],) if "prompt" in given else ()))
+    workspace = given.get("workspace", target.workspace)
     return (
         *("sm", "spawn", *options(given, "name", "working_dir")),
-        *((f"--{given[_PLACE.name]}",) if _PLACE.name in given else ()),
-        *options(given, *(field.name for field in _TREE_FIELDS)),
-        *(("--workspace", target.workspace) if target.workspace else ()),
+        *((f"--{given[PLACE.name]}",) if PLACE.name in given else ()),
+        *options(given, *(field.name for field in _TREE_FIELDS), *_OTHERS),
+        *(("--workspace", workspace) if workspace else ()),
         *(("--",) if any(text.startswith("-") for text in texts) else ()),
         *texts,
     )
@@ -91,11 +99,32 @@ SPAWN_ACTION = BoardAction(
     _call,
     needs_session=False,
     fields=(
+        InputField("prompt", "Task", FieldKind.LONG_TEXT, hint="empty: the agent waits for a message"),
         InputField("agent_type", "Agent type", FieldKind.AGENT_TYPE, required=True),
-        InputField("prompt", "Task", hint="may be empty"),
-        NAME,
         InputField("working_dir", "Directory", FieldKind.DIRECTORY, default=_directory),
-        _PLACE,
-        *_TREE_FIELDS,
+        PLACE,
+        *(field for field in _TREE_FIELDS if not field.is_rare),
+        InputField("model", "Model", FieldKind.MODEL, hint="empty: that of the agent type"),
+        InputField("budget", "Budget", hint="such as usd=5,minutes=90"),
+        InputField("parent", "Parent", FieldKind.SESSION, hint="empty: you"),
+        NAME,
+        *(field for field in _TREE_FIELDS if field.is_rare),
+        InputField(
+            "workspace",
+            "Workspace",
+            FieldKind.WORKSPACE,
+            hint="empty: that of the directory; - for none",
+            is_rare=True,
+        ),
     ),
+    fields_of_errors={
+        "unknown_agent_type": "agent_type",
+        "config": "agent_type",
+        "bypass_not_accepted": "agent_type",
+        "program_missing": "agent_type",
+        "path_refused": "working_dir",
+        "directory_not_trusted": "working_dir",
+        "name_taken": "name",
+        "text_refused": "prompt",
+    },
 )

@@ -190,6 +190,7 @@ def _session_parts(
     return DoorParts(
         authorizer,
         sessions.plans.types,
+        sessions.plans.choices,
         base.sandboxing.writable,
         Sessions(
             store,

@@ -10,6 +10,7 @@ from sm.sessions.environment import Environments
 from sm.sessions.new_session import NewSessions
 from sm.sessions.process_plan import ProcessPlanner
 from sm.sessions.resume_plan import ResumePlanner
+from sm.sessions.spawn_choices import SpawnChoices
 from sm.sessions.spawn_options import SpawnOptions
 from sm.sessions.spawn_parts import SpawnPart
 from sm.sessions.spawn_plan import SpawnPlanner
@@ -30,6 +31,7 @@ class PlannerParts:
         new_sessions = NewSessions(config, base.now)
         has_program = base.sandboxing.has_program
         self.types = SpawnTypes(store, base.authorizer, places, environments, types, providers)
+        self.choices = SpawnChoices(store, places, threads)
         self.files = ConversationFiles(store, base.home_of, base.keepers, base.containment.user)
         processes = ProcessPlanner(
             config,

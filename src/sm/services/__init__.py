@@ -36,6 +36,7 @@ from sm.sessions.restore import Restorer
 from sm.sessions.sandboxing import Sandboxing
 from sm.sessions.seen import SeenSessions
 from sm.sessions.session_fields import SessionFields, SessionSums, StatusFields
+from sm.sessions.spawn_choices import SpawnChoices
 from sm.sessions.spawn_types import SpawnTypes
 from sm.sessions.workspaces import Workspaces
 from sm.sessions.writable_paths import WritablePaths
@@ -75,6 +76,7 @@ __all__ = [
     "SessionFilter",
     "SessionSums",
     "Sessions",
+    "SpawnChoices",
     "SpawnTypes",
     "StatusFields",
     "TeamWaitResult",

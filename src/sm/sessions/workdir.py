@@ -50,7 +50,7 @@ class WorkDirectories:
 
     async def nearest(self, path: str) -> Workspace | None:
         """The innermost workspace that contains this directory."""
-        return await self._threads.run(path, _nearest, path, self._store.workspaces)
+        return await self._threads.run(path, nearest_workspace, path, self._store.workspaces)
 
     async def find_nearest(self, current_dir: str) -> Workspace | None:
         """`nearest` for an unchecked path of a caller. Raises InvalidPath, InvalidText."""
@@ -119,20 +119,20 @@ def no_such_workspace(slug: str, workspaces: Iterable[Workspace]) -> NotFound:
 
 async def require_directory(path: str, threads: FileThreads) -> None:
     """Raise InvalidPath unless a process can start in this working directory."""
-    problem = await threads.run(path, _problem_with, path)
+    problem = await threads.run(path, problem_with, path)
     if problem is not None:
         raise InvalidPath(f"working directory {path} {problem}")
 
 
-def _nearest(working_dir: str, workspaces: Mapping[str, Workspace]) -> Workspace | None:
-    """Runs in a thread."""
+def nearest_workspace(working_dir: str, workspaces: Mapping[str, Workspace]) -> Workspace | None:
+    """The innermost workspace that contains this directory. Blocks on files."""
     path = os.path.realpath(working_dir)
     containing = [w for w in workspaces.values() if w.deleted_at is None and is_within(path, w.directory)]
     return max(containing, key=lambda w: len(w.directory), default=None)
 
 
-def _problem_with(path: str) -> str | None:
-    """Runs in a thread."""
+def problem_with(path: str) -> str | None:
+    """The reason why no process can start in this directory, or None. Blocks on files."""
     try:
         os.stat(path)
     except OSError as error:

@@ -164,5 +164,5 @@ _LINK_HINT = "to allow more: sm web link --scope all"
 def error_fields(error: SmError, action: str = "") -> dict[str, Any]:
     """The answer to an action that was refused. `field`: that of its form which the words are about, or empty."""
     known = ACTIONS.get(action)
-    field = "" if known is None else known.field_of(error.hint)
+    field = "" if known is None else known.field_of(error.hint, error.code, error.message)
     return {"ok": False, "code": error.code, "words": error.message, "hint": error.hint, "field": field}

@@ -34,6 +34,7 @@ from sm.web.login_store import LoginStore
 from sm.web.logins import WebLogin
 from sm.web.page_files import TERMINAL_PAGE, PageFiles
 from sm.web.sockets import SocketLogins
+from sm.web.start_sheets import StartSheets
 from sm.web.terminal_socket import TerminalSockets
 
 log = logging.getLogger(__name__)
@@ -106,6 +107,7 @@ def _application(
     app.router.add_get("/attach/ws", TerminalSockets(hub, link, logins).serve, allow_head=False)
     relay.add_routes(app, link, LOGIN)
     changes.add_routes(app)
+    StartSheets(hub, link, LOGIN).add_routes(app)
     return app
 
 

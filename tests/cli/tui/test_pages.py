@@ -12,6 +12,7 @@ from sm.board.order import Sort
 from sm.cli.tui.forms import ActionForm
 from sm.cli.tui.kept import KeptChoices
 from sm.cli.tui.screens import LinePrompt
+from sm.cli.tui.start_sheet import StartSheet
 from tests.board.samples import row_data, update
 from tests.cli.tui.test_top import MORE, ask, leave, propose_completion, request_of
 from tests.cli.tui.view import View, top
@@ -142,9 +143,15 @@ async def test_new_agent_starts_in_the_chosen_workspace(home: Instance) -> None:
         await view.shows("done: sm workspace create garden")
         await view.until(lambda: "garden" in [chip.slug for chip in view.app.chips], "its chip")
         view.app.choose("garden")
-        await view.press("n")
-        await enter(view, "Sleeper", "x", "rose", "", "")
-        await view.shows("done: sm spawn --name rose --workspace garden Sleeper x", "sleeper-rose")
+        await view.press("n", *"grow")
+        sheet = view.app.screen
+        assert isinstance(sheet, StartSheet)
+        await view.shows("no git repository")
+        sheet.query_one("#field-agent_type", Input).value = "Sleeper"
+        sheet.query_one("#field-name", Input).value = "rose"
+        await view.shows("sm spawn --name rose --workspace garden Sleeper grow")
+        await view.press("ctrl+s")
+        await view.shows("done: sm spawn --name rose --workspace garden Sleeper grow", "sleeper-rose")
         session = home.session("sleeper-rose")
         assert (session["workspace"], session["working_dir"]) == ("garden", str(home.work / "garden"))
         await view.press("b")
@@ -156,52 +163,19 @@ async def test_new_agent_starts_in_the_chosen_workspace(home: Instance) -> None:
     leave(home, session["session_id"])
 
 
-async def test_new_agent_gets_the_worktree_that_the_form_describes(home: Instance) -> None:
-    repo = make_app(home.work).rename(home.work / "tree")
-    async with top(home) as view:
-        await view.press("n")
-        await enter(view, "Sleeper", "x", "tree", str(repo))
-        await view.hides("Remote branch:")
-        await view.press("right")
-        await view.shows("[a new git worktree]", "Base:", "Branch:", "Pull request:", "Remote branch:")
-        await view.press("right")
-        await view.shows("[a copy (no git)]")
-        await view.hides("Remote branch:")
-        await view.press("left", "enter")
-        await enter(view, "HEAD", "main")
-        await view.press(*"none", "ctrl+s")
-        await view.shows("Pull request: a number is needed")
-        await view.press(*["backspace"] * 4, "ctrl+s")
-        await view.shows("branch main is checked out in")
-        form = view.app.screen
-        await view.until(lambda: form.focused is form.query_one("#field-branch"), "the field of the refusal")
-        lines = view.text().splitlines()
-        at = next(place for place, line in enumerate(lines) if line.startswith("Branch:"))
-        assert "branch main is checked out in" in lines[at + 1]
-        await view.press(*["backspace"] * 4, *"fix", "ctrl+s")
-        await view.until(lambda: view.app.screen is not form, "the form closes")
-        await view.shows("done: sm spawn --name tree --working-dir", "sleeper-tree")
-        session = home.session("sleeper-tree")
-        assert session["worktree"]["branch"] == "fix"
-    leave(home, session["session_id"])
-
-
 async def test_keys_lead_through_the_fields_of_a_form(home: Instance) -> None:
     async with top(home) as view:
-        await view.press("n")
+        await view.press("plus")
         await view.until(
             lambda: isinstance(view.app.screen, ActionForm) and view.app.screen.focused is not None,
             "the form",
         )
         form = view.app.screen
-        for key, field in (
-            *(("tab", "prompt"), ("down", "name"), ("up", "prompt"), ("shift+tab", "agent_type")),
-            *(("shift+tab", "place"), ("tab", "agent_type")),
-        ):
+        for key, field in (("tab", "working_dir"), ("down", "slug"), ("up", "working_dir"), ("tab", "slug")):
             await view.press(key)
             assert form.focused is form.query_one(f"#field-{field}"), key
         await view.press("ctrl+s")
-        await view.shows("a value is missing: Agent type")
+        await view.shows("a value is missing: Name of the workspace")
         await view.press("escape")
         await view.until(lambda: view.app.screen is not form, "the form closes")
 

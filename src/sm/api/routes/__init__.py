@@ -14,6 +14,7 @@ from sm.api.routes import (
     sandbox,
     screens,
     sessions,
+    spawn_choices,
     telegram,
     workspaces,
 )
@@ -22,7 +23,7 @@ _OF_KERNEL: dict[str, list[Route]] = {
     "daemon": daemon.routes,
     "sessions": sessions.routes,
     "live": [*live.routes, *screens.routes],
-    "agents": agents.routes,
+    "agents": [*agents.routes, *spawn_choices.routes],
     "telegram": telegram.routes,
     "messages": messages.routes,
     "requests": requests.routes,

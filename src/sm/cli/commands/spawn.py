@@ -5,6 +5,9 @@ stdin. PROMPT may begin with a dash if it has a blank; otherwise put -- before i
 waits for input. The command returns as soon as the agent's process runs,
 or, with --wait, when the agent is ready.
 
+Without arguments, on a terminal, sm asks for the task, the agent type, the directory and the rest, shows what a start
+does, and prints the command before it runs it.
+
 Before the start, sm checks whether claude would open a dialog: its first-time setup, trust in the directory, or
 permission to bypass permissions. On a terminal, sm asks you. Elsewhere the command fails, and the hint is the command
 that answers the dialog.
@@ -17,6 +20,7 @@ Exit codes with --wait:
 
 \b
 Examples:
+  sm spawn
   sm spawn Engineer "Implement the login endpoint" --name login
   sm spawn Engineer - --worktree < task.md
   sm spawn Writer "Shorten the second chapter" --copy
@@ -91,7 +95,22 @@ def _definition_above(instance: Instance, directory: str, name: str) -> tuple[st
     return None
 
 
-@click.command(help=__doc__, cls=TextCommand)
+class SpawnCommand(TextCommand):
+    """A command that asks the operator for its arguments on a terminal, if it gets none."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if not args and not ctx.resilient_parsing and _can_ask():
+            from sm.cli.spawn_questions import ask
+
+            args = ask(Instance(os.environ).client())
+        return super().parse_args(ctx, args)
+
+
+def _can_ask() -> bool:
+    return not os.environ.get("SM_SESSION_ID") and sys.stdin.isatty() and sys.stderr.isatty()
+
+
+@click.command(help=__doc__, cls=SpawnCommand)
 @click.argument("agent_type", shell_complete=agent_types)
 @click.argument("prompt", metavar="[PROMPT]", required=False)
 @click.option(

@@ -48,6 +48,10 @@ class ChoiceLine(Static, can_focus=True):
     class ChoiceChanged(Message):
         """Another choice is chosen."""
 
+        def __init__(self, line: "ChoiceLine") -> None:
+            super().__init__()
+            self.line = line
+
     def __init__(self, choices: Sequence[tuple[str, str]], id: str) -> None:
         super().__init__(id=id)
         self._choices = choices
@@ -56,6 +60,13 @@ class ChoiceLine(Static, can_focus=True):
     @property
     def value(self) -> str:
         return self._choices[self._place][0]
+
+    def offer(self, choices: Sequence[tuple[str, str]], value: str) -> None:
+        """Show other choices, and choose the one with that value. No message is posted."""
+        place = [known for known, _ in choices].index(value)
+        if (choices, place) != (self._choices, self._place):
+            self._choices, self._place = choices, place
+            self._draw()
 
     def on_mount(self) -> None:
         self._draw()
@@ -75,7 +86,7 @@ class ChoiceLine(Static, can_focus=True):
     def _choose(self, place: int) -> None:
         self._place = place % len(self._choices)
         self._draw()
-        self.post_message(self.ChoiceChanged())
+        self.post_message(self.ChoiceChanged(self))
 
     def _draw(self) -> None:
         text = Text()

@@ -36,7 +36,8 @@ from sm.cli.tui.page_tabs import PageTabs
 from sm.cli.tui.pages import FollowPage
 from sm.cli.tui.palette import PaletteChoice
 from sm.cli.tui.screens import KeyQuestion, LinePrompt, TextPage
-from sm.cli.tui.suggestions import entered, suggested_sessions, suggested_types
+from sm.cli.tui.start_sheet import StartSheet
+from sm.cli.tui.suggestions import entered, suggested_sessions
 from sm.cli.worktrees import Removal, unsaved_work_of
 from sm.client.environment import environment
 from sm.client.http import START_TIMEOUT_S, TIMEOUT_S, Client, new_key, session_path
@@ -58,6 +59,8 @@ class ActionRunner:
         self._client = client
         self.page_tabs = PageTabs(app.board, client, app.source)
         self._drafts: dict[str, str] = {}
+        self._new_agent: dict[str, str] = {}
+        """The input in the sheet of a new agent, until one has started with it."""
         self._undo: tuple[str, Target, float] | None = None
         """The action, its target, and the time until which it is possible."""
         self._answered: set[str] = set()
@@ -293,6 +296,9 @@ class ActionRunner:
     def _ask_fields(self, name: str, target: Target) -> None:
         """Show the form of the action, or only its question if it has no fields."""
         action, app = ACTIONS[name], self._app
+        if name == "spawn":
+            self._show_start_sheet(target)
+            return
         if not action.fields:
             self._ask_question(name, target, ActionInput())
             return
@@ -305,11 +311,15 @@ class ActionRunner:
         form = ActionForm(action, target, submit)
         form.suggest(FieldKind.SESSION, list(sessions))
         app.ask(form)
-        if any(field.kind is FieldKind.AGENT_TYPE for field in action.fields):
-            app.run_worker(self._suggest_types(form, target))
 
-    async def _suggest_types(self, form: ActionForm, target: Target) -> None:
-        form.suggest(FieldKind.AGENT_TYPE, await asyncio.to_thread(suggested_types, self._client, target))
+    def _show_start_sheet(self, target: Target) -> None:
+        place = Target(workspace=target.workspace, cwd=target.cwd)
+
+        def submit(values: Mapping[str, str], done: Done) -> None:
+            self._carry_out("spawn", Target(cwd=target.cwd), ActionInput(fields=values), done)
+
+        app = self._app
+        app.ask(StartSheet(self._client, place, lambda: app.board.rows, self._new_agent, submit))
 
     def _ask_question(self, name: str, target: Target, words: ActionInput, done: Done = no_form) -> None:
         """Ask the question of the action, if it has one, and carry it out."""
@@ -384,7 +394,9 @@ class ActionRunner:
             if words.text:
                 self._drafts[_draft_of(name, target)] = words.text
             hint = f" (hint: {error.hint})" if error.hint else ""
-            problem = FormProblem(f"{error.message}{hint}", action.field_of(error.hint))
+            problem = FormProblem(
+                f"{error.message}{hint}", action.field_of(error.hint, error.code, error.message)
+            )
             app.tell(f"failed: {problem.words}")
         else:
             if action.undo is not None:

@@ -1,25 +1,17 @@
 """The texts that `sm top` suggests for fields of actions, and the values for which they stand."""
 
 from collections.abc import Mapping, Sequence
+from typing import TypeAlias
 
-from sm.board import BoardRow, FieldKind, InputField, Target
+from sm.board import BoardRow, FieldKind, InputField
 from sm.cli.options import absolute
-from sm.client.http import Client
-from sm.errors import SmError
+
+Rows: TypeAlias = Mapping[str, BoardRow]
 
 
-def suggested_sessions(rows: Mapping[str, BoardRow]) -> Mapping[str, str]:
+def suggested_sessions(rows: Rows) -> Mapping[str, str]:
     """The names of live sessions, each with its ID."""
     return {row.label: row.id for row in rows.values() if row.is_live}
-
-
-def suggested_types(client: Client, target: Target) -> Sequence[str]:
-    """The agent types of the target's workspace. None without a daemon: they only help to type. Blocks."""
-    try:
-        answer = client.get("/v1/agents", {"workspace": target.workspace, "cwd": target.cwd or None})
-    except SmError:
-        return ()
-    return [found["name"] for found in answer["agents"] if not (found["shadowed_by"] or found["problem"])]
 
 
 def entered(

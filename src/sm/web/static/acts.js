@@ -1,6 +1,5 @@
 // Carries out the actions of the server's table: what they need is asked for here, what they may do is decided there.
 
-import { get } from "./api.js";
 import { press } from "./queue.js";
 import { rowOf, state } from "./state.js";
 import { focusSoon, go, sessionPath, tell, ui } from "./ui.js";
@@ -79,7 +78,8 @@ export function begin(name, target) {
     tell(`not possible: ${why}`, true);
     return;
   }
-  if (name === "approve" && need) press(need, name);
+  if (name === "spawn") openSheet();
+  else if (name === "approve" && need) press(need, name);
   else if (name === "deny" || name === "answer") openInput(need, name);
   else if (name === "always") openForm(name, session, need);
   else if (name === "send") {
@@ -96,18 +96,24 @@ export function begin(name, target) {
   else carryOut(name, session);
 }
 
+/** Open the sheet that starts an agent. Its script is loaded when somebody opens it first. */
+function openSheet() {
+  ui.dialog = { kind: "start", view: () => "" }; // from now on, keys do nothing else
+  import("./start.js").then(({ openStart, startView }) => {
+    ui.dialog = { kind: "start", view: startView };
+    openStart();
+    ui.drawNow();
+  }, () => {
+    ui.dialog = null;
+    tell("the sheet could not be loaded: load the page again", true);
+  });
+}
+
 /** Ask for the fields of an action, and for a yes. What is there now is the default: later changes do not replace it. */
 function openForm(name, session, need = null) {
   const dialog = { kind: "form", name, session, need, workspace: state.workspace, offer: need?.[name] ?? offerOf(name, session), types: [], busy: false, problem: "", place: "", chosen: {} };
   ui.dialog = dialog;
   ui.draw();
-  if (!actionOf(name).fields.some((field) => field.kind === "agent type")) return;
-  get("/v1/agents", { workspace: dialog.workspace || null })
-    .then(({ agents }) => {
-      dialog.types = agents.filter((type) => !type.shadowed_by && !type.problem).map((type) => type.name);
-      ui.draw();
-    })
-    .catch(() => {}); // the list only helps to type
 }
 
 export const wordsOf = (done) => (done.hint && !done.ok ? `${done.words} (hint: ${done.hint})` : done.words);

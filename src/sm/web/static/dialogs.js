@@ -55,9 +55,9 @@ const modal = ref((element) => {
   }
 });
 
-export function frame(title, content) {
+export function frame(title, content, look = "") {
   const outside = (event) => event.target === event.currentTarget && close();
-  return html`<dialog ${modal} aria-labelledby="dialog-title" @close=${() => ui.dialog && close()} @click=${outside}>
+  return html`<dialog ${modal} class=${look} aria-labelledby="dialog-title" @close=${() => ui.dialog && close()} @click=${outside}>
     <div class="dialog-body"><h2 id="dialog-title">${title}</h2>${content}</div></dialog>`;
 }
 
@@ -67,7 +67,7 @@ export function dialogView() {
   return DIALOGS[dialog.kind](dialog);
 }
 
-const DIALOGS = { palette, help, kill, copy: copyText, form, batch: batchDialog };
+const DIALOGS = { palette, help, kill, copy: copyText, form, batch: batchDialog, start: ({ view }) => view(frame) };
 
 function kill({ session }) {
   const label = rowOf(session)?.label ?? session;
@@ -97,7 +97,7 @@ function form(dialog) {
   const { title, fields } = actionOf(dialog.name);
   const { question, line, defaults, command } = dialog.offer;
   const sessions = new Map([...state.rows.values()].filter((row) => row.live).map((row) => [row.label, row.id]));
-  const choices = { "agent type": dialog.types, session: [...sessions.keys()] };
+  const choices = { session: [...sessions.keys()] };
   const isShown = ({ shown_with: shownWith }) => !shownWith || (dialog.chosen[shownWith[0]] ?? "") === shownWith[1];
   const submit = async (event) => {
     event.preventDefault();

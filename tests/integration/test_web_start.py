@@ -1,0 +1,186 @@
+"""The sheet that starts an agent, in a real browser with a real server, daemon and tmux."""
+
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser, Locator
+
+from sm.client.http import Client
+from sm.core.lifecycle import is_live
+from sm.core.statuses import Status
+from tests.browser import AXE, DESKTOP, PHONE, Tab, Visitor, chromium, skip_without
+from tests.fixtures import context_fixture
+from tests.git_repositories import make_app
+from tests.integration.played_claude import Stage
+from tests.web_server import web_server
+
+pytestmark = pytest.mark.browser
+
+browser = context_fixture("module", chromium)
+stage = context_fixture("module", Stage)
+FILES = """(form, files) => {
+  const data = new DataTransfer();
+  for (const [name, type, bytes] of files) data.items.add(new File([new Uint8Array(bytes)], name, { type }));
+  form.dispatchEvent(new DragEvent("drop", { dataTransfer: data, bubbles: true, cancelable: true }));
+}"""
+"""Drops files, each with its name, type and bytes."""
+
+
+@pytest.fixture(scope="module")
+def visitor(browser: Browser, stage: Stage) -> Iterator[Visitor]:
+    make_app(stage.work)
+    with web_server(stage, "--scope", "all") as server:
+        yield Visitor(browser, server)
+
+
+@pytest.fixture(autouse=True)
+def emptied(stage: Stage) -> Iterator[None]:
+    yield
+    for session in Client(str(stage.socket)).get("/v1/sessions"):
+        if is_live(Status(session["status"])):
+            stage.sm("kill", session["session_id"], "--force")
+            stage.ended(session["session_id"])
+
+
+def open_sheet(tab: Tab) -> Locator:
+    start = tab.find('.tools [data-act="spawn"]')
+    tab.until(lambda: start.get_attribute("aria-disabled") == "false", "a start is possible")
+    tab.find("#treegrid").focus()
+    tab.press("n")
+    form = tab.find('[data-form="spawn"]')
+    tab.until(lambda: form.locator('[name="agent_type"] option[value="Sh"]').count() == 1, "the agent types")
+    return form
+
+
+def enter(form: Locator, **values: str) -> None:
+    for name, value in values.items():
+        entry = form.locator(f'[name="{name}"]')
+        if entry.evaluate("element => element.tagName") == "SELECT":
+            entry.select_option(value)
+        else:
+            entry.fill(value)
+
+
+def shows(tab: Tab, form: Locator, *texts: str) -> None:
+    tab.until(lambda: all(text in form.inner_text() for text in texts), f"the sheet shows {texts}")
+
+
+def is_alone(tab: Tab, form: Locator, name: str) -> None:
+    """Check that this field alone has a problem, which its entry names, and that it has the focus."""
+    wrong = form.locator("[aria-invalid]")
+    tab.until(
+        lambda: wrong.evaluate_all("all => all.map((one) => one.name)") == [name], f"a problem of {name}"
+    )
+    assert wrong.get_attribute("aria-describedby") == form.locator('[role="alert"]').get_attribute("id")
+    tab.until(lambda: wrong.evaluate("element => element === document.activeElement"), "the focus")
+
+
+def test_agent_starts_with_the_sheet_and_errors_stand_at_their_fields(stage: Stage, visitor: Visitor) -> None:
+    app = stage.work / "app"
+    with visitor.tab() as tab:
+        form = open_sheet(tab)
+        enter(form, agent_type="Sh", prompt="exec sleep 1000", name="formed", working_dir="here")
+        tab.press("Control+Enter")
+        shows(tab, form, "an absolute path is needed")
+        is_alone(tab, form, "working_dir")
+        enter(form, working_dir=str(stage.work / "missing"))
+        shows(tab, form, "does not exist")
+        enter(form, working_dir=str(app))
+        shows(tab, form, "git repository", f"in a new git worktree of {app}", "--name formed")
+        assert form.locator('[name="place"]').is_checked()
+        form.locator('[name="place"]').uncheck()
+        tab.until(lambda: form.locator('[name="branch"]').count() == 0, "no branch without a worktree")
+        form.locator('[name="place"]').check()
+        tab.until(lambda: form.locator('[name="branch"]').count() == 1, "the branch")
+        enter(form, branch="main")
+        tab.press("Control+Enter")
+        shows(tab, form, "branch main is checked out in")
+        is_alone(tab, form, "branch")
+        enter(form, branch="fix", budget="usd=much")
+        tab.press("Control+Enter")
+        shows(tab, form, "invalid value for --budget")
+        is_alone(tab, form, "budget")
+        enter(form, budget="usd=5")
+        form.locator('[data-act="do-spawn"]').click()
+        tab.until(lambda: form.count() == 0, "the end of the sheet")
+        tab.shows("sh-formed")
+        session = stage.session("sh-formed")
+        assert session["worktree"]["branch"] == "fix"
+        assert session["budget"]["limits"]["usd"] == 5
+
+
+def test_nothing_that_was_typed_is_lost(stage: Stage, visitor: Visitor) -> None:
+    with visitor.tab() as tab:
+        form = open_sheet(tab)
+        enter(form, agent_type="Sh", prompt="echo one\nexec sleep 1000", working_dir=str(stage.work))
+        tab.press("Escape")
+        tab.until(lambda: form.count() == 0, "the sheet is closed")
+        form = open_sheet(tab)
+        assert form.locator('[name="prompt"]').input_value() == "echo one\nexec sleep 1000"
+        tab.page.reload()
+        tab.is_in_phase("live")
+        form = open_sheet(tab)
+        assert form.locator('[name="prompt"]').input_value() == "echo one\nexec sleep 1000"
+        assert form.locator('[name="working_dir"]').input_value() == str(stage.work)
+        shows(tab, form, f"Starts Sh in {stage.work}.")
+        form.locator('[data-act="clear-spawn"]').click()
+        tab.until(lambda: form.locator('[name="prompt"]').input_value() == "", "an empty task")
+
+
+def test_another_agent_begins_with_all_but_the_task_and_the_name(stage: Stage, visitor: Visitor) -> None:
+    with visitor.tab() as tab:
+        form = open_sheet(tab)
+        enter(form, agent_type="Sh", working_dir=str(stage.work))
+        for name in ("first", "second"):
+            enter(form, prompt=f"echo {name}; exec sleep 1000", name=name)
+            form.locator('[data-act="do-another"]').click()
+            task = form.locator('[name="prompt"]')
+            tab.until(lambda: task.input_value() == "", "an empty task")  # noqa: B023 - awaited
+            tab.until(lambda: task.evaluate("one => one === document.activeElement"), "the focus")  # noqa: B023
+            assert form.locator('[name="name"]').input_value() == ""
+            assert form.locator('[name="working_dir"]').input_value() == str(stage.work)
+        tab.press("Escape")
+        tab.shows("sh-first", "sh-second")
+        form = open_sheet(tab)
+        assert form.locator('[name="agent_type"]').input_value() == "Sh"
+
+
+def test_text_of_a_dropped_file_goes_into_the_task_and_a_picture_does_not(visitor: Visitor) -> None:
+    with visitor.tab() as tab:
+        form = open_sheet(tab)
+        task = form.locator('[name="prompt"]')
+        task.fill("Read this:")
+        form.evaluate(FILES, [["a.md", "", list(b"caf\xc3\xa9\n")]])
+        tab.until(lambda: task.input_value() == "Read this:\ncaf\xe9", "the text of the file")
+        for file, words in (
+            (["a.png", "image/png", [1, 2]], "Agents take text alone"),
+            (["a.bin", "", [0xFF, 0xFE]], "a.bin is not a text"),
+            (["a.txt", "text/plain", [97] * 50_000], "a.txt is too long"),
+        ):
+            form.evaluate(FILES, [file])
+            shows(tab, form, words)
+        assert task.input_value() == "Read this:\ncaf\xe9"
+        task.fill("x" * 10_001)
+        shows(tab, form, "the task has 10,001 characters")
+
+
+@pytest.mark.parametrize("size", [DESKTOP, PHONE])
+@pytest.mark.parametrize("scheme", ["dark", "light"])
+def test_sheet_has_no_violations_and_fills_a_phone(
+    visitor: Visitor, size: tuple[int, int], scheme: str
+) -> None:
+    skip_without(AXE.exists(), "axe-core")
+    with visitor.tab(size, color_scheme=scheme) as tab:
+        form = open_sheet(tab)
+        enter(form, working_dir="/missing/directory")
+        shows(tab, form, "does not exist")
+        form.locator(".start-more summary").click()
+        tab.page.evaluate(AXE.read_text())
+        found = tab.page.evaluate("axe.run(document, {resultTypes: ['violations']})")["violations"]
+        assert [(each["id"], [node["html"] for node in each["nodes"]]) for each in found] == []
+        box = tab.find("dialog").bounding_box()
+        assert box is not None
+        assert (box["width"], box["height"]) == size if size == PHONE else box["width"] < size[0]
+        start = form.locator('[data-act="do-spawn"]').bounding_box()
+        assert start is not None
+        assert start["y"] + start["height"] <= size[1]
