@@ -13,6 +13,7 @@ from bench.row import Effort, Judged, Pairs, Row
 from bench.top import GUARD_S, WRITER, answered_ms, asked, p95, until_end_ms
 from bench.views import CHANGES_PER_S, changing_notes, cpu_percent
 from bench.watching import memory_kb
+from bench.web_charts import CHARTS, measure_charts
 from bench.web_clients import Readers, static_site, token_of
 from sm.web.page_files import STATIC
 from tests.browser import CHROMIUM, Tab, Visitor, chromium
@@ -56,7 +57,9 @@ def measure(effort: Effort) -> Iterator[Row]:
             else:
                 server.link = another_link(instance)
                 with chromium() as browser:
-                    yield from _page(instance, server, Visitor(browser, server), sessions, effort)
+                    visitor = Visitor(browser, server)
+                    yield from _page(instance, server, visitor, sessions, effort)
+                    yield from measure_charts(visitor, effort)
     yield _size_of_scripts()
 
 
@@ -187,7 +190,12 @@ def _answer(instance: Instance, visitor: Visitor, count: int) -> Row:
 
 
 def _size_of_scripts() -> Row:
-    later = ("xterm.js", "code.js", "changes.js")  # the terminal page, and the tab with changes
+    later = (
+        "xterm.js",
+        "code.js",
+        "changes.js",
+        *CHARTS,
+    )  # the terminal page, the tab with changes, and charts
     scripts = [p for p in STATIC.rglob("*.js") if p.name not in later and not p.name.startswith("diff_")]
     size_kb = sum(len(gzip.compress(path.read_bytes())) for path in scripts) / 1000
     return Row("  JavaScript of the first page, gzip", "kB", size_kb, gate=60, aim=40)

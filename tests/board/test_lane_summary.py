@@ -23,7 +23,12 @@ def timeline(*found: tuple[str, list[tuple[str, float, float | None]]]) -> Json:
             "parent_session_id": None,
             "created_at": at(0),
             "spans": [
-                {"status": status, "start": at(start), "end": None if end is None else at(end), "reason": None}
+                {
+                    "status": status,
+                    "start": at(start),
+                    "end": None if end is None else at(end),
+                    "reason": None,
+                }
                 for status, start, end in spans
             ],
         }
