@@ -1,4 +1,4 @@
-"""What a person must know of a timeline first: waits, failures, and the load over time."""
+"""Summary of a timeline: waits, failures, and the load over time."""
 
 from typing import Any, cast
 

@@ -1,4 +1,4 @@
-"""What a person must know of a timeline first: how long agents waited for them, and what failed. Pure."""
+"""Summary of a timeline, for its first lines: how long agents waited for a person, and the failures. Pure."""
 
 from collections.abc import Sequence
 

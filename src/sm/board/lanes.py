@@ -19,7 +19,7 @@ _WEIGHTS = {Status.WAITING_INPUT: 3, Status.ERROR: 2, Status.KILLED: 2, Status.A
 MARKS = {"request": "?", "message": "✉", "checkpoint": "◆", "error": "✗", "abandoned": "✗"}
 """The events that a lane shows, by their type."""
 FAILED_MARKS = frozenset({"error", "abandoned"})
-"""Those that must be seen first. A killed agent is no failure: somebody wanted its end."""
+"""The marks that a person must see first. A killed agent did not fail: somebody ended it."""
 
 
 @dataclass(frozen=True, slots=True)

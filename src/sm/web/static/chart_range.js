@@ -25,13 +25,17 @@ const DEFAULTS = { range: "24h", by: "tree", unit: "cost" };
 
 /** What the person has chosen for all charts. `zooms`: the times [since, until], the last one is shown. */
 export const chosen = { ...DEFAULTS, ...kept(), zooms: [] };
+let isDefault = !("range" in kept());
 if (!(chosen.range in LENGTHS)) chosen.range = DEFAULTS.range;
 
 export function choose(name, value) {
   chosen[name] = value;
-  if (name === "range") chosen.zooms = [];
+  if (name === "range") {
+    chosen.zooms = [];
+    isDefault = false;
+  }
   const { range, by, unit } = chosen;
-  localStorage.setItem(KEPT, JSON.stringify({ range, by, unit }));
+  localStorage.setItem(KEPT, JSON.stringify(isDefault ? { by, unit } : { range, by, unit }));
   ui.drawNow();
 }
 
@@ -90,6 +94,14 @@ export function loaded(name, key, read) {
       ui.draw();
     });
   return entry;
+}
+
+/** Show the last hour if nobody has chosen a range and all began in it; true if another answer is to come. */
+export function suitRange(name, first) {
+  if (!isDefault || chosen.zooms.length || chosen.range !== DEFAULTS.range || nowS() - first > HOUR_S) return false;
+  chosen.range = "1h";
+  sources.get(name).data = null;
+  return true;
 }
 
 /** The frame of a page of charts: its title, the choice of the time, and its own choices. */

@@ -3,7 +3,7 @@
 import { html, nothing } from "./vendor/lit/lit.js";
 import { get } from "./api.js";
 import { colour, TimeChart, Tip, uPlot, zoomKey } from "./chart.js";
-import { chartPage, loaded, zoomTo } from "./chart_range.js";
+import { chartPage, loaded, suitRange, zoomTo } from "./chart_range.js";
 import { LaneCanvas } from "./lane_canvas.js";
 import { state } from "./state.js";
 import { go, sessionPath, ui } from "./ui.js";
@@ -32,7 +32,8 @@ export function page() {
     performance.mark("sm timeline read");
     return view;
   };
-  const { data: view, error } = loaded("timeline", "", read);
+  let { data: view, error } = loaded("timeline", "", read);
+  if (view?.lanes.length && suitRange("timeline", Math.min(...view.lanes.map(({ spans }) => spans[0][1])))) ({ data: view, error } = loaded("timeline", "", read));
   return chartPage("Timeline", nothing, html`${error ? html`<p class="problem">${error}</p>` : nothing}
     ${view === null ? (error ? nothing : html`<p class="empty">Loading.</p>`) : timeline(view)}`);
 }
