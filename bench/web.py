@@ -12,6 +12,7 @@ from bench.row import Effort, Judged, Pairs, Row
 from bench.top import GUARD_S, WRITER, answered_ms, asked, p95, until_end_ms
 from bench.views import CHANGES_PER_S, changing_notes, cpu_percent
 from bench.watching import memory_kb
+from bench.web_charts import measure_charts
 from bench.web_clients import Readers, static_site, token_of
 from sm.web.page_files import PageFiles
 from tests.browser import CHROMIUM, Tab, Visitor, chromium
@@ -55,7 +56,9 @@ def measure(effort: Effort) -> Iterator[Row]:
             else:
                 server.link = another_link(instance)
                 with chromium() as browser:
-                    yield from _page(instance, server, Visitor(browser, server), sessions, effort)
+                    visitor = Visitor(browser, server)
+                    yield from _page(instance, server, visitor, sessions, effort)
+                    yield from measure_charts(visitor, effort)
     yield _size_of_page()
 
 

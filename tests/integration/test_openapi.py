@@ -173,6 +173,7 @@ def use_read_routes(operator: ApiClient, proxy: str) -> None:
     assert operator.first_event(f"{session_path}/screen/stream", proxy)["height"] > 0
     assert operator.get("/v1/usage", by="day", session=proxy, tree=1)["counted"]
     assert operator.get("/v1/usage/report", by="tree")["total"]["sessions"] >= 1
+    assert operator.get("/v1/usage/chart", by="tree", parts=20)["step_s"] == 7200
     assert all("sums" in listed for listed in operator.get("/v1/sessions", sums=1))
     assert operator.get("/v1/sessions/{ref}/progress", proxy, tree=1)["tree"]["sessions"] >= 1
     assert operator.get("/v1/timeline", session=proxy)["sessions"][0]["spans"]

@@ -261,7 +261,7 @@ async def test_only_routes_of_the_list_exist(app: ServedApp, method: str, path: 
 
 
 async def test_every_route_needs_a_login(app: ServedApp) -> None:
-    for path in GET_ROUTES:
+    for path in (*GET_ROUTES, "/lanes"):
         headers = {"Sec-Fetch-Site": "same-origin"}
         status, _, _ = await asked(app, "GET", f"/api{path.replace('{ref}', 'x')}", headers)
         assert status in (401, 429)

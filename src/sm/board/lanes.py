@@ -16,8 +16,10 @@ if TYPE_CHECKING:
 
 _WEIGHTS = {Status.WAITING_INPUT: 3, Status.ERROR: 2, Status.KILLED: 2, Status.ABANDONED: 2}
 """The status that a cell shows if several fit into it."""
-MARKS = {"request": "?", "message": "✉", "checkpoint": "◆"}
+MARKS = {"request": "?", "message": "✉", "checkpoint": "◆", "error": "✗", "abandoned": "✗"}
 """The events that a lane shows, by their type."""
+FAILED_MARKS = frozenset({"error", "abandoned"})
+"""The marks that a person must see first. A killed agent did not fail: somebody ended it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +43,18 @@ class LaneSpan:
 
 @dataclass(frozen=True, slots=True)
 class LaneMark:
-    """A request, a message or a checkpoint."""
+    """A request, a message, a checkpoint or a failure."""
 
     at_s: float
     kind: str
     text: str = ""
     """Safe to show."""
+    seq: int = 0
+    """The number of its event, or 0 if unknown."""
+
+    @property
+    def is_failure(self) -> bool:
+        return self.kind in FAILED_MARKS
 
     @property
     def sign(self) -> str:
@@ -69,6 +77,7 @@ class Lane:
     """The label of its parent, or empty if the parent is the operator."""
     spans: Sequence[LaneSpan]
     marks: Sequence[LaneMark] = ()
+    depth: int = 0
 
     def cells(self, since_s: float, until_s: float, columns: int) -> list[str | None]:
         """The status in each of `columns` equal parts of the time, or None where the session did not exist."""
@@ -125,14 +134,15 @@ def lanes(timeline: "Json", events: Iterable[Mapping[str, object]] = ()) -> list
     marks: dict[str, list[LaneMark]] = {}
     for event in events:
         if (kind := str(event["type"])) in MARKS:
-            mark = LaneMark(epoch_s(str(event["timestamp"])), kind, shown(event.get("message") or "", 200))
+            text, seq = shown(event.get("message") or "", 200), int(str(event.get("seq", 0)))
+            mark = LaneMark(epoch_s(str(event["timestamp"])), kind, text, seq)
             marks.setdefault(str(event["session_id"]), []).append(mark)
     labels = {lane["session_id"]: shown(lane["label"], 150) for lane in timeline["sessions"]}
     found = list[Lane]()
     trees = Forest(
         timeline["sessions"], lambda lane: lane["session_id"], lambda lane: lane["parent_session_id"]
     )
-    for lane, branch, *_ in trees.lines():
+    for lane, branch, depth, *_ in trees.lines():
         spans = [
             LaneSpan(
                 part["status"],
@@ -143,5 +153,6 @@ def lanes(timeline: "Json", events: Iterable[Mapping[str, object]] = ()) -> list
             for part in lane["spans"]
         ]
         session_id, above = lane["session_id"], labels.get(lane["parent_session_id"], "")
-        found.append(Lane(session_id, labels[session_id], branch, above, spans, marks.get(session_id, ())))
+        own = marks.get(session_id, ())
+        found.append(Lane(session_id, labels[session_id], branch, above, spans, own, depth))
     return found

@@ -51,7 +51,9 @@ class LiveScope(SessionFilter):
 @dataclass(frozen=True, slots=True)
 class TimelineScope:
     since: Time | None = None
-    """An hour ago if null."""
+    """An hour before `until` if null."""
+    until: Time | None = None
+    """Now if null."""
     session: SessionName | None = None
     """Only this session."""
     tree: bool = False

@@ -54,11 +54,11 @@ class EventReads:
         return [EVENTS.load(row) for row in (reversed(rows) if newest else rows)]
 
     async def status_events(
-        self, session_ids: Collection[str], since: str, limit: int
+        self, session_ids: Collection[str], since: str, until: str, limit: int
     ) -> tuple[list[StatusEvent], bool]:
-        """The events of moves after that time, with the last one of each session before, and True if `limit` cut them.
+        """The events of moves in that time, with the last one of each session before, and True if `limit` cut them.
 
-        In order. Events are recorded up to a minute after their time.
+        In order, the newest `limit` ones. Events are recorded up to a minute after their time.
         """
         ids, types = encode_json(list(session_ids)), encode_json(list(STATUS_EVENTS))
         first = await self._seq_at(later(since, -_RECORDED_WITHIN_S))
@@ -67,8 +67,8 @@ class EventReads:
         chosen = "type IN (SELECT value FROM json_each(?))"
         newest = await self.read(
             f"SELECT e.seq, {what} FROM events AS e WHERE seq >= ? AND {chosen}"  # noqa: S608 - constant texts
-            " AND session_id IN (SELECT value FROM json_each(?)) ORDER BY seq DESC LIMIT ?",
-            (first, types, ids, limit + 1),
+            " AND session_id IN (SELECT value FROM json_each(?)) AND timestamp <= ? ORDER BY seq DESC LIMIT ?",
+            (first, types, ids, until, limit + 1),
         )
         kept = newest[:limit]
         if len(newest) > limit:

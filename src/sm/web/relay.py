@@ -11,6 +11,7 @@ from sm.wire import LEFT_HEADER, NEXT_HEADER
 
 GET_ROUTES = (
     "/v1/usage",
+    "/v1/usage/chart",
     "/v1/timeline",
     "/v1/events",
     "/v1/requests",

@@ -95,7 +95,7 @@ class SpanView:
     """`spawned` includes the time in which the session is starting."""
     start: Time
     end: Time | None
-    """Null if the session still has this status."""
+    """Null if the session still has this status at the end of the timeline."""
     reason: str | None
     """The reason for the status when it began."""
 
@@ -116,7 +116,7 @@ class TimelineView:
     since: Time
     """As asked, or later if there were more events than `limit`."""
     until: Time
-    """The daemon's time."""
+    """As asked, or the daemon's time if that is earlier."""
     sessions: Sequence[LaneView]
     """Oldest first; without those that had ended before `since`."""
 

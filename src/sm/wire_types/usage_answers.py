@@ -23,6 +23,16 @@ class Grouping(StrEnum):
     """The sessions without a parent, each with all that is below it."""
 
 
+class ChartGrouping(StrEnum):
+    """The groups of a chart. Each is a `Grouping` too."""
+
+    TYPE = "type"
+    MODEL = "model"
+    ACCOUNT = "account"
+    TREE = "tree"
+    """The sessions without a parent, each with all that is below it."""
+
+
 class UsagePeriod(StrEnum):
     """The length of a bucket, in UTC."""
 
@@ -164,3 +174,46 @@ class UsageSeriesView:
     """False if the configuration switches the counting off."""
     buckets: Sequence[UsageBucketView]
     """Oldest first; without those that have no usage."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChartGroupView:
+    """The usage of a group in each part of the time of a chart."""
+
+    key: str | None
+    """An agent type, model, account or the id of a root session, or null if unknown, none or several."""
+    label: str
+    """The key for people."""
+    merged: int
+    """The number of groups in it: more than 1 for the rest, which has no place of its own in the chart."""
+    tokens: TokensView
+    tokens_partial: bool
+    """True if some tokens cannot be read, so that there are more."""
+    cost_usd: float | None
+    """The sum of `costs_usd`, or null if no price is known."""
+    cost_partial: bool
+    """True if the price of a model, or some tokens, are unknown, so that the cost is higher."""
+    tokens_used: Sequence[int]
+    """Input and output of each part of the time. Their sum is that of `tokens`."""
+    costs_usd: Sequence[float]
+    """The known cost of each part of the time."""
+
+
+@dataclass(frozen=True, slots=True)
+class UsageChartView:
+    """The usage of sessions in parts of equal length of a time."""
+
+    by: ChartGrouping
+    since: Time
+    """The beginning of the first part: as asked, or up to a quarter of an hour before."""
+    until: Time
+    """As asked, or the daemon's time if that is earlier. The last part ends there or later."""
+    step_s: int
+    """The length of a part. A part of less than a quarter of an hour has the usage by minutes."""
+    counted: bool
+    """False if the configuration switches the counting off."""
+    prices_as_of: str | None
+    """The date of the list prices."""
+    groups: list[ChartGroupView]
+    """By their cost and tokens, the largest first, and then the rest."""
+    total: ChartGroupView

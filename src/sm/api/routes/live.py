@@ -65,12 +65,13 @@ async def timeline(
     request: ApiRequest, query: TimelineScope, *, sessions: Sessions, monitor: Monitor, store: Reads
 ) -> TimelineView:
     caller = request.caller
-    until = iso(monitor.now())
+    now = iso(monitor.now())
+    until = min(query.until or now, now)
     since = query.since or later(until, -_TIMELINE_S)
     members = await sessions.subtree(
         caller, query.session, query.workspace, descendants=query.tree, since=since
     )
-    events, cut = await store.status_events([s.id for s in members], since, query.limit)
+    events, cut = await store.status_events([s.id for s in members], since, until, query.limit)
     if cut:
         since = max(since, events[-query.limit].timestamp if query.limit else until)
     found = spans(events, since)

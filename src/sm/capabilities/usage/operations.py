@@ -6,7 +6,14 @@ from sm.core.dataclass import dataclass
 from sm.operations import Most, Noun, Operation
 from sm.operations.access_rules import EVERY_CALLER, READ_ALSO_ITSELF, SEE
 from sm.wire_types.fields import Time
-from sm.wire_types.usage_answers import Grouping, UsagePeriod, UsageReportView, UsageSeriesView
+from sm.wire_types.usage_answers import (
+    ChartGrouping,
+    Grouping,
+    UsageChartView,
+    UsagePeriod,
+    UsageReportView,
+    UsageSeriesView,
+)
 
 TAG = "live"
 
@@ -39,6 +46,23 @@ class SeriesScope:
     """Only the newest buckets."""
 
 
+@dataclass(frozen=True, slots=True)
+class ChartScope:
+    """The groups, the time and the sessions of a chart."""
+
+    by: Annotated[ChartGrouping, Noun("grouping")] = ChartGrouping.TYPE
+    since: Time | None = None
+    """24 hours before `until` if null."""
+    until: Time | None = None
+    """Now if null."""
+    workspace: str | None = None
+    """Only members of this workspace (a slug, or `-` for no workspace)."""
+    parts: Annotated[int, Most(400)] = 100
+    """At most this many parts of the time."""
+    groups: Annotated[int, Most(50)] = 6
+    """The largest groups. The others are one."""
+
+
 _TEXT = {"minLength": 1}
 REPORT = Operation(
     "usage_report",
@@ -64,4 +88,16 @@ SERIES = Operation(
     rules=(SEE,),
     fields={"session": _TEXT, "workspace": _TEXT},
 )
-OPERATIONS = (SERIES, REPORT)
+CHART = Operation(
+    "usage_chart",
+    "Show what sessions have used in each part of a time, in groups.\n\n"
+    "The sessions that the caller may read, archived and ended ones included, and removed ones from whole quarters of"
+    " an hour on. A session gets itself and its descendants.",
+    "GET /v1/usage/chart",
+    UsageChartView,
+    ChartScope,
+    audience=EVERY_CALLER,
+    rules=(READ_ALSO_ITSELF,),
+    fields={"workspace": _TEXT},
+)
+OPERATIONS = (SERIES, REPORT, CHART)

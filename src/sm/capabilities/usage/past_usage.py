@@ -116,6 +116,13 @@ class PastUsage:
                     self._remembered.popitem(last=False)
             return groups.copy(day_of), kept
 
+    async def sessions(self, asked: ReportedSessions, kept: Collection[str]) -> dict[str, Session]:
+        """The sessions without the `kept` ones of which something was recorded since then, by id."""
+        found = dict[str, Session]()
+        async for part in self._parts(asked, asked.later, kept):
+            found |= part
+        return found
+
     async def tree(self, asked: ReportedSessions) -> Mapping[str, tuple[str | None, str]]:
         """The parent and the label of the sessions that the caller may read, by id."""
         return {

@@ -2,20 +2,22 @@
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
+from functools import partial
 
+from sm.capabilities.usage.chart_groups import ChartGroups, ChartTime
 from sm.capabilities.usage.kept_parts import TreeSums
 from sm.capabilities.usage.operations import SeriesScope
 from sm.capabilities.usage.past_usage import PastUsage, ReportedSessions
 from sm.capabilities.usage.report_records import RecordReader, used_session
 from sm.capabilities.usage.tables import PART
-from sm.capabilities.usage.usage_groups import PERIOD_DIGITS, buckets, root_of
+from sm.capabilities.usage.usage_groups import PERIOD_DIGITS, buckets, group_key, root_of
 from sm.core.dataclass import dataclass
 from sm.core.labels import label_of
 from sm.core.models import Session
 from sm.core.time_slots import local_day
-from sm.core.timestamps import later
+from sm.core.timestamps import epoch_s, iso, later
 from sm.core.tree_totals import Price
-from sm.core.usage import Usage
+from sm.core.usage import TokenCounts, Usage
 from sm.kernel import OperationCall
 from sm.operations.access_rules import READ_ALSO_ITSELF
 from sm.policy.relations import Principal, may, relation
@@ -28,6 +30,7 @@ from sm.store.sums import RemovedSums
 from sm.wire_types.usage_answers import (
     Grouping,
     UsageBucketView,
+    UsageChartView,
     UsagePeriod,
     UsageReportView,
     UsageSeriesView,
@@ -36,6 +39,7 @@ from sm.wire_types.usage_answers import (
 _SINCE_EVER = ""
 _EVER = "1970-01-01T00:00:00.000Z"
 _NO_KEY = {Grouping.TREE: "removed", Grouping.ACCOUNT: "no account"}
+_CHART_S = 86_400.0
 _AHEAD_S = 60.0
 """Usage with a time further ahead than this is in no bucket."""
 
@@ -52,6 +56,14 @@ class _Roots:
 
     def of(self, session_id: str) -> str | None:
         return root_of(session_id, self.above, self.removed)
+
+    def label(self, by: Grouping, key: str | None, known: Mapping[str, Session]) -> str:
+        """The label of a group. `known`: the sessions in memory."""
+        if key is None:
+            return _NO_KEY.get(by, "unknown")
+        if by is not Grouping.TREE:
+            return key
+        return self.labels.get(key) or label_of(key, known.get(key))
 
 
 class Reporting:
@@ -103,18 +115,56 @@ class Reporting:
         groups.add(
             [used_session(s, own(s.id), model(s.id), roots.of(s.id)) for s in chosen.values()], records
         )
-        known = self._store.sessions
-
-        def label(key: str | None) -> str:
-            if key is None:
-                return _NO_KEY.get(asked.by, "unknown")
-            if asked.by is not Grouping.TREE:
-                return key
-            return roots.labels.get(key) or label_of(key, known.get(key))
-
+        label = partial(roots.label, asked.by, known=self._store.sessions)
         return UsageReportView(
             asked.by, scope.since, now, prices_as_of(self._providers), *groups.views(label)
         )
+
+    async def chart(self, call: OperationCall) -> UsageChartView:
+        """The usage of the sessions that the caller may read in parts of a time. Raises NotFound as `report` does."""
+        caller, scope, now = call.caller, call.arguments, self._store.now()
+        until = min(scope.until or now, now)
+        since_s = epoch_s(scope.since or later(until, -_CHART_S))
+        time = ChartTime.of(since_s, epoch_s(until), scope.parts)
+        asked = ReportedSessions(
+            self._authorizer.principal(caller),
+            Grouping(scope.by),
+            iso(time.since_s),
+            None if scope.workspace is None else self._workspaces.slug(caller, scope.workspace),
+            scope.workspace is None,
+            self._sums.counts_tokens,
+            now,
+        )
+        roots = await self._roots(asked)
+        groups = ChartGroups(time.parts)
+        if asked.tokens:
+            await self._add_usage(groups, asked, time, roots)
+        label = partial(roots.label, asked.by, known=self._store.sessions)
+        return UsageChartView(
+            scope.by,
+            asked.since,
+            until,
+            time.step_s,
+            asked.tokens,
+            prices_as_of(self._providers),
+            *groups.views(scope.groups, label),
+        )
+
+    async def _add_usage(
+        self, groups: ChartGroups, asked: ReportedSessions, time: ChartTime, roots: _Roots
+    ) -> None:
+        kept = dict(self._store.sessions.items())
+        past = await self._past.sessions(asked, kept)
+        await self._sums.refresh()
+        members = {**past, **dict(self._scope(asked, [*kept.values(), *self._sums.removed()]))}
+        reads = self._store.part(PART)
+        for session_id, part, used in await reads.by_step(members, time.since_s, time.until_s, time.step_s):
+            session = members[session_id]
+            key = group_key(
+                asked.by, session.agent_type, used.model, session.account, partial(roots.of, session_id)
+            )
+            cost = price_of(self._providers, session.provider)([used])
+            groups.add(key, part, TokenCounts.of([used]), cost, is_unread=used.is_unread)
 
     async def reconfigure(self) -> None:
         """Follow a change of the configuration, which may have other prices."""

@@ -14,3 +14,4 @@ def setup(kernel: Kernel) -> None:
     kernel.on_config.append(reporting.reconfigure)
     kernel.use_cases[operations.REPORT] = reporting.report
     kernel.use_cases[operations.SERIES] = reporting.series
+    kernel.use_cases[operations.CHART] = reporting.chart

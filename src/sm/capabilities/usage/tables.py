@@ -9,7 +9,7 @@ from dataclasses import astuple, fields
 from typing import Any
 
 from sm.core.time_slots import SLOT_S, rest_of_slot, slot_at
-from sm.core.timestamps import epoch_s
+from sm.core.timestamps import epoch_s, iso
 from sm.core.usage import UNREAD, Usage
 from sm.store import Schema, Store, Transaction
 from sm.store.connection import Read
@@ -154,6 +154,36 @@ class CountedReads(UsageReads):
             (digits, encode_json(list(session_ids)), since, until),
         )
         return [_sum(*row) for row in rows]
+
+    async def by_step(
+        self, session_ids: Iterable[str], since_s: float, until_s: float, step_s: int
+    ) -> list[tuple[str, int, Usage]]:
+        """Sums by session, part of the time and model, with the number of the part.
+
+        `since_s`: of a slot, or of a minute if `step_s` is shorter than a slot. Then the rows of messages count, and
+        sums of sessions that have no rows any more. Omits usage without a valid time.
+        """
+        since, until = iso(since_s), iso(until_s)
+        sums = f"SELECT session_id, at, model, {_KINDS} FROM usage_sums WHERE at >= ?1 AND at < ?2"  # noqa: S608 - constant names
+        if step_s % SLOT_S:
+            sums = (
+                f"{sums} AND NOT EXISTS (SELECT 1 FROM usage AS u WHERE u.session_id = usage_sums.session_id)"  # noqa: S608
+                f" UNION ALL SELECT session_id, at, model, {_KINDS} FROM usage WHERE at >= ?1 AND at < ?2"
+                " AND session_id IN (SELECT session_id FROM usage_sums WHERE at >= ?5 AND at < ?2)"
+            )
+        rows = await self._read(
+            f"SELECT session_id, (CAST(strftime('%s', at) AS INTEGER) - ?3) / ?4 AS part, model, {_SUMS} FROM ({sums})"  # noqa: S608
+            " WHERE session_id IN (SELECT value FROM json_each(?6)) AND part >= 0 GROUP BY session_id, part, model",
+            (
+                since[:16],
+                until,
+                int(since_s),
+                step_s,
+                slot_at(since_s),
+                encode_json(list(session_ids)),
+            ),
+        )
+        return [(row[0], row[1], _sum("", *row[2:])) for row in rows]
 
     async def tokens_between(self, session_id: str, since: str, until: str) -> list[tuple[str, int]]:
         rows = await self._read(

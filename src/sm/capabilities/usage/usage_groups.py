@@ -138,17 +138,9 @@ class UsageGroups:
         self._total.add_sessions({id: s for added in members.values() for id, s in added.items()}.values())
 
     def _key(self, session: UsedSession, at: str, model: str | None) -> str | None:
-        match self._by:
-            case Grouping.TYPE:
-                return session.agent_type
-            case Grouping.MODEL:
-                return None if model is None else base_model(model) or None
-            case Grouping.DAY:
-                return self._day_of(at)
-            case Grouping.ACCOUNT:
-                return session.account
-            case Grouping.TREE:
-                return session.root
+        if self._by is Grouping.DAY:
+            return self._day_of(at)
+        return group_key(self._by, session.agent_type, model, session.account, lambda: session.root)
 
     def views(self, label: Callable[[str | None], str] = str) -> tuple[list[UsageGroupView], UsageGroupView]:
         """The groups and their sum. Days come in order, other groups by their cost and tokens, the largest first.
@@ -162,6 +154,23 @@ class UsageGroups:
         else:
             found.sort(key=_size, reverse=True)
         return found, _group(None, "total", self._total)
+
+
+def group_key(
+    by: Grouping, agent_type: str, model: str | None, account: str | None, root: Callable[[], str | None]
+) -> str | None:
+    """The key of the group of a record, which does not depend on its time. Without one: None."""
+    match by:
+        case Grouping.TYPE:
+            return agent_type
+        case Grouping.MODEL:
+            return None if model is None else base_model(model) or None
+        case Grouping.ACCOUNT:
+            return account
+        case Grouping.TREE:
+            return root()
+        case Grouping.DAY:
+            return None
 
 
 def root_of(session_id: str, above: Mapping[str, str | None], removed: Collection[str]) -> str | None:

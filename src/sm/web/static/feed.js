@@ -1,27 +1,43 @@
-// The page of events of all sessions, by type.
+// The page of events of all sessions: the newest by type, or those around one event, to which charts lead.
 
-import { html, nothing } from "./vendor/lit/lit.js";
+import { html, nothing, ref } from "./vendor/lit/lit.js";
 import { get } from "./api.js";
-import { eventList } from "./session.js";
-import { state } from "./state.js";
-import { ui } from "./ui.js";
+import { rowOf, state } from "./state.js";
+import { sessionPath, ui } from "./ui.js";
+import { clock, shown } from "./words.js";
 
 const AGAIN_MS = 2000;
+const LISTED = 300;
+const BEFORE = 100; // events before the one of an address
+const BEFORE_S = 300;
 const TYPES = ["", "spawned", "waiting_input", "completed", "error", "killed", "checkpoint", "note", "message", "request", "warning"];
-const feed = { type: "", workspace: null, events: null, error: "", at: 0, frame: -1, busy: false };
+const feed = { type: "", key: "", events: null, error: "", at: 0, frame: -1, busy: false };
 let again = 0;
 
-function load() {
-  if (feed.busy || document.hidden || state.phase !== "live" || feed.frame === state.frame) return;
+/** What is asked for an address of the page. */
+function query({ seq, at }) {
+  const { type } = feed;
+  const scope = { type: type || null, limit: LISTED, workspace: state.workspace || null };
+  if (seq !== undefined) return { ...scope, type: null, workspace: null, since: Math.max(0, seq - BEFORE) };
+  if (at !== undefined) return { ...scope, type: null, workspace: null, since_time: new Date((at - BEFORE_S) * 1000).toISOString() };
+  return scope;
+}
+
+function load(route) {
+  const asked = query(route);
+  const key = JSON.stringify(asked);
+  const isPlace = asked.since !== undefined || asked.since_time !== undefined;
+  if (feed.key !== key) Object.assign(feed, { frame: -1, at: 0, events: null });
+  if (feed.busy || document.hidden || state.phase !== "live" || feed.frame === state.frame || (isPlace && feed.events !== null)) return;
   const wait = feed.at + AGAIN_MS - performance.now();
-  if (wait > 0) {
+  if (feed.at && wait > 0) {
     clearTimeout(again);
     again = setTimeout(ui.draw, wait);
     return;
   }
-  Object.assign(feed, { busy: true, at: performance.now(), frame: state.frame, workspace: state.workspace });
-  get("/v1/events", { limit: 300, type: feed.type || null, workspace: state.workspace || null })
-    .then(({ events }) => Object.assign(feed, { events, error: "" }))
+  Object.assign(feed, { busy: true, at: performance.now(), frame: state.frame, key });
+  get("/v1/events", asked)
+    .then(({ events }) => feed.key === key && Object.assign(feed, { events, error: "" }))
     .catch((error) => Object.assign(feed, { error: error.message }))
     .finally(() => {
       feed.busy = false;
@@ -29,18 +45,50 @@ function load() {
     });
 }
 
+/** The event to which the address leads, or undefined. */
+function placed({ seq, at, of }) {
+  if (seq !== undefined) return feed.events?.find((event) => event.seq === seq);
+  if (at === undefined) return undefined;
+  const own = (feed.events ?? []).filter((event) => event.session_id === of);
+  // The page has milliseconds, and a span begins with its event.
+  return own.find((event) => Date.parse(event.timestamp) >= at * 1000 - 1) ?? own.at(-1);
+}
+
+let revealed = "";
+const reveal = (key) => ref((element) => {
+  if (element === undefined || revealed === key) return;
+  revealed = key;
+  queueMicrotask(() => element.scrollIntoView({ block: "center" }));
+});
+
+function item(event, found) {
+  const isPlace = event === found;
+  const label = rowOf(event.session_id)?.label;
+  return html`<li data-type=${event.type} data-seq=${event.seq} class=${isPlace ? "at" : ""} aria-current=${isPlace ? "true" : nothing} ${isPlace ? reveal(`${feed.key} ${event.seq}`) : nothing}>
+    <time datetime=${event.timestamp}>${clock(event.timestamp, true)}</time> <span class="kind">${event.type}</span>
+    <span class="words">${shown(event.message, 2000)}</span>${isPlace && label ? html` <a href=${sessionPath(event.session_id)}>${label}</a>` : nothing}</li>`;
+}
+
 export function eventsPage() {
-  if (feed.workspace !== state.workspace) Object.assign(feed, { frame: -1, at: 0 });
-  load();
+  const { route } = ui;
+  if (route.seq === undefined && route.at === undefined) revealed = "";
+  load(route);
+  const found = placed(route);
+  const isPlace = route.seq !== undefined || route.at !== undefined;
   const types = [...new Set([...TYPES, ...(feed.events ?? []).map((event) => event.type), feed.type])];
   const chooseType = (event) => {
     Object.assign(feed, { type: event.target.value, frame: -1, at: 0 });
     ui.draw();
   };
+  const choice = isPlace ? html`<a class="act" href="#/events">Newest events</a>`
+    : html`<label>Type <select @change=${chooseType}>${types.map((type) => html`<option value=${type} ?selected=${type === feed.type}>${type || "all"}</option>`)}</select></label>`;
+  const list = feed.events === null ? html`<p class="empty">${feed.error ? "" : "Loading."}</p>`
+    : feed.events.length === 0 ? html`<p class="empty">No events.</p>`
+      : html`<ol class="feed">${[...feed.events].reverse().map((event) => item(event, found))}</ol>`;
   return html`<section class="page" aria-labelledby="page-title">
-    <header class="page-head"><a class="act back" href="#/" aria-label="Back to the list">←</a><h2 id="page-title" tabindex="-1">Events</h2>
-      <label>Type <select @change=${chooseType}>${types.map((type) => html`<option value=${type} ?selected=${type === feed.type}>${type || "all"}</option>`)}</select></label></header>
+    <header class="page-head"><a class="act back" href=${isPlace ? "#/timeline" : "#/"} aria-label=${isPlace ? "Back to the timeline" : "Back to the list"}>←</a><h2 id="page-title" tabindex="-1">Events</h2>${choice}</header>
     ${feed.error ? html`<p class="problem">${feed.error}</p>` : nothing}
-    <div class="panel" tabindex="0" role="region" aria-label="List of events">${feed.events === null ? html`<p class="empty">Loading.</p>` : eventList(feed.events)}</div>
+    ${isPlace && feed.events !== null && found === undefined ? html`<p class="problem">This event is not in the list any more.</p>` : nothing}
+    <div class="panel" tabindex="0" role="region" aria-label="List of events">${list}</div>
   </section>`;
 }

@@ -7,6 +7,7 @@ import { border } from "./border.js";
 import { Connection } from "./connection.js";
 import { dialogView, filterHelp, openDialog } from "./dialogs.js";
 import { listenToKeys, setFilter, target } from "./keys.js";
+import { watchLeaving } from "./left.js";
 import { needsRegion, notePassed, settle } from "./needs.js";
 import { speak, tellNews } from "./notices.js";
 import { pageBeside } from "./pages.js";
@@ -268,4 +269,5 @@ addEventListener("storage", (event) => {
   if (event.key === "sm.token" && state.phase === "login" && event.newValue) location.reload();
 });
 speak("");
+watchLeaving();
 start();

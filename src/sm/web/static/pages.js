@@ -7,8 +7,8 @@ import { ui } from "./ui.js";
 const PAGES = {
   session: ["Session", loadSession],
   events: ["Events", () => import("./feed.js").then(({ eventsPage }) => eventsPage)],
-  spend: ["Spend", () => import("./charts.js").then(({ spendPage }) => spendPage)],
-  timeline: ["Timeline", () => import("./charts.js").then(({ timelinePage }) => timelinePage)],
+  spend: ["Spend", () => withCharts(import("./spend.js"))],
+  timeline: ["Timeline", () => withCharts(import("./timeline.js"))],
   earlier: ["Ended earlier", () => import("./earlier.js").then(({ earlierPage }) => earlierPage)],
 };
 
@@ -16,6 +16,11 @@ async function loadSession() {
   const [{ reload, sessionPage }, { screen }] = await Promise.all([import("./session.js"), import("./screen.js"), loadStyles("session.css")]);
   Object.assign(ui, { reload, screen });
   return sessionPage;
+}
+
+async function withCharts(script) {
+  const [{ page }] = await Promise.all([script, loadStyles("vendor/uplot/uplot.css"), loadStyles("charts.css")]);
+  return page;
 }
 
 const loaded = new Map(); // by name: the function that draws the page, or the words until it is there

@@ -25,8 +25,16 @@ export function readRoute(hash) {
     const tab = TABS.includes(second) ? second : "peek";
     return { page: "session", session: decodeURIComponent(first), tab };
   }
-  if (["events", "spend", "timeline", "earlier"].includes(page)) return { page, session: null, tab: "" };
+  if (page === "events") return { page, session: null, tab: "", ...eventPlace(first, second) };
+  if (["spend", "timeline", "earlier"].includes(page)) return { page, session: null, tab: "" };
   return { page: "board", session: null, tab: "" };
+}
+
+/** `#/events/12` leads to an event, `#/events/@1769526000/1a2b3c4d` to the first one of a session since a time. */
+function eventPlace(first, second) {
+  if (/^\d{1,15}$/.test(first)) return { seq: Number(first) };
+  if (/^@\d{1,11}(\.\d{1,9})?$/.test(first) && isId(second)) return { at: Number(first.slice(1)), of: second };
+  return {};
 }
 
 /** The server takes no other ids. */
