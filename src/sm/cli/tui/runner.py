@@ -15,7 +15,6 @@ from textual.app import SuspendNotSupported
 from sm.board import (
     ACTIONS,
     ActionInput,
-    ApiCall,
     BoardAction,
     BoardNeed,
     FieldKind,
@@ -29,6 +28,7 @@ from sm.board.guard import DEAD_S
 from sm.board.prediction import predicted
 from sm.board.tabs import TABS
 from sm.cli.tui import proposals, texts
+from sm.cli.tui.action_calls import carry_out
 from sm.cli.tui.board_app import BoardApp
 from sm.cli.tui.cells import need_text_width
 from sm.cli.tui.forms import ActionForm, Done, FormProblem, no_form
@@ -37,19 +37,13 @@ from sm.cli.tui.pages import FollowPage
 from sm.cli.tui.palette import PaletteChoice
 from sm.cli.tui.screens import KeyQuestion, LinePrompt, TextPage
 from sm.cli.tui.suggestions import entered, suggested_sessions, suggested_types
-from sm.cli.worktrees import Removal, unsaved_work_of
-from sm.client.environment import environment
-from sm.client.http import START_TIMEOUT_S, TIMEOUT_S, Client, new_key, session_path
-from sm.core.message_lines import outcome
+from sm.client.http import Client
 from sm.core.request_lines import verdict
-from sm.core.states import OPEN_STATES
 from sm.core.text import omission
 from sm.errors import SmError
-from sm.linux.process_limits import soft_limits
 
 ACTION_KEYS = {action.key: name for name, action in ACTIONS.items()}
 _DECISIONS = frozenset({"approve", "deny", "answer"})
-_DELIVERY_S = 5
 
 
 class ActionRunner:
@@ -356,29 +350,9 @@ class ActionRunner:
         decided = target.need.key if target.need is not None and name in _DECISIONS else ""
         self._answered.add(decided)
         try:
-            timeout_s = START_TIMEOUT_S if call.is_long else TIMEOUT_S
-            if call.recipients:
-                text = await asyncio.to_thread(self._broadcast, call)
-            else:
-                if name == "rm" and target.session_id is not None:
-                    await asyncio.to_thread(self._refuse_unsaved_work, target.session_id)
-                body = call.body
-                if name == "spawn":
-                    body = {**body, "environment": environment(), "process_limits": soft_limits()}
-                key = new_key()
-                answer = await asyncio.to_thread(
-                    self._client.post, call.path, body, key=key, timeout_s=timeout_s
-                )
-                text = f"done: {command}"
-            if name == "rm":
-                warning = await asyncio.to_thread(Removal(call.path, key, answer).clean, self._client)
-                text = f"{text}; {warning}" if warning else text
-            if name == "send":
-                app.tell(outcome(answer, must_arrive=False))
-                if answer["status"] in OPEN_STATES:
-                    path = f"/v1/messages/{answer['message_id']}"
-                    answer = await asyncio.to_thread(self._client.get, path, {"wait_s": _DELIVERY_S})
-                text = outcome(answer, must_arrive=False)
+            result = await carry_out(self._client, action, target, call, app.tell)
+            says_all = name == "send" or bool(call.recipients)
+            text = result if says_all else "; ".join(filter(None, (f"done: {command}", result)))
         except SmError as error:
             self._answered.discard(decided)
             if words.text:
@@ -392,22 +366,6 @@ class ActionRunner:
             app.tell(text)
         done(problem)
         app.reload()
-
-    def _refuse_unsaved_work(self, session_id: str) -> None:
-        """Raise IllegalState if the session has work that exists nowhere else, as `sm rm` does."""
-        work = unsaved_work_of(self._client, self._client.get(session_path(session_id)))
-        if work is not None:
-            raise work.refusal()
-
-    def _broadcast(self, call: ApiCall) -> str:
-        """Send to each recipient, and say how many messages the daemon has taken."""
-        failures = list[str]()
-        for body in call.bodies:
-            try:
-                self._client.post(call.path, body)
-            except SmError as error:
-                failures.append(error.message)
-        return call.sent_words(failures)
 
     async def _show_verdict(self, key: str) -> None:
         try:
