@@ -37,7 +37,8 @@ async def carry_out(
                 path = f"/v1/messages/{answer['message_id']}"
                 answer = await asyncio.to_thread(client.get, path, {"wait_s": _DELIVERY_S})
             return outcome(answer, must_arrive=False)
-    return ""
+        case _:
+            return ""
 
 
 def _refuse_unsaved_work(client: Client, session_id: str) -> None:

@@ -30,7 +30,6 @@ from sm.board.tabs import TABS
 from sm.cli.tui import proposals, texts
 from sm.cli.tui.action_calls import carry_out
 from sm.cli.tui.board_app import BoardApp
-from sm.cli.tui.cells import need_text_width
 from sm.cli.tui.forms import ActionForm, Done, FormProblem, no_form
 from sm.cli.tui.page_tabs import PageTabs
 from sm.cli.tui.pages import FollowPage
@@ -50,7 +49,7 @@ class ActionRunner:
     def __init__(self, app: BoardApp, client: Client) -> None:
         self._app = app
         self._client = client
-        self.page_tabs = PageTabs(app.board, client, app.source)
+        self.page_tabs = PageTabs(app.board, client, app.source, lambda: app.found)
         self._drafts: dict[str, str] = {}
         self._undo: tuple[str, Target, float] | None = None
         """The action, its target, and the time until which it is possible."""
@@ -125,7 +124,7 @@ class ActionRunner:
 
         def pressed(key: str | None) -> None:
             if has_changes and key == proposals.CHANGES_KEY:
-                self.show_session(target, "changes")
+                self.show_session(target, "changes", is_from_request=True)
             elif key is not None and key.isdecimal():
                 self.answer_with(int(key), target, is_on_page=True)
             elif key is not None:
@@ -143,9 +142,12 @@ class ActionRunner:
         )
         app.ask(page, pressed)
 
-    def show_session(self, target: Target, tab: str = TABS[0].name) -> None:
-        """Show a session on a page with tabs, where the keys of the actions apply to it."""
-        app, opened_s = self._app, time.monotonic()
+    def show_session(self, target: Target, tab: str = TABS[0].name, *, is_from_request: bool = False) -> None:
+        """Show a session on a page with tabs, where the keys of the actions apply to it.
+
+        `is_from_request`: the page of the target's request comes back after it.
+        """
+        app, opened_s, before = self._app, time.monotonic(), target
         target = Target(target.row, None, target.workspace, target.audience, target.cwd)
         possible = {a.key: name for name, a in ACTIONS.items() if a.refusal(target) is None}
         page = FollowPage(
@@ -155,7 +157,14 @@ class ActionRunner:
             hint="[ ]: other tab  " + "  ".join(f"{key}: {name}" for key, name in possible.items()),
             is_dead=lambda: time.monotonic() - opened_s < DEAD_S,
         )
-        app.ask(page, lambda key: self.act(possible[key], target=target) if key else None)
+
+        def pressed(key: str | None) -> None:
+            if key is not None:
+                self.act(possible[key], target=target)
+            elif is_from_request and before.need in app.found:
+                self.show_details(before)
+
+        app.ask(page, pressed)
         if target.row is not None and ACTIONS["seen"].refusal(target) is None:
             app.run_worker(self._mark_seen(target.row.id))
 
@@ -169,7 +178,7 @@ class ActionRunner:
         assert request is not None
         if not 0 < digit <= len(request["options"]):
             self._app.tell(f"{request['request_id']} has {len(request['options'])} options")
-        elif not (is_on_page or self._app.shows_beside_list(request)):
+        elif not (is_on_page or self._app.shows_whole(request)):
             self.show_details(target)
         else:
             self.act("answer", ActionInput(answers=(str(digit),)), target)
@@ -213,12 +222,12 @@ class ActionRunner:
         request = need.request
         if request is None:
             return False
-        if self._app.shows_beside_list(request):
+        if self._app.shows_whole(request):
             return True
         if request["kind"] == "setup" or request["cut"]:
             return False
         is_whole = request["kind"] != "permission" or not omission(request["tool"], request["arguments"])
-        return is_whole and cell_len(need.text) <= need_text_width(self._app.need_line_width)
+        return is_whole and cell_len(need.text) <= self._app.need_text_width
 
     def _message_title(self, target: Target) -> Callable[[str], str]:
         label = target.row.label if target.row is not None else target.session_id
