@@ -27,8 +27,8 @@ from sm.cli.tui.ending import end_with_terminal
 from sm.cli.tui.filter_field import FilterField
 from sm.cli.tui.kept import KeptChoices
 from sm.cli.tui.key_hints import hint_line
-from sm.cli.tui.layout import CSS, Content, detail_width, lay_out
-from sm.cli.tui.list_lines import Cursor, ListLines
+from sm.cli.tui.layout import CSS, ListContent, detail_width, lay_out
+from sm.cli.tui.list_lines import ListCursor, ListLines
 from sm.cli.tui.notices import notice_sequence
 from sm.cli.tui.process import STARTED_S, Pace, collect_garbage, working_directory
 from sm.cli.tui.rows_view import RowsView
@@ -174,9 +174,9 @@ class BoardApp(App[None]):
         is_changed = board.refresh(clock_s, rests=rests)
         self._find_needs(clock_s)
         lines = len(board.lines) + bool(board.earlier)
-        lay_out(self.main, self.size, Content(len(self.found), lines, self.in_needs))
+        lay_out(self.main, self.size, ListContent(len(self.found), lines, self.in_needs))
         self._lines.prepare(
-            Cursor(
+            ListCursor(
                 self.in_needs,
                 self.needs.place,
                 self.target.session_id,

@@ -29,7 +29,7 @@ Screen { layout: vertical; }
 
 
 @dataclass(frozen=True, slots=True)
-class Content:
+class ListContent:
     """How much there is to show."""
 
     needs: int
@@ -40,7 +40,7 @@ class Content:
     """The selection is among the entries."""
 
 
-def lay_out(main: Screen[object], size: Size, content: Content) -> None:
+def lay_out(main: Screen[object], size: Size, content: ListContent) -> None:
     """Show the regions for which the screen has room."""
     width, height = size
     is_low, in_needs = height < _LOW, content.in_needs

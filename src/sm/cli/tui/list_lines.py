@@ -26,8 +26,8 @@ _CACHED_MAX = 2_000
 
 
 @dataclass(frozen=True, slots=True)
-class Cursor:
-    """What the lines show besides their sessions and entries."""
+class ListCursor:
+    """The state of the view that the lines depend on, besides their sessions and entries."""
 
     in_needs: bool = False
     """The selection is among the entries that need the person."""
@@ -47,7 +47,7 @@ class ListLines:
     def __init__(self, board: Board, needs: Callable[[], Sequence[BoardNeed]]) -> None:
         self._board = board
         self._needs = needs
-        self._cursor = Cursor()
+        self._cursor = ListCursor()
         self._cells: dict[str, tuple[Line, tuple[object, ...], Cells]] = {}
         """The cells of each session that was drawn, with all that they depend on."""
         self._names: dict[str, tuple[BoardRow, int]] = {}
@@ -62,7 +62,7 @@ class ListLines:
         self._longest = 0
         self._widths = widths_of(0)
 
-    def prepare(self, cursor: Cursor, width: int) -> Widths:
+    def prepare(self, cursor: ListCursor, width: int) -> Widths:
         """Take what the next drawing depends on, and return the widths of the columns. `width`: of a line."""
         self._cursor = cursor
         board = self._board
