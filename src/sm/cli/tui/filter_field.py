@@ -73,6 +73,7 @@ class FilterField(Vertical):
                 self._change(self._before)
             case "enter":
                 self.close()
+                self._change(self._input.value)  # the news of its last characters may come after this key
             case _:
                 return take_early_key(self._input, event)
         return True
