@@ -99,6 +99,12 @@ def test_cost_names_the_sum_of_a_tree_that_is_known(
     assert f" {shown} " in line and ("∑" in line) == ("∑" in shown)
 
 
+def test_sum_of_a_tree_leaves_its_cells_to_the_task_in_a_narrow_list() -> None:
+    tree = {"sessions": 2, "live": 2, "tokens": None, "cost_usd": 2.0}
+    assert " $0.50 " in session_line(80, cost_usd=0.5, tree=tree)
+    assert "∑" not in session_line(80, cost_usd=0.5, tree=tree)
+
+
 def test_root_of_a_tree_shows_its_workspace_and_the_mark_of_a_missing_sandbox() -> None:
     shown_row = row(workspace="shop", trust_level="sandboxed", effective_mode="direct")
     root = text_of(session_cells(Line(shown_row), widths_of(120), AT_S, state="", fresh=True))
@@ -121,7 +127,7 @@ def test_task_gets_the_width_of_columns_without_values_and_of_short_names() -> N
     every, none = widths_of(80), widths_of(80, frozenset(), 20)
     assert [column for column, _ in every.optional] == [Column.COST]
     assert (none.optional, none.name) == ([], 20)
-    assert none.task == every.task + 14 + every.name - none.name
+    assert none.task == every.task + sum(size for _, size in every.optional) + every.name - none.name
     for width in range(200):
         widths = widths_of(width)
         assert widths.name >= 12 and widths.task >= 0

@@ -7,7 +7,7 @@ from rich.cells import cell_len, set_cell_size
 from rich.segment import Segment
 from rich.style import Style
 
-from sm.board import BoardNeed, Line, NeedKind
+from sm.board import BoardNeed, BoardRow, Line, NeedKind
 from sm.board.columns import COLUMN_TEXTS, Column
 from sm.board.row import DONE, FAILED, WAITING
 from sm.board.words import shown, sign_of
@@ -25,8 +25,8 @@ _STATUS_WIDTH, _NAME_MIN, _NAME_MAX, _TASK_FROM, _INDENT_MAX = 16, 12, 48, 60, 1
 _AGE_WIDTH = 5
 _FIXED_WIDTH = 3
 """The sign with its blank, and the blank after the name."""
-_COST_ALONE = 9
-"""The width of the costs without sums of trees."""
+_COST_ALONE, _SUMS_FROM = 9, 52
+"""The width of the costs without sums of trees, which are shown if they leave so many cells for name and task."""
 _OPTIONAL: Mapping[Column, tuple[int, int]] = {
     Column.COST: (14, 42),
     Column.CONTEXT: (10, 52),
@@ -80,7 +80,8 @@ def widths_of(
     """
     left, optional = line - _STATUS_WIDTH - _FIXED_WIDTH, list[tuple[Column, int]]()
     for column, (most, kept) in _OPTIONAL.items():
-        width = _COST_ALONE if column is Column.COST and not has_sums else most
+        shows_sums = has_sums and left - most >= _SUMS_FROM
+        width = _COST_ALONE if column is Column.COST and not shows_sums else most
         if column in filled and left - width >= kept:
             optional.append((column, width))
             left -= width
@@ -108,6 +109,11 @@ def name_text(line: Line) -> str:
     return f"{branch}{fold}{row.label}{badges}{workspace}{held}"
 
 
+def _column_text(row: BoardRow, column: Column, width: int) -> str:
+    text = COLUMN_TEXTS[column](row)
+    return text.partition(" ")[0] if column is Column.COST and width == _COST_ALONE else text
+
+
 def session_cells(line: Line, widths: Widths, now_s: float, *, state: str, fresh: bool) -> Cells:
     """One line of the list. `state`: `cursor`, `marked` (the selection of the other region) or empty."""
     row = line.row
@@ -119,7 +125,10 @@ def session_cells(line: Line, widths: Widths, now_s: float, *, state: str, fresh
         (f"{sign_of(row.status, stale=row.stale, waits=bool(row.requests))} ", colour + quiet),
         (fitted(name_text(line), widths.name) + " ", name_style),
         (fitted("gone" if line.gone else row.status_text(now_s), _STATUS_WIDTH), colour + quiet),
-        *((fitted(COLUMN_TEXTS[column](row), size - 1) + " ", _DIM) for column, size in widths.optional),
+        *(
+            (fitted(_column_text(row, column, size), size - 1) + " ", _DIM)
+            for column, size in widths.optional
+        ),
         (fitted(row.task(), widths.task), quiet),
     ]
     return _stated(cells, widths.line, state, dim=line.gone or not fresh or row.is_over)
