@@ -137,7 +137,6 @@ def _answer(instance: Instance, count: int) -> Row:
     ours, floor = list[float](), list[float]()
     for _ in range(count):
         with asked(instance) as asker, _program(instance, [SM, "top"], b"Which colour?") as person:
-            person.press("\t")  # to what needs the person
             time.sleep(GUARD_S)
             ours.append(until_end_ms(lambda: person.press("1"), asker))
         with asked(instance) as asker:

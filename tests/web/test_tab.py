@@ -10,7 +10,7 @@ import orjson
 import pytest
 
 from sm.board import Board, Sort
-from sm.cli.tui.cells import need_cells, session_cells
+from sm.cli.tui.cells import need_cells, need_widths, session_cells, widths_of
 from sm.core.timestamps import span
 from sm.feed import Mail, Outage
 from sm.web.client_frames import ViewFrame
@@ -366,7 +366,7 @@ async def test_both_views_show_the_same_rows_in_the_same_order_with_the_same_wor
             (line[0], line[1]) for line in page.state["layout"]
         ]
         for line in top.lines:
-            cells = session_cells(line, 200, now_s, state="", fresh=True)
+            cells = session_cells(line, widths_of(200), now_s, state="", fresh=True)
             text = "".join(cell for cell, _ in cells)
             row = page.state["rows"][line.row.id]
             words = [row["sign"], row["label"], f"{row['word']} {span(now_s - row['since'])}", row["task"]]
@@ -383,6 +383,8 @@ async def test_both_views_show_the_same_rows_in_the_same_order_with_the_same_wor
             assert not missing, (missing, text)
     assert [need["key"] for need in page.state["needs"]] == [need.key for need in hub.situation.found]
     for need, fields in zip(hub.situation.found, page.state["needs"], strict=True):
-        text = "".join(cell for cell, _ in need_cells(need, 200, now_s, state="", fresh=True))
+        text = "".join(
+            cell for cell, _ in need_cells(need, need_widths(200, [need]), now_s, state="", fresh=True)
+        )
         assert fields["text"] in text
         assert fields["label"] in text

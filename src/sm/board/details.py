@@ -2,6 +2,7 @@
 
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -70,14 +71,26 @@ def needs_title(found: Sequence[BoardNeed], quiet_s: float | None, now_s: float)
     return f"Nothing needs you since {since} ({span(max(0.0, now_s - quiet_s))}){done}"
 
 
-def target_lines(target: Target, now_s: float, width: int, changes: str | None = None) -> list[str]:
+def shown_target(target: Target, found: Sequence[BoardNeed]) -> Target:
+    """The target with the oldest open request of its session, if the session itself is selected."""
+    if target.need is not None or target.row is None or not target.row.requests:
+        return target
+    need = next((need for need in found if need.request and need.session_id == target.row.id), None)
+    return target if need is None else replace(target, need=need)
+
+
+def target_lines(
+    target: Target, now_s: float, width: int, changes: str | None = None, *, keys: str = ""
+) -> list[str]:
     """The selected request or session in full, in lines of at most `width` cells.
 
-    `changes`: what the session has changed, in words, for a request that proposes its completion.
+    `changes`: what the session has changed, in words, for a request that proposes its completion. `keys`: those that
+    answer the request.
     """
     lines = list[str]()
     if target.request is not None:
-        lines += [*request_lines(target.request, now_s, width, changes), ""]
+        lines += request_lines(target.request, now_s, width, changes)
+        lines += [f"{'Keys:':<10} {keys}", ""] if keys else [""]
     elif target.need is not None and target.need.kind not in _OF_ROWS:
         lines += [f"{target.need.key}: {target.need.text}", ""]
     if target.row is not None:

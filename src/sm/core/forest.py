@@ -71,8 +71,13 @@ class Forest(Generic[T]):
     def _order(self) -> list[str]:
         order, seen = list[str](), set[str]()
         for root in (*self._below.get(None, ()), *self._items):  # no root leads to the members of cycles
-            if root not in seen:
+            if root in seen:
+                continue
+            if root in self._below:
                 order += self._tree(root, seen)
+            else:
+                seen.add(root)
+                order.append(root)
         return order
 
     def _tree(self, root: str, seen: set[str]) -> list[str]:
@@ -100,10 +105,15 @@ class Forest(Generic[T]):
         order = self._order()
         place = {id: number for number, id in enumerate(order)}
         # A member of a cycle may be its own descendant.
-        drawn = {id: [child for child in self._below.get(id, ()) if place[child] > place[id]] for id in order}
-        sizes: dict[str, int] = {}
+        drawn = {
+            id: [child for child in below if place[child] > place[id]]
+            for id, below in self._below.items()
+            if id is not None
+        }
+        sizes = dict.fromkeys(order, 1)
         for id in reversed(order):
-            sizes[id] = 1 + sum(sizes[child] for child in drawn[id])
+            if id in drawn:
+                sizes[id] += sum(sizes[child] for child in drawn[id])
         placed = list[TreeLine[T]]()
         indents: dict[str, tuple[str, str, int]] = {}
         hidden_until = -1
@@ -111,7 +121,7 @@ class Forest(Generic[T]):
             if number < hidden_until:
                 continue
             branch, indent, depth = indents.get(id, ("", "", 0))
-            nested = drawn[id]
+            nested = drawn.get(id, [])
             is_folded = bool(nested) and id in folded
             hidden = sizes[id] - 1 if is_folded else 0
             placed.append(TreeLine(self._items[id], branch, depth, len(nested), hidden))

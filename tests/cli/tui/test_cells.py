@@ -9,10 +9,11 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from sm.board import Line, Target, chips, needs
+from sm.board.columns import Column
 from sm.board.details import target_lines
 from sm.board.prediction import prediction
 from sm.cli.tui import texts
-from sm.cli.tui.cells import Cells, fitted, need_cells, session_cells, session_header
+from sm.cli.tui.cells import Cells, fitted, need_cells, need_widths, session_cells, session_header, widths_of
 from tests.board.samples import AT_S, message, row
 from tests.cli.samples import request
 
@@ -37,7 +38,7 @@ def text_of(cells: Cells) -> str:
 def session_line(width: int, **more: Any) -> str:
     line = Line(row(**more), branch="│  " * 20 + "└─ ", depth=21, folded=3)
     states = [
-        session_cells(line, width, AT_S, state=s, fresh=f)
+        session_cells(line, widths_of(width), AT_S, state=s, fresh=f)
         for s in ("", "cursor", "marked")
         for f in (False, True)
     ]
@@ -53,8 +54,8 @@ def test_line_has_its_width_and_no_control_characters(hostile: str, width: int) 
     need = needs({}, [asked], [], {}, AT_S)[0]
     lines = [
         session_line(width, name=hostile, note=hostile, model=hostile, status_reason=hostile, status=hostile),
-        text_of(need_cells(need, width, AT_S, state="", fresh=True)),
-        session_header(width),
+        text_of(need_cells(need, need_widths(width, [need]), AT_S, state="", fresh=True)),
+        session_header(widths_of(width)),
     ]
     for text in lines:
         assert cell_len(text) == width
@@ -98,11 +99,17 @@ def test_cost_names_the_sum_of_a_tree_that_is_known(
     assert f" {shown} " in line and ("∑" in line) == ("∑" in shown)
 
 
+def test_sum_of_a_tree_leaves_its_cells_to_the_task_in_a_narrow_list() -> None:
+    tree = {"sessions": 2, "live": 2, "tokens": None, "cost_usd": 2.0}
+    assert " $0.50 " in session_line(80, cost_usd=0.5, tree=tree)
+    assert "∑" not in session_line(80, cost_usd=0.5, tree=tree)
+
+
 def test_root_of_a_tree_shows_its_workspace_and_the_mark_of_a_missing_sandbox() -> None:
     shown_row = row(workspace="shop", trust_level="sandboxed", effective_mode="direct")
-    root = text_of(session_cells(Line(shown_row), 120, AT_S, state="", fresh=True))
+    root = text_of(session_cells(Line(shown_row), widths_of(120), AT_S, state="", fresh=True))
     assert "engineer-1a2b3c4d !direct @shop" in root
-    child = text_of(session_cells(Line(shown_row, depth=1), 120, AT_S, state="", fresh=True))
+    child = text_of(session_cells(Line(shown_row, depth=1), widths_of(120), AT_S, state="", fresh=True))
     assert "@shop" not in child
 
 
@@ -110,6 +117,33 @@ def test_unread_message_has_the_colour_of_a_request_and_a_failed_one_does_not() 
     unread = message(1, "queued", session_id=None, **{"from": "1a2b3c4d"})
     waiting, failed, unread_need = needs({}, [request()], [message(2, "failed"), unread], {}, AT_S)
     styles = [
-        need_cells(need, 80, AT_S, state="", fresh=True)[0][1] for need in (waiting, unread_need, failed)
+        need_cells(need, need_widths(80, []), AT_S, state="", fresh=True)[0][1]
+        for need in (waiting, unread_need, failed)
     ]
     assert styles[0] == styles[1] != styles[2]
+
+
+def test_task_gets_the_width_of_columns_without_values_and_of_short_names() -> None:
+    every, none = widths_of(80), widths_of(80, frozenset(), 20)
+    assert [column for column, _ in every.optional] == [Column.COST]
+    assert (none.optional, none.name) == ([], 20)
+    assert none.task == every.task + sum(size for _, size in every.optional) + every.name - none.name
+    for width in range(200):
+        widths = widths_of(width)
+        assert widths.name >= 12 and widths.task >= 0
+        assert width < 60 or 3 + widths.name + 16 + sum(s for _, s in widths.optional) + widths.task == width
+
+
+def test_failed_session_is_loud_and_a_done_one_is_quiet() -> None:
+    failed = row(status="error", attention="failed", exit_code=1)
+    done = row(status="completed", attention="done")
+    widths = widths_of(100)
+    loud, quiet = (session_cells(Line(each), widths, AT_S, state="", fresh=True) for each in (failed, done))
+    assert all(style.bold and style.color and style.color.name == "red" for _, style in loud[:3])
+    assert not any(style.bold or style.color for _, style in quiet)
+    of_failed, of_done = needs({"f": failed, "d": done}, [], [], {}, AT_S)
+    lines = [
+        need_cells(need, need_widths(100, []), AT_S, state="", fresh=True) for need in (of_failed, of_done)
+    ]
+    assert lines[0][0][1].bold and lines[0][2][1].bold
+    assert all(style.dim and not style.bold for _, style in lines[1])

@@ -58,6 +58,10 @@ async def test_page_of_a_proposal_counts_its_changes_and_leads_to_them(
 
         await until_async(is_open, "the changes")
         await view.shows(" api/a.txt +2 -1")
+        await view.press("escape")
+        await view.shows(f"{key} (Esc: back)")
+        await view.press("escape")
+        await view.hides(f"{key} (Esc: back)")
 
 
 async def choose(view: View, key: str) -> None:

@@ -8,8 +8,8 @@ from textual.pilot import Pilot
 
 from sm.board import BoardNeed
 from sm.cli.tui.app import TopApp
-from sm.cli.tui.board_app import Pace
 from sm.cli.tui.kept import KeptChoices
+from sm.cli.tui.process import Pace
 from sm.client.http import Client
 from tests.instance import Instance
 from tests.waits import explained, until_async

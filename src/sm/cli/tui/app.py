@@ -1,23 +1,40 @@
 """The application of `sm top`: its list, its keys and its actions."""
 
 import time
+from typing import TYPE_CHECKING
 
 from textual import events
 
-from sm.cli.tui import keyboard, texts
-from sm.cli.tui.board_app import BoardApp, Pace
+from sm.cli.tui import texts
+from sm.cli.tui.board_app import BoardApp
 from sm.cli.tui.kept import KeptChoices
-from sm.cli.tui.runner import ActionRunner
+from sm.cli.tui.process import STARTED_S, Pace
 from sm.client.http import Client
+
+if TYPE_CHECKING:
+    from sm.cli.tui.runner import ActionRunner
 
 
 class TopApp(BoardApp):
     def __init__(self, client: Client, pace: Pace | None = None, kept: KeptChoices | None = None) -> None:
         super().__init__(client, pace, kept)
-        self._runner = ActionRunner(self, client)
+        self._client = client
+        self._loaded_runner: ActionRunner | None = None
+
+    def on_mount(self) -> None:
+        self.set_timer(STARTED_S, lambda: self._runner)
+
+    @property
+    def _runner(self) -> "ActionRunner":
+        """Loaded after the first rows, or at the first key: its pages and forms take a sixth of the start."""
+        if self._loaded_runner is None:
+            from sm.cli.tui.runner import ActionRunner
+
+            self._loaded_runner = ActionRunner(self, self._client)
+        return self._loaded_runner
 
     def undo_text(self, clock_s: float) -> str:
-        return self._runner.undo_text(clock_s)
+        return "" if self._loaded_runner is None else self._loaded_runner.undo_text(clock_s)
 
     def tell_who_was_faster(self, key: str) -> None:
         self._runner.tell_who_was_faster(key)
@@ -31,6 +48,10 @@ class TopApp(BoardApp):
         await super().on_event(event)
 
     def _press(self, event: events.Key) -> bool:
+        from sm.cli.tui import keyboard
+
+        if self.filter_field.is_open and event.key not in ("up", "down", "pageup", "pagedown"):
+            return self.filter_field.press(event)
         key = event.character if event.character is not None and event.is_printable else event.key
         if not keyboard.press(self, self._runner, key):
             return False

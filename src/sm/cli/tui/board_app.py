@@ -14,41 +14,33 @@ from textual.screen import Screen
 from textual.widgets import Static
 
 from sm import __version__
-from sm.board import Board, BoardNeed, Chip, Line, Target, chips
+from sm.board import Board, BoardNeed, Chip, Target, chips
 from sm.board.choices import folds_after
-from sm.board.details import earlier_command, earlier_words, needs_title, request_lines, target_lines
+from sm.board.details import needs_title, request_lines, shown_target, target_lines
 from sm.board.needs_list import NeedsList
 from sm.board.order import Sort
 from sm.cli.tui import texts
 from sm.cli.tui.appearance import next_theme, show_theme
-from sm.cli.tui.cells import Cells, fitted, need_cells, quiet_cells, session_cells, session_header
+from sm.cli.tui.below_list import BelowList
+from sm.cli.tui.cells import fitted
 from sm.cli.tui.ending import end_with_terminal
+from sm.cli.tui.filter_field import FilterField
 from sm.cli.tui.kept import KeptChoices
-from sm.cli.tui.layout import CSS, detail_width, lay_out
+from sm.cli.tui.key_hints import hint_line
+from sm.cli.tui.layout import CSS, ListContent, detail_width, lay_out
+from sm.cli.tui.list_lines import ListCursor, ListLines
 from sm.cli.tui.notices import notice_sequence
+from sm.cli.tui.process import STARTED_S, Pace, collect_garbage, working_directory
 from sm.cli.tui.rows_view import RowsView
-from sm.cli.tui.screens import KeyQuestion, LinePrompt, TextPage, Turnable
+from sm.cli.tui.screens import Turnable, close_dialog
 from sm.cli.tui.source import ThreadedSource
 from sm.client.http import Client
-from sm.core.dataclass import dataclass
 from sm.core.text import folded
 from sm.feed import Feed, FeedNews, Mail, Situation
 
 _AGES_EVERY_S = 1.5
 """The least time between two drawings of ages alone: with a tick each second, every other one draws."""
 _DRAW_EVERY_S = 0.25
-_CACHED_MAX = 500
-_HINT = "?: help  Tab: switch  Enter: details  a: approve  d: deny  s: send  n: new  /: filter  colon: actions  q: quit"
-
-
-@dataclass(frozen=True, slots=True)
-class Pace:
-    """How long the view waits for the person, in seconds."""
-
-    rest_s: float = 2.0
-    """Nothing has been pressed or pointed at for this time: the order may be taken anew."""
-    notice_s: float = 8.0
-    undo_s: float = 5.0
 
 
 class BoardApp(App[None]):
@@ -75,12 +67,13 @@ class BoardApp(App[None]):
         self.needs = NeedsList()
         self.in_needs = False
         """The selection is in the region of what needs the person."""
-        self._cwd = _working_directory()
+        self._cwd = working_directory()
         self._touched_s = self._drawn_s = 0.0
         self._is_draw_due = False
         self._texts: dict[str, Text | str] = {}
-        self._cells: dict[str, tuple[Line, tuple[object, ...], Cells]] = {}
-        """The cells of each session that was drawn, with all that they depend on."""
+        self._lines = ListLines(self.board, lambda: self.found)
+        self._is_begun = False
+        """The selection has its first place."""
         self._notice: tuple[str, float] = ("", 0.0)
 
     # Regions
@@ -90,13 +83,15 @@ class BoardApp(App[None]):
         yield Static(id="chips")
         with Vertical(id="needs-region"):
             yield Static(id="needs-title")
-            yield RowsView(self._need_line, id="needs")
+            yield RowsView(self._lines.need, id="needs")
         with Horizontal(id="main"):
             with Vertical(id="list-region"):
                 yield Static(id="columns")
-                yield RowsView(self._session_line, id="list")
+                yield RowsView(self._lines.session, id="list")
+                yield BelowList(self.source)
             yield Static(id="detail")
         yield Static(id="foot")
+        yield FilterField(self._filter_by)
 
     @property
     def main(self) -> Screen[object]:
@@ -112,6 +107,7 @@ class BoardApp(App[None]):
         end_with_terminal(self)  # else the terminal would stay as it is
         self.run_worker(self._feed.run(), name="feed")
         self.set_interval(1.0, self._tick)
+        self.set_timer(STARTED_S, collect_garbage)
 
     def on_resize(self) -> None:
         self.call_after_refresh(self.draw)
@@ -124,6 +120,11 @@ class BoardApp(App[None]):
     @property
     def target(self) -> Target:
         return self.board.target(self.needs.current if self.in_needs else None, cwd=self._cwd)
+
+    @property
+    def shown(self) -> Target:
+        """The selection, with the request for which a selected agent waits."""
+        return shown_target(self.target, self.found)
 
     @property
     def chips(self) -> Sequence[Chip]:
@@ -172,7 +173,18 @@ class BoardApp(App[None]):
         rests = clock_s - self._touched_s >= self.pace.rest_s
         is_changed = board.refresh(clock_s, rests=rests)
         self._find_needs(clock_s)
-        lay_out(self.main, self.size, len(self.found), in_needs=self.in_needs)
+        lines = len(board.lines) + bool(board.earlier)
+        lay_out(self.main, self.size, ListContent(len(self.found), lines, self.in_needs))
+        self._lines.prepare(
+            ListCursor(
+                self.in_needs,
+                self.needs.place,
+                self.target.session_id,
+                self._is_fresh,
+                self.choices.archived,
+            ),
+            self.rows_view("list").line_width,
+        )
         self.rows_view("list").show(
             len(board.lines), board.place, anchor=before if is_changed else None, last=bool(board.earlier)
         )
@@ -185,31 +197,22 @@ class BoardApp(App[None]):
         self._situation.find_needs(clock_s)
         news = self.needs.update(self.found, clock_s)
         over = {news.vanished} if news.vanished is not None and self.in_needs else set[str]()
-        for key in over | self._close_dialog():
+        for key in over | close_dialog(self.screen, {need.key for need in self.found}):
             self.tell_who_was_faster(key)
         self._announce([need for need in news.new if need.is_urgent])
+        if not self._is_begun and self.board.revision is not None:
+            self._is_begun = True
+            # What is urgent comes first. A person who has pressed a key already has chosen a place.
+            self.in_needs = self.in_needs or (not self._touched_s and any(n.is_urgent for n in self.found))
         if not self.found:
             self.in_needs = False
 
-    def _close_dialog(self) -> set[str]:
-        """Close the dialog of a request that is no longer open, and return its key."""
-        screen = self.screen
-        if not isinstance(screen, KeyQuestion | LinePrompt | TextPage) or not screen.about:
-            return set()
-        if screen.about in {need.key for need in self.found}:
-            return set()
-        _ = screen.dismiss(None)
-        return {screen.about}
-
     def _announce(self, new: Sequence[BoardNeed]) -> None:
         """Ring the bell, and show a notice of the desktop if the person looks at another window."""
-        if not new:
-            return
-        self.bell()
-        if not self.app_focus and self._driver is not None:
-            more = f" (and {len(new) - 1} more)" if len(new) > 1 else ""
-            text = f"{new[0].label}: {new[0].text}{more}"
-            self._driver.write(notice_sequence(os.environ, text))
+        if new:
+            self.bell()
+            if not self.app_focus and self._driver is not None:
+                self._driver.write(notice_sequence(os.environ, texts.announcement(new)))
 
     def _write_texts(self, clock_s: float) -> None:
         board, now_s = self.board, self.board.now_s(clock_s)
@@ -218,14 +221,17 @@ class BoardApp(App[None]):
         newer = "" if version == __version__ else version
         head = texts.head(board, lost_s, self._situation.outage, newer, self._situation.unshown)
         self._write("head", fitted(head, self.size.width))
-        self._write("columns", session_header(self.rows_view("list").line_width))
+        self._write("columns", self._lines.header())
         self._write("chips", texts.chip_line(self._shown_chips, board.workspace))
         self._write("needs-title", needs_title(self.found, self._situation.quiet.since_s, now_s))
         self._write("foot", self._foot(clock_s))
-        detail = self.main.query_one("#detail", Static)
+        shown, detail = self.shown, self.main.query_one("#detail", Static)
+        keys = texts.keys_of_request(self.target, shown)
         if detail.display:
-            lines = target_lines(self.target, now_s, detail_width(self.size.width))
+            lines = target_lines(shown, now_s, detail_width(self.size.width), keys=keys)
             self._write("detail", texts.detail_text(lines))
+        can_ask = not self.is_lost and len(self.screen_stack) == 1
+        self._below.show(shown, now_s, keys, has_detail=detail.display, can_ask=can_ask)
 
     def _write(self, name: str, text: Text | str) -> None:
         if self._texts.get(name) != text:
@@ -236,30 +242,9 @@ class BoardApp(App[None]):
 
     def _foot(self, clock_s: float) -> str:
         text, until_s = self._notice
-        return self.undo_text(clock_s) or (text if clock_s < until_s else _HINT)
-
-    def _session_line(self, place: int, width: int) -> Cells:
-        clock_s, board = time.monotonic(), self.board
-        if place >= len(board.lines):
-            command = earlier_command(board, archived=self.choices.archived)
-            return quiet_cells(f"  {earlier_words(board)}: {command}", width)
-        line = board.lines[place]
-        now_s, fresh = board.now_s(clock_s), self._is_fresh
-        state = "" if line.row.id != board.selected else "marked" if self.in_needs else "cursor"
-        key = (line.row.status_text(now_s), state, fresh, width)
-        known = self._cells.get(line.row.id)
-        if known is None or known[0] is not line or known[1] != key:
-            if len(self._cells) > _CACHED_MAX:
-                self._cells.clear()
-            cells = session_cells(line, width, now_s, state=state, fresh=fresh)
-            known = self._cells[line.row.id] = (line, key, cells)
-        return known[2]
-
-    def _need_line(self, place: int, width: int) -> Cells:
-        clock_s = time.monotonic()
-        state = "" if place != self.needs.place else "cursor" if self.in_needs else ""
-        now_s = self.board.now_s(clock_s)
-        return need_cells(self.found[place], width, now_s, state=state, fresh=self._is_fresh)
+        return self.undo_text(clock_s) or (
+            text if clock_s < until_s else hint_line(self.target, self.found, self.size.width)
+        )
 
     # What the person chooses
 
@@ -299,6 +284,21 @@ class BoardApp(App[None]):
         self.choices = replace(self.choices, **changes)
         self._kept.write(self.choices)
 
+    # The filter
+
+    @property
+    def filter_field(self) -> FilterField:
+        return self.main.query_one(FilterField)
+
+    def open_filter(self) -> None:
+        """Let the person type a filter."""
+        self.switch(to_needs=False)
+        self.filter_field.open(self.board.filter_text)
+
+    def _filter_by(self, text: str) -> None:
+        self.board.filter_by(text, time.monotonic())
+        self.draw()
+
     # What the actions add
 
     def undo_text(self, clock_s: float) -> str:
@@ -314,7 +314,7 @@ class BoardApp(App[None]):
     def action_switch_region(self, steps: int) -> None:
         if isinstance(self.screen, Turnable):
             self.screen.turn(steps)
-        elif len(self.screen_stack) == 1:
+        elif len(self.screen_stack) == 1 and not self.filter_field.is_open:
             self.switch(to_needs=not self.in_needs)
             self.draw()
 
@@ -344,20 +344,22 @@ class BoardApp(App[None]):
         """True if the view shows all news of a daemon that is there."""
         return not self.is_lost and not self._situation.unshown
 
-    def shows_beside_list(self, request: Mapping[str, Any]) -> bool:
-        """Return whether every line of the selected request is in sight beside the list."""
-        detail = self.main.query_one("#detail")
-        if not detail.display:
-            return False
-        width = detail_width(self.size.width)
-        lines = request_lines(request, self.board.now_s(time.monotonic()), width)
-        return len(lines) <= detail.size.height
+    def shows_whole(self, request: Mapping[str, Any]) -> bool:
+        """Return whether every line of the selected request is in sight beside or below the list."""
+        detail, now_s = self.main.query_one("#detail"), self.board.now_s(time.monotonic())
+        if detail.display:
+            return len(request_lines(request, now_s, detail_width(self.size.width))) <= detail.size.height
+        return self._below.shows_whole(request, now_s)
 
     @property
-    def need_line_width(self) -> int:
-        """The cells of a line of what needs you, or 0 if the region is not in sight."""
+    def _below(self) -> BelowList:
+        return self.main.query_one(BelowList)
+
+    @property
+    def need_text_width(self) -> int:
+        """The cells for the text of an entry that needs the person, or 0 if the region is not in sight."""
         view = self.rows_view("needs")
-        return view.line_width if view.display else 0
+        return self._lines.need_widths(view.line_width).text if view.display else 0
 
     @property
     def page_size(self) -> int:
@@ -390,11 +392,3 @@ class BoardApp(App[None]):
         """Show a line at the bottom for some seconds."""
         self._notice = (folded(text, 300), time.monotonic() + self.pace.notice_s)
         self.draw()
-
-
-def _working_directory() -> str:
-    """The directory of this process; empty if it was deleted."""
-    try:
-        return os.getcwd()
-    except FileNotFoundError:
-        return ""

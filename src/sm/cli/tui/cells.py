@@ -7,10 +7,11 @@ from rich.cells import cell_len, set_cell_size
 from rich.segment import Segment
 from rich.style import Style
 
-from sm.board import BoardNeed, Line, NeedKind
-from sm.board.words import context_bar, shown, sign_of
+from sm.board import BoardNeed, BoardRow, Line, NeedKind
+from sm.board.columns import COLUMN_TEXTS, Column
+from sm.board.row import DONE, FAILED, WAITING
+from sm.board.words import shown, sign_of
 from sm.core.dataclass import dataclass
-from sm.core.figures import dollars
 from sm.core.session_lines import COLOURS
 from sm.core.statuses import Status
 from sm.core.timestamps import span
@@ -18,12 +19,22 @@ from sm.core.timestamps import span
 _COLOURS: Mapping[str, str] = {**COLOURS, Status.IDLE: "cyan", Status.COMPLETED: ""}
 """Ended sessions are dim as a whole line."""
 _PLAIN, _DIM, _BOLD = Style(), Style(dim=True), Style(bold=True)
+_FAILED = Style(color="red", bold=True)
 _CURSOR, _MARKED = Style(reverse=True), Style(underline=True)
-_STATUS_WIDTH, _NAME_MIN, _NAME_MAX, _TASK_FROM, _INDENT_MAX = 15, 12, 36, 60, 12
+_STATUS_WIDTH, _NAME_MIN, _NAME_MAX, _TASK_FROM, _INDENT_MAX = 16, 12, 48, 60, 12
+_AGE_WIDTH = 5
 _FIXED_WIDTH = 3
 """The sign with its blank, and the blank after the name."""
-_OPTIONAL = (("cost", 14, 74), ("context", 10, 94), ("done", 6, 104), ("tokens", 7, 112), ("model", 12, 124))
-"""Columns with their width, from the width of the list on at which they are shown."""
+_COST_ALONE, _SUMS_FROM = 9, 52
+"""The width of the costs without sums of trees, which are shown if they leave so many cells for name and task."""
+_OPTIONAL: Mapping[Column, tuple[int, int]] = {
+    Column.COST: (14, 42),
+    Column.CONTEXT: (10, 52),
+    Column.DONE: (6, 56),
+    Column.TOKENS: (7, 57),
+    Column.MODEL: (12, 57),
+}
+"""The width of each column, and the cells that it has to leave for the name and the task."""
 
 Cells = tuple[tuple[str, Style], ...]
 
@@ -48,91 +59,124 @@ def segments(cells: Cells) -> list[Segment]:
 class Widths:
     """The widths of the columns in a list of a given width, with 0 for a column that is left out."""
 
+    line: int
     name: int
-    optional: Sequence[tuple[str, int]]
+    optional: Sequence[tuple[Column, int]]
     task: int
 
 
-@lru_cache(maxsize=8)
-def _widths(width: int) -> Widths:
-    optional = [(name, size) for name, size, least in _OPTIONAL if width >= least]
-    left = width - sum(size for _, size in optional) - _STATUS_WIDTH - _FIXED_WIDTH
-    if width < _TASK_FROM:
-        return Widths(max(_NAME_MIN, left), optional, 0)
-    name = max(_NAME_MIN, min(_NAME_MAX, left * 11 // 20))
-    return Widths(name, optional, max(0, left - name))
+@lru_cache(maxsize=64)
+def widths_of(
+    line: int,
+    filled: frozenset[Column] = frozenset(Column),
+    longest: int = _NAME_MAX,
+    *,
+    has_sums: bool = True,
+) -> Widths:
+    """Divide a line.
+
+    `filled`: the columns with values; `longest`: the width of the longest name with its signs; `has_sums`: a cost may
+    have the sum of its tree beside it.
+    """
+    left, optional = line - _STATUS_WIDTH - _FIXED_WIDTH, list[tuple[Column, int]]()
+    for column, (most, kept) in _OPTIONAL.items():
+        shows_sums = has_sums and left - most >= _SUMS_FROM
+        width = _COST_ALONE if column is Column.COST and not shows_sums else most
+        if column in filled and left - width >= kept:
+            optional.append((column, width))
+            left -= width
+    if line < _TASK_FROM:
+        return Widths(line, max(_NAME_MIN, left), optional, 0)
+    name = max(_NAME_MIN, min(longest, _NAME_MAX, left * 11 // 20))
+    return Widths(line, name, optional, max(0, left - name))
 
 
-def session_header(width: int) -> str:
-    widths = _widths(width)
-    titles = [(name.upper(), size) for name, size in widths.optional]
+def session_header(widths: Widths) -> str:
+    titles = [(column.upper(), size) for column, size in widths.optional]
     cells = [("", 2), ("NAME", widths.name + 1), ("STATUS", _STATUS_WIDTH), *titles, ("TASK", widths.task)]
-    return fitted("".join(fitted(title, size) for title, size in cells), width)
+    return fitted("".join(fitted(title, size) for title, size in cells), widths.line)
 
 
-def session_cells(line: Line, width: int, now_s: float, *, state: str, fresh: bool) -> Cells:
-    """One line of the list. `state`: `cursor`, `marked` (the selection of the other region) or empty."""
-    row, data, widths = line.row, line.row.data, _widths(width)
-    colour = _colour("yellow" if row.requests else _COLOURS.get(row.status) or None)
+def name_text(line: Line) -> str:
+    """The name of a session with its place in the tree and its marks."""
+    row = line.row
     fold = f"▸{line.folded} " if line.folded else ""
     badges = "".join(f" {badge}" for badge in row.badges())
     # The members of a tree have one workspace.
     workspace = f" @{shown(row.workspace, 20)}" if row.workspace and not line.depth else ""
-    held = f" ✉{data['messages_held']}" if data["messages_held"] else ""
+    held = f" ✉{row.data['messages_held']}" if row.data["messages_held"] else ""
     branch = line.branch if len(line.branch) <= _INDENT_MAX else f"…{line.branch[-_INDENT_MAX + 1 :]}"
-    tree_cost = row.tree_cost()
-    texts = {
-        "cost": f"{dollars(data['cost_usd'])}{tree_cost and f' ∑{tree_cost}'}",
-        "context": context_bar(data["context_percent"]),
-        "done": row.progress(),
-        "tokens": row.tokens(),
-        "model": row.model(),
-    }
+    return f"{branch}{fold}{row.label}{badges}{workspace}{held}"
+
+
+def _column_text(row: BoardRow, column: Column, width: int) -> str:
+    text = COLUMN_TEXTS[column](row)
+    return text.partition(" ")[0] if column is Column.COST and width == _COST_ALONE else text
+
+
+def session_cells(line: Line, widths: Widths, now_s: float, *, state: str, fresh: bool) -> Cells:
+    """One line of the list. `state`: `cursor`, `marked` (the selection of the other region) or empty."""
+    row = line.row
+    waits, failed = row.urgency == WAITING, row.urgency == FAILED
+    colour = _FAILED if failed else _colour("yellow" if waits else _COLOURS.get(row.status) or None)
+    name_style = _FAILED if failed else _BOLD if waits else _PLAIN
+    quiet = _DIM if row.urgency == DONE else _PLAIN
     cells = [
-        (f"{sign_of(row.status, stale=row.stale, waits=bool(row.requests))} ", colour),
-        (
-            fitted(f"{branch}{fold}{row.label}{badges}{workspace}{held}", widths.name) + " ",
-            _BOLD if row.requests else _PLAIN,
+        (f"{sign_of(row.status, stale=row.stale, waits=bool(row.requests))} ", colour + quiet),
+        (fitted(name_text(line), widths.name) + " ", name_style),
+        (fitted("gone" if line.gone else row.status_text(now_s), _STATUS_WIDTH), colour + quiet),
+        *(
+            (fitted(_column_text(row, column, size), size - 1) + " ", _DIM)
+            for column, size in widths.optional
         ),
-        (fitted("gone" if line.gone else row.status_text(now_s), _STATUS_WIDTH), colour),
-        *((fitted(texts[name], size - 1) + " ", _DIM) for name, size in widths.optional),
-        (fitted(row.task(), widths.task), _PLAIN),
+        (fitted(row.task(), widths.task), quiet),
     ]
-    return _stated(cells, width, state, dim=line.gone or not fresh or row.is_over)
+    return _stated(cells, widths.line, state, dim=line.gone or not fresh or row.is_over)
 
 
-def need_cells(need: BoardNeed, width: int, now_s: float, *, state: str, fresh: bool) -> Cells:
+@dataclass(frozen=True, slots=True)
+class NeedWidths:
+    """The widths of the columns in a list of what needs the person."""
+
+    line: int
+    key: int
+    label: int
+
+    @property
+    def text(self) -> int:
+        return max(0, self.line - self.key - _AGE_WIDTH - self.label - 3)
+
+
+def need_widths(line: int, found: Sequence[BoardNeed]) -> NeedWidths:
+    """Divide a line: the text gets all that the longest key and the longest name leave of it."""
+    key = max((len(_need_key(need)) for need in found), default=0)
+    label = max((cell_len(need.label) for need in found), default=0)
+    return NeedWidths(line, min(key, 12 if line >= 60 else 6), min(label, max(10, min(30, line // 4 + 4))))
+
+
+def _need_key(need: BoardNeed) -> str:
+    return {NeedKind.REQUEST: need.key, NeedKind.MESSAGE: need.key}.get(need.kind, need.kind.value)
+
+
+def need_cells(need: BoardNeed, widths: NeedWidths, now_s: float, *, state: str, fresh: bool) -> Cells:
     age = span(max(0.0, now_s - need.since_s)) if need.since_s else ""
-    name = {NeedKind.REQUEST: need.key, NeedKind.MESSAGE: need.key}.get(need.kind, need.kind.value)
     waits = need.kind is NeedKind.REQUEST or need.message_id is not None
-    colour = _colour("yellow" if waits else "green" if need.kind is NeedKind.DONE else "red")
-    label_width = _label_width(width)
+    loud = _FAILED if not waits else _colour("yellow") + _BOLD
+    label = _FAILED if need.kind is NeedKind.FAILURE else _BOLD
+    if not need.is_urgent:
+        loud = label = _PLAIN
     cells = [
-        (fitted(name, _key_width(width)) + " ", colour + _BOLD),
-        (fitted(age, 5) + " ", _PLAIN),
-        (fitted(need.label, label_width) + " ", _BOLD),
+        (fitted(_need_key(need), widths.key) + " ", loud),
+        (fitted(age, _AGE_WIDTH) + " ", _PLAIN),
+        (fitted(need.label, widths.label) + " ", label),
+        (fitted(need.text, widths.text), _PLAIN),
     ]
-    left = width - sum(cell_len(text) for text, _ in cells)
-    cells.append((fitted(need.text, max(0, left)), _PLAIN))
-    return _stated(cells, width, state, dim=not fresh)
+    return _stated(cells, widths.line, state, dim=not fresh or not need.is_urgent)
 
 
 def quiet_cells(text: str, width: int) -> Cells:
     """A line that cannot be selected."""
     return ((fitted(text, width), _DIM),)
-
-
-def need_text_width(width: int) -> int:
-    """The cells for the text in a line of `width`."""
-    return width - _key_width(width) - _label_width(width) - 8
-
-
-def _key_width(width: int) -> int:
-    return 12 if width >= 60 else 6
-
-
-def _label_width(width: int) -> int:
-    return max(10, min(30, width // 4))
 
 
 def _stated(cells: Sequence[tuple[str, Style]], width: int, state: str, *, dim: bool) -> Cells:

@@ -5,14 +5,14 @@ import time
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from sm.board import KEYS, Sort
+from sm.board import Sort
 from sm.board.chips import neighbour_of
 from sm.cli.tui import texts
 from sm.cli.tui.board_app import BoardApp
 from sm.cli.tui.pages import FollowPage
 from sm.cli.tui.palette import Palette, PaletteChoice
 from sm.cli.tui.runner import ACTION_KEYS, ActionRunner
-from sm.cli.tui.screens import LinePrompt, TextPage
+from sm.cli.tui.screens import TextPage
 
 _FAR = 10**9
 _PLACES = (
@@ -74,18 +74,6 @@ def _fold(app: BoardApp, folded: bool | None) -> None:
         app.fold(row.id, folded)
 
 
-def _filter(app: BoardApp, runner: ActionRunner) -> None:
-    before = app.board.filter_text
-
-    def change(text: str) -> None:
-        app.board.filter_by(text, time.monotonic())
-        app.draw()
-
-    app.switch(to_needs=False)
-    prompt = LinePrompt(f"Filter ({KEYS})", before, on_change=change)
-    app.ask(prompt, lambda text: change(before) if text is None else None)
-
-
 def _palette(app: BoardApp, runner: ActionRunner) -> None:
     """Show the actions on the selection, the workspaces, and the places of the view."""
     choices = runner.palette_choices()
@@ -128,7 +116,7 @@ _VIEW_KEYS: Mapping[str, Callable[[BoardApp, ActionRunner], object]] = {
     "left": lambda app, runner: _fold(app, True),
     "right": lambda app, runner: _fold(app, False),
     " ": lambda app, runner: _fold(app, None),
-    "/": _filter,
+    "/": lambda app, runner: app.open_filter(),
     "S": _next_sort,
     "[": lambda app, runner: _step(app, -1),
     "]": lambda app, runner: _step(app, 1),

@@ -6,14 +6,15 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
-from sm.board import Board, Target
-from sm.board.details import target_lines, utc
+from sm.board import Board, BoardNeed, Target
+from sm.board.columns import filled_columns
+from sm.board.details import shown_target, target_lines, utc
 from sm.board.lanes import Lane, lanes
 from sm.board.order import forest_of
 from sm.board.spend import spend_by_model, spend_by_tree, spend_over_time
 from sm.board.tabs import EVENT_GROUPS, TABS, BoardTab
 from sm.cli.tui import pictures, tab_texts
-from sm.cli.tui.cells import session_cells
+from sm.cli.tui.cells import session_cells, widths_of
 from sm.cli.tui.changes_tab import follow_changes
 from sm.cli.tui.pages import PageLines, PageTab
 from sm.cli.tui.peek import follow_screen
@@ -30,8 +31,16 @@ Lines = Callable[[Any, int], PageLines]
 
 
 class PageTabs:
-    def __init__(self, board: Board, client: Client, source: FeedSource) -> None:
+    def __init__(
+        self,
+        board: Board,
+        client: Client,
+        source: FeedSource,
+        found: Callable[[], Sequence[BoardNeed]] = tuple,
+    ) -> None:
+        """`found`: the entries that need the person."""
         self._board = board
+        self._found = found
         self._client = client
         self._source = source
 
@@ -146,15 +155,15 @@ class PageTabs:
         row = self._board.rows.get(session_id)
         if row is None:
             return ["the session is no longer in the list"]
-        return target_lines(Target(row), self._now_s(), width)
+        return target_lines(shown_target(Target(row), self._found()), self._now_s(), width)
 
     def _children(self, session_id: str, width: int) -> PageLines:
         rows = self._board.rows
         found = forest_of(rows.values(), rows).below(session_id) if session_id in rows else []
         lines = forest_of(found, rows).lines()
-        now_s = self._now_s()
+        now_s, widths = self._now_s(), widths_of(width, filled_columns(found))
         return tab_texts.children_lines(
-            [session_cells(line, width, now_s, state="", fresh=True) for line in lines]
+            [session_cells(line, widths, now_s, state="", fresh=True) for line in lines]
         )
 
     def _labels(self) -> Mapping[str, str]:

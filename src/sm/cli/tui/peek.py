@@ -1,6 +1,6 @@
 """Follows the visible screen of a session's terminal for `sm top`."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import aclosing, suppress
 from functools import lru_cache
 
@@ -28,13 +28,21 @@ _OUTPUT_LINES = "500"
 
 
 async def follow_screen(
-    source: FeedSource, session_id: str, show: Callable[[Sequence[Text | str]], object]
+    source: FeedSource,
+    session_id: str,
+    show: Callable[[Sequence[Text | str]], object],
+    *,
+    seen: bool = True,
 ) -> None:
-    """Call `show` with all lines of the screen after each change. Without a terminal: the saved output, once."""
+    """Call `show` with all lines of the screen after each change. Without a terminal: the saved output, once.
+
+    `seen`: mark an ended session as seen by the person.
+    """
     rows: list[Text] = []
+    query = {"seen": "1"} if seen else {}
     path = session_path(session_id, "/screen/stream")
     with suppress(SmError):
-        async with aclosing(source.events(path, {"seen": "1"})) as updates:
+        async with aclosing(source.events(path, query)) as updates:
             async for update in updates:
                 rows += [Text()] * (update["height"] - len(rows))
                 del rows[update["height"] :]
@@ -44,13 +52,14 @@ async def follow_screen(
                 show(_without_blank_end(rows))
                 if update["over"]:
                     break
-    show(await _saved_output(source, session_id))
+    show(await _saved_output(source, session_id, query))
 
 
-async def _saved_output(source: FeedSource, session_id: str) -> Sequence[Text | str]:
-    query = {"lines": _OUTPUT_LINES, "seen": "1"}
+async def _saved_output(
+    source: FeedSource, session_id: str, query: Mapping[str, str]
+) -> Sequence[Text | str]:
     try:
-        answer = await source.get(session_path(session_id, "/output"), query)
+        answer = await source.get(session_path(session_id, "/output"), {"lines": _OUTPUT_LINES, **query})
     except SmError as error:
         return [f"not readable: {error.message}"]
     return [agent_line(text) for text in answer["lines"]] or ["the terminal is empty"]

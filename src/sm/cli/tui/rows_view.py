@@ -53,7 +53,7 @@ class RowsView(ScrollView, can_focus=False):
         lines = count + last
         if lines != self._count:
             self._count = lines
-            self.virtual_size = Size(width, lines)
+            self._resize_content(Size(width, lines), height)
         if anchor is not None:
             top += place - anchor
         if height > 0:
@@ -63,6 +63,16 @@ class RowsView(ScrollView, can_focus=False):
         if top != self.scroll_offset.y:
             self.scroll_to(y=top, animate=False, force=True, immediate=True)
         self.redraw()
+
+    def _resize_content(self, size: Size, height: int) -> None:
+        """Take the size of all lines. `height`: that of the lines in sight."""
+        if (size.height > height) != self.show_vertical_scrollbar:
+            self.virtual_size = size
+            return
+        # No other region moves, and a layout of the whole screen would cost more than the drawing of all lines.
+        self.set_reactive(ScrollView.virtual_size, size)
+        if self.show_vertical_scrollbar:
+            self.vertical_scrollbar.window_virtual_size = size.height
 
     @property
     def line_width(self) -> int:

@@ -15,7 +15,6 @@ from textual.app import SuspendNotSupported
 from sm.board import (
     ACTIONS,
     ActionInput,
-    ApiCall,
     BoardAction,
     BoardNeed,
     FieldKind,
@@ -29,8 +28,8 @@ from sm.board.guard import DEAD_S
 from sm.board.prediction import predicted
 from sm.board.tabs import TABS
 from sm.cli.tui import proposals, texts
+from sm.cli.tui.action_calls import carry_out
 from sm.cli.tui.board_app import BoardApp
-from sm.cli.tui.cells import need_text_width
 from sm.cli.tui.forms import ActionForm, Done, FormProblem, no_form
 from sm.cli.tui.page_tabs import PageTabs
 from sm.cli.tui.pages import FollowPage
@@ -38,26 +37,20 @@ from sm.cli.tui.palette import PaletteChoice
 from sm.cli.tui.screens import KeyQuestion, LinePrompt, TextPage
 from sm.cli.tui.start_sheet import StartSheet
 from sm.cli.tui.suggestions import entered, suggested_sessions
-from sm.cli.worktrees import Removal, unsaved_work_of
-from sm.client.environment import environment
-from sm.client.http import START_TIMEOUT_S, TIMEOUT_S, Client, new_key, session_path
-from sm.core.message_lines import outcome
+from sm.client.http import Client
 from sm.core.request_lines import verdict
-from sm.core.states import OPEN_STATES
 from sm.core.text import omission
 from sm.errors import SmError
-from sm.linux.process_limits import soft_limits
 
 ACTION_KEYS = {action.key: name for name, action in ACTIONS.items()}
 _DECISIONS = frozenset({"approve", "deny", "answer", "always"})
-_DELIVERY_S = 5
 
 
 class ActionRunner:
     def __init__(self, app: BoardApp, client: Client) -> None:
         self._app = app
         self._client = client
-        self.page_tabs = PageTabs(app.board, client, app.source)
+        self.page_tabs = PageTabs(app.board, client, app.source, lambda: app.found)
         self._drafts: dict[str, str] = {}
         self._new_agent: dict[str, str] = {}
         """The input in the sheet of a new agent, until one has started with it."""
@@ -134,7 +127,7 @@ class ActionRunner:
 
         def pressed(key: str | None) -> None:
             if has_changes and key == proposals.CHANGES_KEY:
-                self.show_session(target, "changes")
+                self.show_session(target, "changes", is_from_request=True)
             elif key is not None and key.isdecimal():
                 self.answer_with(int(key), target, is_on_page=True)
             elif key is not None:
@@ -152,9 +145,12 @@ class ActionRunner:
         )
         app.ask(page, pressed)
 
-    def show_session(self, target: Target, tab: str = TABS[0].name) -> None:
-        """Show a session on a page with tabs, where the keys of the actions apply to it."""
-        app, opened_s = self._app, time.monotonic()
+    def show_session(self, target: Target, tab: str = TABS[0].name, *, is_from_request: bool = False) -> None:
+        """Show a session on a page with tabs, where the keys of the actions apply to it.
+
+        `is_from_request`: the page of the target's request comes back after it.
+        """
+        app, opened_s, before = self._app, time.monotonic(), target
         target = Target(target.row, None, target.workspace, target.audience, target.cwd)
         possible = {a.key: name for name, a in ACTIONS.items() if a.refusal(target) is None}
         page = FollowPage(
@@ -164,7 +160,14 @@ class ActionRunner:
             hint="[ ]: other tab  " + "  ".join(f"{key}: {name}" for key, name in possible.items()),
             is_dead=lambda: time.monotonic() - opened_s < DEAD_S,
         )
-        app.ask(page, lambda key: self.act(possible[key], target=target) if key else None)
+
+        def pressed(key: str | None) -> None:
+            if key is not None:
+                self.act(possible[key], target=target)
+            elif is_from_request and before.need in app.found:
+                self.show_details(before)
+
+        app.ask(page, pressed)
         if target.row is not None and ACTIONS["seen"].refusal(target) is None:
             app.run_worker(self._mark_seen(target.row.id))
 
@@ -178,7 +181,7 @@ class ActionRunner:
         assert request is not None
         if not 0 < digit <= len(request["options"]):
             self._app.tell(f"{request['request_id']} has {len(request['options'])} options")
-        elif not (is_on_page or self._app.shows_beside_list(request)):
+        elif not (is_on_page or self._app.shows_whole(request)):
             self.show_details(target)
         else:
             self.act("answer", ActionInput(answers=(str(digit),)), target)
@@ -222,12 +225,12 @@ class ActionRunner:
         request = need.request
         if request is None:
             return False
-        if self._app.shows_beside_list(request):
+        if self._app.shows_whole(request):
             return True
         if request["kind"] == "setup" or request["cut"]:
             return False
         is_whole = request["kind"] != "permission" or not omission(request["tool"], request["arguments"])
-        return is_whole and cell_len(need.text) <= need_text_width(self._app.need_line_width)
+        return is_whole and cell_len(need.text) <= self._app.need_text_width
 
     def _message_title(self, target: Target) -> Callable[[str], str]:
         label = target.row.label if target.row is not None else target.session_id
@@ -366,29 +369,9 @@ class ActionRunner:
         decided = target.need.key if target.need is not None and name in _DECISIONS else ""
         self._answered.add(decided)
         try:
-            timeout_s = START_TIMEOUT_S if call.is_long else TIMEOUT_S
-            if call.recipients:
-                text = await asyncio.to_thread(self._broadcast, call)
-            else:
-                if name == "rm" and target.session_id is not None:
-                    await asyncio.to_thread(self._refuse_unsaved_work, target.session_id)
-                body = call.body
-                if name == "spawn":
-                    body = {**body, "environment": environment(), "process_limits": soft_limits()}
-                key = new_key()
-                answer = await asyncio.to_thread(
-                    self._client.post, call.path, body, key=key, timeout_s=timeout_s
-                )
-                text = f"done: {command}"
-            if name == "rm":
-                warning = await asyncio.to_thread(Removal(call.path, key, answer).clean, self._client)
-                text = f"{text}; {warning}" if warning else text
-            if name == "send":
-                app.tell(outcome(answer, must_arrive=False))
-                if answer["status"] in OPEN_STATES:
-                    path = f"/v1/messages/{answer['message_id']}"
-                    answer = await asyncio.to_thread(self._client.get, path, {"wait_s": _DELIVERY_S})
-                text = outcome(answer, must_arrive=False)
+            result = await carry_out(self._client, action, target, call, app.tell)
+            says_all = name == "send" or bool(call.recipients)
+            text = result if says_all else "; ".join(filter(None, (f"done: {command}", result)))
         except SmError as error:
             self._answered.discard(decided)
             if words.text:
@@ -404,22 +387,6 @@ class ActionRunner:
             app.tell(text)
         done(problem)
         app.reload()
-
-    def _refuse_unsaved_work(self, session_id: str) -> None:
-        """Raise IllegalState if the session has work that exists nowhere else, as `sm rm` does."""
-        work = unsaved_work_of(self._client, self._client.get(session_path(session_id)))
-        if work is not None:
-            raise work.refusal()
-
-    def _broadcast(self, call: ApiCall) -> str:
-        """Send to each recipient, and say how many messages the daemon has taken."""
-        failures = list[str]()
-        for body in call.bodies:
-            try:
-                self._client.post(call.path, body)
-            except SmError as error:
-                failures.append(error.message)
-        return call.sent_words(failures)
 
     async def _show_verdict(self, key: str) -> None:
         try:

@@ -1,6 +1,6 @@
 """The screens that `sm top` puts over its list: input, question and text page."""
 
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence, Set
 from typing import Any, Protocol, runtime_checkable
 
 from rich.text import Text
@@ -124,6 +124,16 @@ class KeyQuestion(ModalScreen[str | None]):
         _ = self.dismiss(
             event.character if event.character is not None and event.character in self._keys else None
         )
+
+
+def close_dialog(screen: object, open_keys: Set[str]) -> set[str]:
+    """Close the dialog of a request that is no longer open, and return its key. `open_keys`: those of all entries."""
+    if not isinstance(screen, KeyQuestion | LinePrompt | TextPage) or not screen.about:
+        return set()
+    if screen.about in open_keys:
+        return set()
+    _ = screen.dismiss(None)
+    return {screen.about}
 
 
 def scroll_by_key(scroll: Widget, key: str) -> bool:

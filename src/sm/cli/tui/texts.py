@@ -7,10 +7,11 @@ from rich.cells import cell_len
 from rich.style import Style
 from rich.text import Text
 
-from sm.board import ACTIONS, KEYS, Board, Chip, Target
+from sm.board import ACTIONS, KEYS, Board, BoardNeed, Chip, Target
 from sm.board.details import count_line
 from sm.board.tabs import CHANGES_KEYS
 from sm.board.words import shown
+from sm.cli.tui.key_hints import request_hints
 from sm.core.lines import line
 from sm.core.quotation import BAR
 from sm.core.timestamps import span
@@ -136,6 +137,27 @@ def _chip_text(chip: Chip) -> str:
 def detail_text(lines: Sequence[str]) -> Text:
     """Lines about a request or a session, with the colours of a change."""
     return Text("\n").join(Text(text, _CHANGES.get(text.lstrip(" ")[:2], "")) for text in lines)
+
+
+def announcement(new: Sequence[BoardNeed]) -> str:
+    """The first of new entries that need the person, and how many more there are."""
+    more = f" (and {len(new) - 1} more)" if len(new) > 1 else ""
+    return f"{new[0].label}: {new[0].text}{more}"
+
+
+def titled(title: str, text: Text, width: int) -> Text:
+    """A text below its title in a line."""
+    rule = f"── {title} " if title else ""
+    return Text("\n").join([Text(rule + "─" * max(0, width - cell_len(rule)), "dim"), text])
+
+
+def keys_of_request(selected: Target, shown: Target) -> str:
+    """The keys that answer the shown request. If only its session is selected, a key leads to it first."""
+    need = shown.need
+    if need is None or need.request is None:
+        return ""
+    keys = "  ".join(f"{key}: {effect}" for key, effect in request_hints(need))
+    return keys if selected.need is not None else f"a: go to {need.key}, then {keys}"
 
 
 def question_text(question: Mapping[str, Any]) -> str:

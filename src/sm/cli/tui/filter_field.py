@@ -1,0 +1,84 @@
+"""The field at the bottom of `sm top` in which a person types the filter of the list."""
+
+from collections.abc import Callable
+
+from rich.text import Text
+from textual import events
+from textual.app import ComposeResult
+from textual.containers import Vertical
+from textual.geometry import Size
+from textual.reactive import Reactive
+from textual.widgets import Input, Static
+
+from sm.board import KEYS
+from sm.cli.tui.screens import take_early_key
+
+
+class _OneLineInput(Input):
+    """An input with a size of its own, whatever it contains."""
+
+    # As in Widget, but without the layout of the whole screen after each key.
+    virtual_size = Reactive(Size(0, 0))
+
+
+class FilterField(Vertical):
+    """A part of the screen with the list, because below a screen of its own each change would redraw all lines.
+
+    Call `press` with each key while it is open. `change`: takes the text after each key.
+    """
+
+    DEFAULT_CSS = """
+    FilterField { height: auto; display: none; }
+    FilterField Input { width: 100%; border: none; height: 1; padding: 0; }
+    """
+
+    def __init__(self, change: Callable[[str], object]) -> None:
+        super().__init__()
+        self._change = change
+        self._before = ""
+
+    def compose(self) -> ComposeResult:
+        yield Static(Text(f"Filter ({KEYS})  Enter: keep  Esc: as before"))
+        yield _OneLineInput(select_on_focus=False, compact=True)
+
+    def on_mount(self) -> None:
+        self._input.can_focus = False
+
+    @property
+    def _input(self) -> Input:
+        return self.query_one(Input)
+
+    @property
+    def is_open(self) -> bool:
+        return bool(self.display)
+
+    def open(self, text: str) -> None:
+        """Show the field with the present filter."""
+        field, self._before = self._input, text
+        with field.prevent(Input.Changed):
+            field.value = text
+        field.can_focus = self.display = True
+        field.cursor_position = len(text)
+        self.screen.set_focus(field)
+
+    def close(self) -> None:
+        self.display = self._input.can_focus = False
+        self.screen.set_focus(None)
+
+    def press(self, event: events.Key) -> bool:
+        """Take a key that ends the typing or types a character. Returns False for a key of the field itself."""
+        match event.key:
+            case "escape":
+                self.close()
+                self._change(self._before)
+            case "enter":
+                self.close()
+                self._change(self._input.value)  # the news of its last characters may come after this key
+            case _:
+                return take_early_key(self._input, event)
+        return True
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        event.stop()
+        if self.is_open:
+            self._change(event.value)

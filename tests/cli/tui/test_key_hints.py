@@ -1,0 +1,81 @@
+"""The last line of `sm top`: the keys that matter for what is selected."""
+
+from typing import Any
+
+import pytest
+
+from sm.board import BoardNeed, BoardRow, Target, needs
+from sm.board.details import shown_target
+from sm.cli.tui import texts
+from sm.cli.tui.key_hints import hint_line
+from tests.board.samples import AT_S, message, row
+from tests.cli.samples import request
+
+ENDED: dict[str, Any] = {"pid": None, "exit_code": 1, "attention": "failed", "status": "error"}
+QUESTION: dict[str, Any] = {"questions": [{"question": "Which?", "options": ["a", "b"], "multiple": False}]}
+
+
+def hints(target: Target, *found: BoardNeed, width: int = 80) -> list[str]:
+    line = hint_line(target, found, width)
+    assert len(line) <= width
+    return line.split("  ")
+
+
+def entry(shown: BoardRow, *requests: dict[str, Any], messages: tuple[dict[str, Any], ...] = ()) -> BoardNeed:
+    return needs({shown.id: shown}, requests, messages, {}, AT_S)[0]
+
+
+@pytest.mark.parametrize(
+    ("more", "wanted"),
+    [
+        ({}, ["i: interrupt", "o: attach", "Enter: details"]),
+        ({"status": "idle"}, ["o: attach", "K: kill", "Enter: details"]),
+        (ENDED, ["r: restore", "w: why", "Enter: details"]),
+        ({**ENDED, "attention": "over"}, ["r: restore", "x: archive", "Enter: details"]),
+    ],
+)
+def test_hints_of_a_session_fit_its_state(more: dict[str, Any], wanted: list[str]) -> None:
+    shown = hints(Target(row(**more)))
+    assert (shown[:3], shown[-2:]) == (wanted, ["?: help", "q: quit"])
+
+
+@pytest.mark.parametrize(
+    ("asked", "wanted"),
+    [
+        (request(kind="permission"), ["a: approve", "d: deny", "Enter: details"]),
+        (request(**QUESTION), ["1-2: choose", "t: answer", "d: deny"]),
+        (request(kind="dialog"), ["o: attach", "Enter: details", "Tab: list"]),
+    ],
+)
+def test_hints_of_a_request_answer_it(asked: dict[str, Any], wanted: list[str]) -> None:
+    waiting = row(str(asked["session_id"]), open_requests=[asked["request_id"]])
+    need = entry(waiting, asked)
+    shown = hints(Target(waiting, need), need)
+    assert (shown[:3], shown[-1]) == (wanted, "q: quit")
+
+
+def test_hints_of_a_waiting_session_lead_to_its_request() -> None:
+    asked = request(kind="permission")
+    waiting = row(str(asked["session_id"]), open_requests=[asked["request_id"]])
+    need = entry(waiting, asked)
+    assert hints(Target(waiting), need)[0] == f"a: go to {need.key}"
+    shown = shown_target(Target(waiting), [need])
+    assert shown.need == need
+    assert texts.keys_of_request(Target(waiting), shown).startswith(f"a: go to {need.key}, then a: approve")
+    assert texts.keys_of_request(Target(waiting, need), shown).startswith("a: approve")
+
+
+def test_hints_of_other_entries() -> None:
+    failed = row(**ENDED)
+    assert hints(Target(failed, entry(failed)))[:3] == ["r: restore", "Enter: details", "m: mark as seen"]
+    unread = message(1, "queued", session_id=None, **{"from": "1a2b3c4d"})
+    live = row()
+    need = entry(live, messages=(unread,))
+    assert hints(Target(live, need))[:2] == ["M: mark as read", "s: reply"]
+    assert hints(Target())[0] == "n: start an agent"
+
+
+def test_wider_screens_have_more_hints_and_narrow_ones_keep_help_and_quit() -> None:
+    live = Target(row())
+    assert len(hints(live, width=200)) > len(hints(live, width=80)) > len(hints(live, width=40))
+    assert hint_line(live, (), 20) == "?: help  q: quit"
