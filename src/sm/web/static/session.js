@@ -117,7 +117,7 @@ function facts(row) {
     ${(row.badges ?? []).map((badge) => html`<div><dt class="unseen">Note</dt><dd class="tag">${badge}</dd></div>`)}</dl>`;
 }
 
-const HERE = ["approve", "always", "deny", "answer", "send", "output", "why"]; // they have a place of their own
+const HERE = ["approve", "deny", "answer", "send", "output", "why"]; // they have a place of their own
 const isOffered = ({ name, needs_session: needsSession }) => needsSession && !HERE.includes(name) && !(name === "attach" && isTouch.matches);
 
 function actButtons(row) {
