@@ -94,13 +94,6 @@ def test_rules_are_shown_with_their_origin(stage: Stage) -> None:
     assert (rule["agent_type"], rule["origin"]) == ("Plain", f"{file}:2")
 
 
-@pytest.mark.processes
-def test_doctor_names_the_file_of_rules(stage: Stage) -> None:
-    allow_always(stage, stage.agent().open_dialog("Bash", NPM_TEST))
-    words = f"permission rules: {rules_file(stage)} (1 rule; see: sm agents)"
-    assert words in stage.run("doctor").stdout
-
-
 def test_denied_by_the_configuration_stays_denied(stage: Stage) -> None:
     agent = stage.agent("Ruled")
     rules_file(stage).write_text(LINE.replace("Plain", "Ruled").replace("npm test", "push --force") + "\n")

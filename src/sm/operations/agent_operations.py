@@ -15,6 +15,7 @@ from sm.operations.access_rules import (
     CallerRole,
 )
 from sm.operations.arguments import LISTED, LISTED_MAX, CheckpointLimit, InWorkspace, SeenByPerson
+from sm.operations.request_operations import ALLOW_ALWAYS
 from sm.wire_types.agent_answers import (
     ActionView,
     AgentTypesView,
@@ -78,6 +79,7 @@ LIST_AGENT_TYPES = Operation(
     AgentTypesView,
     TypesScope,
     audience=EVERY_CALLER,
+    rules=(ALLOW_ALWAYS,),
     command="agents",
     tool="list_agent_types",
     audit="agents",

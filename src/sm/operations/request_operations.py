@@ -55,6 +55,7 @@ class SeenRule:
 ANSWER_SETUP = Audience("answer_setup", "answer the first-start dialog of", OPERATOR)
 """The answer trusts a directory or a mode of the agent CLI permanently, and changes what it asks the user in future."""
 SEE_REQUESTS_OF = Audience("see_requests", "see requests of", SESSION_AND_ABOVE)
+ALLOW_ALWAYS = Audience("allow_always", "write permission rules", OPERATOR)
 LIST_REQUESTS = Operation(
     "requests",
     "List the open requests of sessions; with `all` the newest requests.",
@@ -62,7 +63,7 @@ LIST_REQUESTS = Operation(
     list[RequestView],
     RequestFilter,
     audience=EVERY_CALLER,
-    rules=(SEE, SEE_REQUESTS_OF),
+    rules=(SEE, SEE_REQUESTS_OF, ALLOW_ALWAYS),
     command="requests",
     tool="list_requests",
     chat="requests",
@@ -121,13 +122,12 @@ DENY = DoorNames(
     key="d",
     title="Deny, with words",
 )
-_ALWAYS = Audience("allow_always", "write permission rules", OPERATOR)
 SHOW_RULE = Operation(
     "rule",
     "Show the rule that always allows what a request asks for, as `POST` would write it into rules.yaml.",
     "GET /v1/requests/{ref}/rule",
     RuleOfRequestView,
-    audience=_ALWAYS,
+    audience=ALLOW_ALWAYS,
     rules=(SEE_REQUESTS_OF,),
 )
 ANSWER_ALWAYS = Operation(
@@ -136,7 +136,7 @@ ANSWER_ALWAYS = Operation(
     "POST /v1/requests/{ref}/rule",
     RuleOfRequestView,
     SeenRule,
-    audience=_ALWAYS,
+    audience=ALLOW_ALWAYS,
     rules=(SEE_REQUESTS_OF,),
     command="approve REQUEST --always",
     takes_key=False,

@@ -91,6 +91,7 @@ def machine(run: Sm, home: Path) -> Sm:
 
 
 def test_doctor_finds_no_problem_on_a_complete_machine(machine: Sm, home: Path) -> None:
+    (home / "rules.yaml").write_text('- {"agent_type": "Engineer", "allow": "Bash(npm test)"}\n')
     done = machine("doctor")
     assert problems(done) == []
     for part in (
@@ -98,6 +99,7 @@ def test_doctor_finds_no_problem_on_a_complete_machine(machine: Sm, home: Path) 
         "Linux",
         "tmux 3.5a at ",
         "configuration: ",
+        "rules.yaml (1 rule; see: sm agents)",
         "state directory",
         "socket path",
         "daemon",
