@@ -120,10 +120,8 @@ def _json(value: Mapping[str, Any]) -> web.Response:
 def _entered(content: bytes) -> _Entered:
     try:
         return _Entered.model_validate_json(content)
-    except ValidationError as error:
-        (first, *_) = error.errors(include_url=False, include_input=False, include_context=False)
-        where = ".".join(str(part) for part in first["loc"])
-        raise UsageError(f"{where}: {first['msg']}"[:300]) from None
+    except ValidationError:
+        raise UsageError("the content must be an object with the fields workspace and fields") from None
 
 
 def sheet_json(sheet: SpawnSheet) -> Mapping[str, Any]:

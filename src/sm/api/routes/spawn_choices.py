@@ -25,6 +25,7 @@ async def spawn_choices(
     choices: SpawnChoices,
 ) -> SpawnChoicesView:
     caller, variables = request.caller, query.variables()
+    request.authorizer.require(caller, spawn_operations.SHOW_CHOICES.audience, is_read=True)
     parent = None if query.parent is None else request.authorizer.find(caller, query.parent)
     path = choices.directory(parent, query.workspace, query.working_dir, query.cwd)
     lately = await choices.lately()
