@@ -3,12 +3,12 @@
 import { html, live, nothing, render } from "./vendor/lit/lit.js";
 import { begin, keyOf, losePending, refusal, takeDone, undo } from "./acts.js";
 import { forget, login, token } from "./api.js";
+import { spendPage, timelinePage } from "./charts.js";
 import { Connection } from "./connection.js";
 import { dialogView, filterHelp, openDialog } from "./dialogs.js";
 import { earlierPage } from "./earlier.js";
 import { eventsPage } from "./feed.js";
 import { listenToKeys, setFilter, target } from "./keys.js";
-import { latePage } from "./late.js";
 import { watchLeaving } from "./left.js";
 import { needsRegion, notePassed, settle } from "./needs.js";
 import { askPermission, canAsk, speak, tellNews } from "./notices.js";
@@ -64,7 +64,7 @@ function view() {
     ${header(stale)}
     <main class="main page-${page}${ui.route.tab === "changes" ? " wide" : ""}" data-stale=${stale !== null || state.unshown !== ""}>
       <div class="column">${needsRegion()} ${toolbar()} ${tree()}</div>
-      ${page === "session" ? sessionPage() : page === "events" ? eventsPage() : page === "spend" || page === "timeline" ? latePage(page) : page === "earlier" ? earlierPage() : nothing}
+      ${page === "session" ? sessionPage() : page === "events" ? eventsPage() : page === "spend" ? spendPage() : page === "timeline" ? timelinePage() : page === "earlier" ? earlierPage() : nothing}
     </main>
     ${bars()} ${dialogView()}`;
 }

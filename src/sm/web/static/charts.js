@@ -1,4 +1,4 @@
-// Pages whose scripts and styles come when somebody opens them for the first time.
+// The pages with charts. Their scripts and styles come when somebody opens them for the first time.
 
 import { html } from "./vendor/lit/lit.js";
 import { ui } from "./ui.js";
@@ -21,7 +21,7 @@ function addStyles() {
   return styles;
 }
 
-export function latePage(name) {
+function latePage(name) {
   const { title, load } = PAGES[name];
   let found = pages.get(name);
   if (found === undefined) {
@@ -37,3 +37,6 @@ export function latePage(name) {
     ${found.failed ? html`<p class="problem">A part of this page could not be loaded. <a href=${location.href} @click=${() => location.reload()}>Load it again</a></p>`
       : html`<p class="empty">Loading.</p>`}</section>`;
 }
+
+export const spendPage = () => latePage("spend");
+export const timelinePage = () => latePage("timeline");
