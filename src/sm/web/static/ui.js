@@ -30,13 +30,6 @@ export function readRoute(hash) {
   return { page: "board", session: null, tab: "" };
 }
 
-/** `#/events/12` leads to an event, `#/events/@1769526000/1a2b3c4d` to the first one of a session since a time. */
-function eventPlace(first, second) {
-  if (/^\d{1,15}$/.test(first)) return { seq: Number(first) };
-  if (/^@\d{1,11}(\.\d{1,9})?$/.test(first) && isId(second)) return { at: Number(first.slice(1)), of: second };
-  return {};
-}
-
 /** The server takes no other ids. */
 export const isId = (text) => /^[A-Za-z0-9-]{1,64}$/.test(text);
 
@@ -54,4 +47,11 @@ export function tell(words, bad = false) {
 export function focusSoon(selector) {
   ui.drawNow();
   document.querySelector(selector)?.focus();
+}
+
+/** `#/events/12` leads to an event, `#/events/@1769526000/1a2b3c4d` to the first one of a session since a time. */
+function eventPlace(first, second) {
+  if (/^\d{1,15}$/.test(first)) return { seq: Number(first) };
+  if (/^@\d{1,11}(\.\d{1,9})?$/.test(first) && isId(second)) return { at: Number(first.slice(1)), of: second };
+  return {};
 }
