@@ -13,11 +13,11 @@ DOCUMENT = Path("docs/design-of-views.md")
 BEGIN, END = "<!-- begin: contrasts, python -m tests.colour_table -->", "<!-- end -->"
 LEAST = 4.5
 """The least ratio of text to what is behind it."""
-TEXTS = ("text", "soft", "accent", "green", "yellow", "red", "cyan")
+TEXTS = ("text", "soft", "accent", "green", "yellow", "red", "cyan", "violet")
 GROUNDS = ("ground", "raised", "sunken", "selected", "alarm")
 PAIRS = (("go-text", "go"), ("screen-text", "screen-back"))
 """Further texts with the one ground that they stand on."""
-UNUSED = frozenset((text, "alarm") for text in ("soft", "green", "yellow", "red", "cyan"))
+UNUSED = frozenset((text, "alarm") for text in ("soft", "green", "yellow", "red", "cyan", "violet"))
 """Texts that never stand on the ground of an alarm."""
 _COLOUR = re.compile(r"--([\w-]+): #([0-9a-f]{6});")
 

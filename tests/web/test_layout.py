@@ -175,6 +175,21 @@ def test_session_is_beside_the_list_from_1100_pixels_on(
     assert tab.find(".session .back").is_visible() != is_beside
 
 
+@pytest.mark.parametrize("place", ["#/spend", "#/timeline", "#/s/00000001/changes"])
+def test_page_that_needs_the_width_is_beside_the_list_in_a_wide_window_only(played: Any, place: str) -> None:
+    tab = played(team(10)).tab()
+    tab.until(lambda: tab.row("00000001").count() == 1, "the rows")
+    tab.find("#treegrid").focus()
+    tab.page.evaluate("place => { location.hash = place; }", place)
+    focused = ("page-title", "session-title")
+    tab.until(lambda: tab.page.evaluate("document.activeElement.id") in focused, "the title has the focus")
+    assert not tab.find(".tree").is_visible()
+    assert not tab.find('[role="separator"]').is_visible()
+    tab.page.set_viewport_size({"width": 1600, "height": 900})
+    tab.until(lambda: tab.find('[role="separator"]').get_attribute("aria-valuenow") == "29", "the border")
+    assert width(tab, ".column") == pytest.approx(1600 * 0.29, abs=2)
+
+
 # Density and columns
 
 

@@ -3,14 +3,14 @@
 import { html } from "./vendor/lit/lit.js";
 import { keepView, state } from "./state.js";
 import { setProperty } from "./styles.js";
-import { ui } from "./ui.js";
+import { isWide, ui } from "./ui.js";
 
-const USUAL = { list: 44, wide: 29 }; // the part of the list in per cent; `wide`: beside changes
+const USUAL = { list: 44, wide: 29 }; // the part of the list in per cent; `wide`: beside what needs the width
 const STEP = 2;
 const LIST_MIN = 300; // pixels, as in app.css
 const BESIDE_MIN = 390;
 
-const kind = () => (ui.route.tab === "changes" ? "wide" : "list");
+const kind = () => (isWide() ? "wide" : "list");
 const share = () => state.look.split[kind()] ?? USUAL[kind()];
 
 /** The least and the largest part of the list, in per cent. */

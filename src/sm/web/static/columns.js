@@ -11,7 +11,7 @@ const NAME_MIN = 12;
 const NAME_MAX = 30; // a longer name is cut, and is its title
 const TASK_MIN = 14;
 const TASK_LEAST = 7; // where names need the rest
-const AGE = 4; // of a status
+const AGE = 3.4; // of a status
 const BRANCH_CHARACTER = 0.61; // of the monospaced font
 const AROUND_NAME = 5; // the sign of a branch, the sign of the status and their gaps
 
@@ -45,7 +45,7 @@ function neededWidths() {
     const own = branch.length * BRANCH_CHARACTER + AROUND_NAME + widthOf(row.label) * (row.urgency < 2 ? 1.08 : 1) + tags.reduce((sum, tag) => sum + tagWidth(tag), 0);
     name = Math.max(name, own);
     tagged = Math.max(tagged, own + (row.workspace && depth === 0 && !state.workspace ? tagWidth(`@${row.workspace}`) : 0));
-    status = Math.max(status, widthOf(row.word) * 1.1 + AGE);
+    status = Math.max(status, widthOf(row.word) * (row.urgency === 0 ? 1.1 : 1) + AGE);
   }
   measured = { frame: state.frame, place: state.workspace, name: Math.ceil(name), tagged: Math.ceil(tagged), status: Math.ceil(status) };
   return measured;

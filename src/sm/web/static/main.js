@@ -14,7 +14,7 @@ import { pageBeside } from "./pages.js";
 import { closeMenusOutside, settings } from "./settings.js";
 import { dropParts, keepView, lines, staleForS, state, takeBoard } from "./state.js";
 import { choose, forgetSelection, sayRests, sendView, syncSelection, touch, tree } from "./tree.js";
-import { readRoute, tell, ui } from "./ui.js";
+import { isWide, readRoute, tell, ui } from "./ui.js";
 import { span } from "./words.js";
 
 const EVERY_MS = 100;
@@ -60,7 +60,7 @@ function view() {
   const { page } = ui.route;
   return html`<a class="skip" href="#treegrid" @click=${skip}>Go to the sessions</a>
     ${header(stale)}
-    <main class="main page-${page}${ui.route.tab === "changes" ? " wide" : ""}" data-stale=${stale !== null || state.unshown !== ""}>
+    <main class="main page-${page}${isWide() ? " wide" : ""}" data-stale=${stale !== null || state.unshown !== ""}>
       <div class="column" id="list">${needsRegion()} ${toolbar()} ${tree()}</div>
       ${page === "board" ? nothing : border()}
       ${page === "board" ? nothing : pageBeside(page)}
@@ -208,7 +208,7 @@ function readHash() {
   drawNow();
   if (before.page !== ui.route.page || before.session !== ui.route.session) {
     const place = ui.route.page === "board" ? document.getElementById("treegrid") : document.querySelector("#session-title, #page-title");
-    if (document.activeElement?.closest(".tree") && matchMedia("(min-width: 1100px)").matches) return;
+    if (document.activeElement?.closest(".tree")?.offsetParent) return; // the list is beside it
     place?.focus();
     if (ui.route.page !== "board") scrollTo(0, 0);
   }

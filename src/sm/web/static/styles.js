@@ -10,10 +10,15 @@ export function setProperty(name, value) {
   if (style.getPropertyValue(name) !== value) style.setProperty(name, value);
 }
 
-/** Load a style sheet of this directory. Rejects if it cannot be loaded. */
-export const loadStyles = (name) =>
-  new Promise((resolve, reject) => {
+const loading = new Map(); // by name
+
+/** Load a style sheet of this directory, once. Rejects if it cannot be loaded. */
+export function loadStyles(name) {
+  const load = (resolve, reject) => {
     const link = document.createElement("link");
     Object.assign(link, { rel: "stylesheet", href: new URL(name, import.meta.url).href, onload: resolve, onerror: reject });
     document.head.append(link);
-  });
+  };
+  if (!loading.has(name)) loading.set(name, new Promise(load));
+  return loading.get(name);
+}

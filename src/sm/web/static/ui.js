@@ -30,6 +30,9 @@ export function readRoute(hash) {
   return { page: "board", session: null, tab: "" };
 }
 
+/** True if the page that is open needs the width: the list is beside it in a wide window only. */
+export const isWide = () => ui.route.tab === "changes" || ["spend", "timeline"].includes(ui.route.page);
+
 /** The server takes no other ids. */
 export const isId = (text) => /^[A-Za-z0-9-]{1,64}$/.test(text);
 
