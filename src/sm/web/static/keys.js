@@ -3,7 +3,6 @@
 import { begin, commandOf, copy, decisionOf, undo } from "./acts.js";
 import { close, openDialog } from "./dialogs.js";
 import { focusedNeed, focusNeed, moveNeed, needKey, revealNeed } from "./needs.js";
-import { screen } from "./screen.js";
 import { lines, rowOf, state } from "./state.js";
 import { choose, fold, move, select, sendView, touch } from "./tree.js";
 import { go, sessionPath, TABS, tell, ui } from "./ui.js";
@@ -64,7 +63,7 @@ function press(key, element) {
   if (element instanceof HTMLElement && element.closest(".screen, .panel") && /^(Arrow|Page|Home|End| )/.test(key)) return false;
   if (element instanceof HTMLElement && /^(BUTTON|A|SUMMARY|INPUT)$/.test(element.tagName) && (key === "Enter" || key === " ")) return false;
   if (need === null && ui.route.tab === "changes" && inChanges(element) && ui.changes?.key(key)) return true;
-  if (need === null && key === "/" && ui.route.tab === "peek" && inChanges(element)) return screen.find(), true;
+  if (need === null && key === "/" && ui.route.tab === "peek" && inChanges(element)) return ui.screen?.find(), true;
   const step = { j: 1, ArrowDown: 1, k: -1, ArrowUp: -1, PageDown: PAGE, PageUp: -PAGE, g: -Infinity, Home: -Infinity, G: Infinity, End: Infinity }[key];
   if (step !== undefined) {
     if (need !== null) moveNeed(Math.max(-1e6, Math.min(1e6, step)));
