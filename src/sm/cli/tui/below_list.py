@@ -63,7 +63,7 @@ class BelowList(Static):
         self._end()
         self._followed, self._screen_lines, self._end = run, None, lambda: None
         if run is not None:
-            self._end = self.run_worker(self._read(run)).cancel
+            self._end = self.run_worker(partial(self._read, run)).cancel
 
     async def _read(self, run: Run) -> None:
         await asyncio.sleep(_REST_S)
