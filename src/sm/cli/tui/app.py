@@ -1,6 +1,7 @@
 """The application of `sm top`: its list, its keys and its actions."""
 
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from textual import events
@@ -16,13 +17,26 @@ if TYPE_CHECKING:
 
 
 class TopApp(BoardApp):
-    def __init__(self, client: Client, pace: Pace | None = None, kept: KeptChoices | None = None) -> None:
+    def __init__(
+        self,
+        client: Client,
+        pace: Pace | None = None,
+        kept: KeptChoices | None = None,
+        *,
+        started: Callable[[], object] = lambda: None,
+    ) -> None:
+        """`started`: called once the first rows are there."""
         super().__init__(client, pace, kept)
         self._client = client
+        self._started = started
         self._loaded_runner: ActionRunner | None = None
 
     def on_mount(self) -> None:
-        self.set_timer(STARTED_S, lambda: self._runner)
+        self.set_timer(STARTED_S, self._complete_start)
+
+    def _complete_start(self) -> None:
+        _ = self._runner
+        self._started()
 
     @property
     def _runner(self) -> "ActionRunner":

@@ -30,7 +30,7 @@ from sm.cli.tui.key_hints import hint_line
 from sm.cli.tui.layout import CSS, ListContent, detail_width, lay_out
 from sm.cli.tui.list_lines import ListCursor, ListLines
 from sm.cli.tui.notices import notice_sequence
-from sm.cli.tui.process import STARTED_S, Pace, collect_garbage, working_directory
+from sm.cli.tui.process import Pace, working_directory
 from sm.cli.tui.rows_view import RowsView
 from sm.cli.tui.screens import Turnable, close_dialog
 from sm.cli.tui.source import ThreadedSource
@@ -107,7 +107,6 @@ class BoardApp(App[None]):
         end_with_terminal(self)  # else the terminal would stay as it is
         self.run_worker(self._feed.run(), name="feed")
         self.set_interval(1.0, self._tick)
-        self.set_timer(STARTED_S, collect_garbage)
 
     def on_resize(self) -> None:
         self.call_after_refresh(self.draw)

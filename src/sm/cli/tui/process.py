@@ -1,6 +1,5 @@
-"""The pace of `sm top`, its garbage collector and its directory."""
+"""The pace of `sm top`, and its directory."""
 
-import gc
 import os
 
 from sm.core.dataclass import dataclass
@@ -17,16 +16,6 @@ class Pace:
     """Nothing has been pressed or pointed at for this time: the order may be taken anew."""
     notice_s: float = 8.0
     undo_s: float = 5.0
-
-
-def collect_garbage() -> None:
-    """Enable the garbage collector, for what is made from now on.
-
-    The modules and most rows stay until the end, and rows form no cycles. To look through them at each collection takes
-    a tenth of the time of the view.
-    """
-    gc.freeze()
-    gc.enable()
 
 
 def working_directory() -> str:
