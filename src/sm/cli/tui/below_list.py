@@ -7,6 +7,7 @@ from typing import Any
 
 from rich.text import Text
 from textual.widgets import Static
+from textual.worker import Worker
 
 from sm.board import Target
 from sm.board.details import request_lines, target_lines
@@ -63,7 +64,8 @@ class BelowList(Static):
         self._end()
         self._followed, self._screen_lines, self._end = run, None, lambda: None
         if run is not None:
-            self._end = self.run_worker(partial(self._read, run)).cancel
+            worker: Worker[None] = self.run_worker(partial(self._read, run))
+            self._end = worker.cancel
 
     async def _read(self, run: Run) -> None:
         await asyncio.sleep(_REST_S)
