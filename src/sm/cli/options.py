@@ -140,6 +140,12 @@ def open_requests(context: click.Context, incomplete: str) -> Iterable[Candidate
 
 
 @_completion
+def further_requests(context: click.Context, incomplete: str) -> Iterable[Candidate]:
+    """Open requests, for the words after the first one, which name no session."""
+    yield from map(_request, _fetch("/v1/requests"))
+
+
+@_completion
 def requests_and_sessions(context: click.Context, incomplete: str) -> Iterable[Candidate]:
     """Open requests and sessions; closed requests too when the word is not empty."""
     yield from map(_request, _fetch("/v1/requests", {"all": bool(incomplete)}))

@@ -45,7 +45,7 @@ import click
 
 from sm.cli.call import Call, json_option
 from sm.cli.display.output import now
-from sm.cli.options import open_requests, request_argument
+from sm.cli.options import further_requests, request_argument
 from sm.cli.stdin import message_text
 from sm.client.http import percent_encode
 from sm.core.lines import JsonObject
@@ -69,7 +69,7 @@ def verdict_command(help: str | None, *, approved: bool, done: str) -> click.Com
 
     @click.command(help=help)
     @request_argument
-    @click.argument("words", metavar="[REQUEST]... [MESSAGE]", nargs=-1, shell_complete=open_requests)
+    @click.argument("words", metavar="[REQUEST]... [MESSAGE]", nargs=-1, shell_complete=further_requests)
     @_same_option
     @_yes_option
     @json_option
