@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser
 
-from tests.browser import DESKTOP, PHONE, Tab, Visitor, chromium
+from tests.browser import AXE, DESKTOP, PHONE, Tab, Visitor, chromium, skip_without
 from tests.fixtures import context_fixture
 from tests.integration.played_claude import Stage
 from tests.web_server import WebServer, web_server
@@ -111,6 +111,34 @@ def test_menu_has_the_other_actions_and_closes_with_escape(stage: Stage, visitor
         tab.find('.session-menu button:has-text("Details")').click()
         tab.until(lambda: agent in tab.find("#session-facts").inner_text(), "the other facts")
         assert not rename.is_visible()
+    stage.sm("kill", agent, "--force")
+
+
+@pytest.mark.parametrize(("size", "scheme"), [(DESKTOP, "dark"), (DESKTOP, "light"), (PHONE, "light")])
+def test_head_menu_and_search_have_no_violations_of_accessibility(
+    stage: Stage, visitor: Visitor, size: tuple[int, int], scheme: str
+) -> None:
+    skip_without(AXE.exists(), "axe-core")
+    agent = stage.spawn("Sh", "seq 9; exec sleep 1000")["session_id"]
+    with visitor.tab(size, f"#/s/{agent}/peek", color_scheme=scheme) as tab:
+        tab.page.evaluate(AXE.read_text())
+        shows(tab, "9")
+
+        def violations() -> list[str]:
+            found = tab.page.evaluate("axe.run(document, {resultTypes: ['violations']})")["violations"]
+            return [f"{entry['id']}: {entry['nodes'][0]['html'][:200]}" for entry in found]
+
+        menu = tab.find(".session-menu summary")
+        menu.click()
+        tab.find('.session-menu button:has-text("Details")').click()
+        menu.click()
+        assert violations() == []
+        tab.find('.session-menu [data-act="find"]').click()
+        tab.page.keyboard.type("9")
+        tab.until(lambda: tab.find(".find .hint").inner_text() == "1 of 1", "the match")
+        assert violations() == []
+        menu.click()
+        tab.find('.session-menu button:has-text("Hide")').click()
     stage.sm("kill", agent, "--force")
 
 
