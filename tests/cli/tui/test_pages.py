@@ -144,7 +144,7 @@ async def test_new_agent_starts_in_the_chosen_workspace(home: Instance) -> None:
         await view.press("n", *"grow")
         sheet = view.app.screen
         assert isinstance(sheet, StartSheet)
-        await view.shows("no git repository")
+        await view.shows("a copy of its own")
         sheet.query_one("#field-agent_type", Input).value = "Sleeper"
         sheet.query_one("#field-name", Input).value = "rose"
         await view.shows("sm spawn --name rose --workspace garden Sleeper grow")
