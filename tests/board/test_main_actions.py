@@ -63,7 +63,7 @@ def test_each_possible_action_on_the_session_is_there_once(facts: dict[str, Any]
         action.name for action in ACTIONS.values() if action.needs_session and action.refusal(target) is None
     }
     names = actions(**facts).names
-    assert sorted(names) == sorted(possible - {"approve", "deny", "answer", "read"})
+    assert sorted(names) == sorted(possible - {"approve", "always", "deny", "answer", "read"})
 
 
 def test_ends_of_a_session_come_last_in_its_menu() -> None:

@@ -11,7 +11,7 @@ from sm.core.statuses import Status
 
 SHOWN = 2
 """The number of actions that a view shows beside the state of a session. All others are in its menu."""
-_OF_ENTRIES = frozenset({"approve", "deny", "answer", "read"})
+_OF_ENTRIES = frozenset({"approve", "always", "deny", "answer", "read"})
 """Actions on a request or a message, which have a place of their own."""
 _LAST = ("kill", "rm")
 
