@@ -10,7 +10,7 @@ from sm.board.chips import neighbour_of
 from sm.cli.tui import texts
 from sm.cli.tui.board_app import BoardApp
 from sm.cli.tui.pages import FollowPage
-from sm.cli.tui.palette import Palette, PaletteChoice
+from sm.cli.tui.palette import Palette, PaletteChoice, action_choices
 from sm.cli.tui.runner import ACTION_KEYS, ActionRunner
 from sm.cli.tui.screens import TextPage
 
@@ -76,7 +76,7 @@ def _fold(app: BoardApp, folded: bool | None) -> None:
 
 def _palette(app: BoardApp, runner: ActionRunner) -> None:
     """Show the actions on the selection, the workspaces, and the places of the view."""
-    choices = runner.palette_choices()
+    choices = action_choices(app.target, partial(runner.act, target=app.target))
     for chip in app.chips:
         command = shlex.join(
             ("sm", "ls", "--all", *(() if chip.slug is None else ("--workspace", chip.slug)))

@@ -1,6 +1,7 @@
 """The palette of `sm top`: all actions, workspaces and places with their keys, narrowed by words."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from rich.style import Style
 from rich.text import Text
@@ -10,6 +11,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Input, OptionList
 from textual.widgets.option_list import Option
 
+from sm.board import ACTIONS, Target
 from sm.cli.tui.screens import take_early_key
 from sm.core.dataclass import dataclass
 
@@ -30,6 +32,16 @@ class PaletteChoice:
         text = Text(f"{self.title}  [{self.key}]" if self.key else self.title)
         more = f"({self.refusal})" if self.refusal else self.command
         return text.append(f"  {more}", Style(dim=True)) if more else text
+
+
+def action_choices(target: Target, act: Callable[[str], object]) -> list[PaletteChoice]:
+    """The actions on a target, with their commands and the reasons why one is not possible. `act`: takes a name."""
+    choices = list[PaletteChoice]()
+    for action in ACTIONS.values():
+        refusal = action.refusal(target)
+        command = "" if refusal else action.command_line(target)
+        choices.append(PaletteChoice(action.title, action.key, command, partial(act, action.name), refusal))
+    return choices
 
 
 class Palette(ModalScreen[str | None]):

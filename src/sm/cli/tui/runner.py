@@ -15,7 +15,6 @@ from textual.app import SuspendNotSupported
 from sm.board import (
     ACTIONS,
     ActionInput,
-    BoardAction,
     BoardNeed,
     FieldKind,
     NeedKind,
@@ -33,7 +32,6 @@ from sm.cli.tui.board_app import BoardApp
 from sm.cli.tui.forms import ActionForm, Done, FormProblem, no_form
 from sm.cli.tui.page_tabs import PageTabs
 from sm.cli.tui.pages import FollowPage
-from sm.cli.tui.palette import PaletteChoice
 from sm.cli.tui.screens import KeyQuestion, LinePrompt, TextPage
 from sm.cli.tui.start_sheet import StartSheet
 from sm.cli.tui.suggestions import entered, suggested_sessions
@@ -185,17 +183,6 @@ class ActionRunner:
             self.show_details(target)
         else:
             self.act("answer", ActionInput(answers=(str(digit),)), target)
-
-    def palette_choices(self) -> list[PaletteChoice]:
-        """The actions on the selection, with their commands and the reasons why one is not possible."""
-        target = self._app.target
-        return [self._palette_choice(action, target) for action in ACTIONS.values()]
-
-    def _palette_choice(self, action: BoardAction, target: Target) -> PaletteChoice:
-        refusal = action.refusal(target)
-        command = "" if refusal else action.command_line(target)
-        run = partial(self.act, action.name, target=target)
-        return PaletteChoice(action.title, action.key, command, run, refusal)
 
     def copy_command(self) -> None:
         self._copy(command_to_copy(self._app.target))
