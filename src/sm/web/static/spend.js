@@ -14,7 +14,7 @@ const PARTS_PX = 9; // a bar of this width with its gap can still be pointed at
 const GROUPINGS = [["tree", "tree"], ["model", "model"], ["type", "type"], ["account", "account"]];
 const HINT = matchMedia("(pointer: coarse)").matches ? "Tap a bar for its values." : "Point at a bar for its values. Drag to zoom; keys: ← → values, + zoom, − back.";
 // The names of colours in charts.css; the last one is of the rest.
-const COLOURS = ["accent", "yellow", "green", "code-name", "cyan", "text"];
+const COLOURS = ["accent", "yellow", "green", "violet", "cyan", "text"];
 const REST = "soft";
 
 const models = new WeakMap(); // an answer -> the chart of it, by unit
