@@ -160,7 +160,7 @@ class Placeholders:
         entries, about = list[Any](), list[Any]()
         values = [json.loads(line) for line in lines]
         # claude writes lines about the whole conversation at any moment, and again: they are last, and once.
-        for value in sorted(values, key=lambda value: not _is_entry(value)):
+        for value in sorted(_without_farewell(values), key=lambda value: not _is_entry(value)):
             kind, attachment = value.get("type"), value.get("attachment", {}).get("type", "")
             if kind == "last-prompt" or (kind in _COPIES and not whole):
                 continue
@@ -183,6 +183,15 @@ class Placeholders:
 
     def title(self, title: str) -> str:
         return _TITLE_SPINNER.sub("◐" if title[:1] in "◐◑◒◓" else "⠂", self.text(title))
+
+
+def _without_farewell(values: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The lines without those about `/exit`: claude ends before it has written them, or after that."""
+    texts = [str(value.get("message", {}).get("content", "")) for value in values]
+    at = {place for place, text in enumerate(texts) if text.startswith("<command-name>/exit<")}
+    around = {near for place in at for near in (place - 1, place + 1) if 0 <= near < len(texts)}
+    left_out = at | {place for place in around if texts[place].startswith("<local-command-")}
+    return [value for place, value in enumerate(values) if place not in left_out]
 
 
 def _is_entry(line: Mapping[str, Any]) -> bool:
