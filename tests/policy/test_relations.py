@@ -74,6 +74,7 @@ RESTORE_ALL         yes       no     -     -     -     -
 ADOPT               yes       no     -     -     -     -
 ADD_ARGUMENTS       yes       no     -     -     -     -
 READ_CONFIG         yes       no     -     -     -     -
+SEE_CHOICES         yes       no     -     -     -     -
 ALLOW_ALWAYS        yes       no     -     -     -     -
 UNDO_RULE           yes       no     -     -     -     -
 STOP_DAEMON         yes       no     -     -     -     -
