@@ -197,15 +197,15 @@ def stop_hook(claudes: ClaudeInstance, name: str) -> Iterator[tuple[Path, Path]]
     """
     begun, over = (claudes.work / f"{word}-{name}" for word in ("begun", "over"))
     waits = f"touch {begun}; while [ ! -e {over} ]; do sleep 0.05; done"
-    settings = claudes.home / ".claude" / "settings.json"
+    settings = claudes.claude_home / "settings.json"
     before = settings.read_text() if settings.exists() else "{}"
     stop = [{"hooks": [{"type": "command", "command": waits}]}]
-    settings.write_text(json.dumps({**json.loads(before), "hooks": {"Stop": stop}}))
+    claudes.write_settings(json.dumps({**json.loads(before), "hooks": {"Stop": stop}}))
     try:
         yield begun, over
     finally:
         over.touch()
-        settings.write_text(before)
+        claudes.write_settings(before)
 
 
 def _kept_end(claudes: ClaudeInstance, session_id: str) -> bool:

@@ -130,7 +130,7 @@ def test_request_of_another_kind_and_other_options_are_refused(proposal: Proposa
     assert "is of kind question: only a completion is denied with a review" in error
     error = instance.refused("deny", proposal.name, "why", "--review", exit_code=2)
     assert "give either MESSAGE or --review" in error
-    assert "--yes needs --review" in instance.refused("deny", proposal.name, "--yes", exit_code=2)
+    assert "--yes needs --same or --review" in instance.refused("deny", proposal.name, "--yes", exit_code=2)
     assert instance.refused("approve", proposal.name, "--review", exit_code=2)
     error = instance.refused("deny", proposal.name, "--review", exit_code=2, env={"EDITOR": "", "VISUAL": ""})
     assert "there is neither an editor nor a terminal" in error and f"sm deny {proposal.name} 'WHY'" in error

@@ -163,7 +163,7 @@ async def test_button_is_dead_when_its_request_has_just_changed(home: Instance) 
 
 async def test_long_request_is_shown_in_full_before_it_is_approved(home: Instance) -> None:
     session_id = home.spawn("Sleeper", "x", "--lifecycle", "supervised")["session_id"]
-    body = {"message": f"{'long ' * 40}end-of-it"}
+    body = {"message": f"{'long ' * 220}end-of-it"}
     request_as(home, session_id, ("POST", "/v1/sessions/me/complete", None, body))
     (request,) = home.json("requests", session_id)
     key = request["request_id"]

@@ -91,7 +91,8 @@ def verdict_command(help: str | None, *, approved: bool, done: str) -> click.Com
             )
         if always and (more or message is not None):
             raise UsageError("--always takes one request and no message")
-        _check_options(more, {"--same": same, "--review": review, "--always": always}, yes=yes)
+        own = {"--always": always} if approved else {"--review": review}
+        _check_options(more, {"--same": same, **own}, yes=yes)
         _check_reference(request)
         verdict = {"approved": approved, "message": message}
         if review:
@@ -117,7 +118,7 @@ def _check_options(more: Sequence[str], options: Mapping[str, bool], *, yes: boo
     """Raise UsageError for options that do not fit together."""
     given = [name for name, is_given in options.items() if is_given]
     if yes and not given:
-        raise UsageError("--yes needs --same, --always or --review")
+        raise UsageError(f"--yes needs {' or '.join(options)}")
     if len(given) > 1:
         raise UsageError(f"{' and '.join(given)} cannot be used together")
     if more and given:
