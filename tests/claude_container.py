@@ -78,9 +78,7 @@ NOT_INSIDE = {
         "test_page_security_can_be_typed",
         "test_page_troubleshooting_can_be_typed",
     ),
-    "only programs of this host are checked": (
-        "test_claude_of_an_agent_is_checked_in_the_background",
-    ),
+    "only programs of this host are checked": ("test_claude_of_an_agent_is_checked_in_the_background",),
 }
 """Tests that make no sense in a container, by the reason."""
 ALWAYS_INSIDE = "test_claude_sandbox.py"
