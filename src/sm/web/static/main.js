@@ -236,6 +236,7 @@ async function start() {
     drawNow();
     return;
   }
+  watchLeaving();
   ui.route = readRoute(location.hash);
   ui.connection = new Connection();
   ui.connection.addEventListener("frame", ({ detail }) => takeFrame(detail));
@@ -269,5 +270,4 @@ addEventListener("storage", (event) => {
   if (event.key === "sm.token" && state.phase === "login" && event.newValue) location.reload();
 });
 speak("");
-watchLeaving();
 start();
