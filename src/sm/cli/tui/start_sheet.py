@@ -84,6 +84,8 @@ class StartSheet(ModalScreen[str | None]):
         self._filled: dict[str, str] = {}
         """The texts that the sheet has written into its fields."""
         self._is_tried = self._is_busy = self._has_more = self._is_asking = False
+        self._waiting_start: bool | None = None
+        """The argument of a start that waits for an answer of the daemon."""
         self._sheet = self._made()
 
     # The parts
@@ -168,6 +170,9 @@ class StartSheet(ModalScreen[str | None]):
                 self._refusals = {asked_field(query, error.code): error.message}
             self._show()
         self._is_asking = False
+        if self._waiting_start is not None:
+            another, self._waiting_start = self._waiting_start, None
+            self.action_start(another)
 
     # Drawing
 
@@ -300,6 +305,9 @@ class StartSheet(ModalScreen[str | None]):
 
     def action_start(self, another: bool) -> None:
         if self._is_busy or not self.is_mounted:
+            return
+        if self._is_asking:  # whether the agent gets a worktree of its own depends on the answer
+            self._waiting_start = another
             return
         self._is_tried, self._problem = True, FormProblem()
         wrong = self._sheet.problem()
