@@ -108,6 +108,10 @@ def test_rule_of_a_file_allows_no_other_file() -> None:
         ("Bash\n", {"command": "ls"}, "cannot distinguish"),
         ("*", {}, "cannot distinguish"),
         ("", {}, "cannot distinguish"),
+        ("Bash", {"command": "sm approve engineer-login"}, "acts on other sessions"),
+        ("Bash", {"command": "cd /work && 's'm approve --same r5"}, "acts on other sessions"),
+        ("Bash", {"command": "/usr/bin/sm send engineer-login ok"}, "acts on other sessions"),
+        ("mcp__sm__approve_request", {"request": "r5"}, "acts on other sessions"),
         ("mcp__files__*", {}, "tools of another server"),
         ("mcp__*", {}, "tools of another server"),
         ("mcp__files", {}, "tools of another server"),
@@ -146,3 +150,10 @@ def test_sentence_of_a_rule_says_which_arguments_it_leaves_open(allow: str, word
         WrittenRule("Engineer", allow, True).sentence
         == f"Engineer may always use {allow} in sandboxes{words}"
     )
+
+
+@pytest.mark.parametrize(
+    "command", ["cd /work/.sm/worktrees/one && npm test", "sm-lint x", "ls src/sm/board"]
+)
+def test_command_that_only_names_a_directory_like_sm_gets_a_rule(command: str) -> None:
+    assert rule("Bash", command=command) == f"Bash({command})"
