@@ -1,7 +1,7 @@
 """The sheet of `sm top` that starts an agent, with a real daemon."""
 
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import pytest
 from textual.widgets import Input, TextArea
@@ -96,6 +96,32 @@ async def test_start_waits_for_the_facts_of_the_directory_that_was_entered(
         answer.set()
         await view.until(lambda: bool(started), "the start")
     assert started[0]["place"] == "worktree"
+
+
+async def test_start_takes_what_stands_in_the_fields_and_keeps_what_is_entered_meanwhile(
+    home: Instance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[Mapping[str, str]] = []
+    ends: list[Callable[[None], None]] = []
+
+    def submit(values: Mapping[str, str], done: Callable[[None], None]) -> None:
+        started.append(values)
+        ends.append(done)
+
+    async with top(home, (120, 40)) as view:
+        sheet = await open_sheet(view)
+        monkeypatch.setattr(sheet, "_submit", submit)
+        entry(sheet, "agent_type").value = "Sleeper"
+        await view.until(lambda: not sheet._is_asking, "the facts")
+        entry(sheet, "name").value = "first"
+        sheet.action_start(True)
+        await view.until(lambda: bool(started), "the start")
+        assert started[0].get("name") == "first"
+        entry(sheet, "name").value = "next"
+        await view.until(lambda: sheet._given.get("name") == "next", "the name")
+        ends[0](None)
+        assert (entry(sheet, "name").value, entry(sheet, "agent_type").value) == ("next", "Sleeper")
+        sheet._given.clear()
 
 
 async def test_keys_lead_through_the_fields_and_show_more(home: Instance) -> None:

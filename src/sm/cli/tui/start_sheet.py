@@ -306,6 +306,10 @@ class StartSheet(ModalScreen[str | None]):
     def action_start(self, another: bool) -> None:
         if self._is_busy or not self.is_mounted:
             return
+        for entry in self.query(Input):  # the event of the last key may not have come
+            self._take(entry, entry.value)
+        for area in self.query(TextArea):
+            self._take(area, area.text)
         if self._is_asking:  # whether the agent gets a worktree of its own depends on the answer
             self._waiting_start = another
             return
@@ -318,14 +322,16 @@ class StartSheet(ModalScreen[str | None]):
             return
         self._is_busy = True
         self._show()
-        again = kept_for_another(self._given) if another else {}
-        self._submit(self._sheet.values, lambda problem: self._finish(problem, again, another=another))
+        taken = dict(self._given)
+        self._submit(self._sheet.values, lambda problem: self._finish(problem, taken, another=another))
 
-    def _finish(self, problem: FormProblem | None, again: Mapping[str, str], *, another: bool) -> None:
+    def _finish(self, problem: FormProblem | None, taken: Mapping[str, str], *, another: bool) -> None:
+        """Show how the start ended. `taken`: what was entered at its beginning."""
         self._is_busy = False
         if problem is None:
+            since = {name: text for name, text in self._given.items() if taken.get(name) != text}
             self._given.clear()
-            self._given.update(again)
+            self._given.update({**(kept_for_another(taken) if another else {}), **since})
         if self.app.screen is not self:  # the person has left
             return
         if problem is None and not another:
