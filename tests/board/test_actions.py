@@ -9,7 +9,7 @@ import pytest
 
 from sm.api.routes import ROUTES
 from sm.board import ACTIONS, NO_WORDS, ActionInput, ApiCall, Target, command_to_copy, needs
-from sm.board.actions import proposes_completion
+from sm.board.actions import proposes_completion, rule_question
 from sm.board.tabs import CHANGES_KEYS
 from sm.capabilities.worktrees.rules import ANOTHER_BRANCH, ANOTHER_NAME
 from sm.cli.group import COMMANDS, sm
@@ -276,6 +276,19 @@ def test_rule_that_is_written_is_the_one_in_the_question() -> None:
     assert action.call(RULED, ActionInput("- seen")).body == {"line": "- seen"}
     assert action.command(RULED, ActionInput()) == ("sm", "approve", "r57", "--always")
     assert action.question(Target(LIVE)) == action.question(PERMISSION) == ""
+
+
+@pytest.mark.parametrize(
+    ("tool", "words"),
+    [
+        ("Bash", "Always allow this to every"),
+        ("Edit", "Always allow this, with any other arguments, to every"),
+        ("mcp__shop__pay", "Always allow mcp__shop__pay, with any arguments, to every"),
+    ],
+)
+def test_question_before_a_rule_says_which_arguments_it_leaves_open(tool: str, words: str) -> None:
+    target = asked(kind="permission", tool=tool, questions=[], always=RULE_LINE)
+    assert rule_question(target).startswith(words)
 
 
 def test_denial_with_draft_comments_is_one_request_to_the_daemon() -> None:

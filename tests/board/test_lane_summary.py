@@ -1,11 +1,15 @@
 """Summary of a timeline: waits, failures, and the load over time."""
 
+from types import SimpleNamespace
 from typing import Any, cast
+
+import pytest
 
 from sm.board.lane_summary import load_of, summary_of
 from sm.board.lanes import lanes
 from sm.client.live_stream import Json
 from sm.core.timestamps import epoch_s, iso
+from sm.web import lane_view
 from sm.web.lane_view import lane_fields
 
 BEGIN_S = epoch_s("2026-01-27T22:00:00.000Z")
@@ -81,3 +85,18 @@ def test_lanes_for_browsers_have_seconds_and_safe_words() -> None:
     assert fields["lanes"][2]["marks"] == []  # somebody wanted that end
     assert fields["words"]["waiting_input"] == "waiting"
     assert [failure["seq"] for failure in fields["summary"]["failures"]] == [5, 7]
+
+
+async def test_events_after_the_end_of_the_timeline_cut_nothing_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lane_view, "_MARKS_MAX", 2)
+    found = {
+        "error": [event(1, "error", "a", 100), event(2, "error", "a", 200)],
+        "message": [event(3, "message", "a", 10), event(4, "message", "a", 20)],
+    }
+
+    async def get(path: str, asked: dict[str, str], **more: object) -> object:
+        return NIGHT if path == "/v1/timeline" else {"events": found.get(asked["type"], [])}
+
+    fields = await lane_view._read(cast(Any, SimpleNamespace(get=get)), cast(Any, None), {})
+    assert fields["cut"] == ["message"]
+    assert sorted(mark[3] for mark in fields["lanes"][0]["marks"]) == [1, 3, 4]

@@ -75,6 +75,7 @@ def test_sentence_of_a_command_is_the_command_wherever_its_description_stands() 
         (permission(command="ls\nrm -rf /"), False),
         (permission(command="x" * 600), False),
         (permission(tool="mcp__shop__pay", amount=5), False),
+        (permission(tool="mcp__shop__run", command="ls", description="delete the shop"), False),
         (permission(tool="Edit", file_path="a", old_string="a", new_string="b"), False),
         (permission(tool="Write", file_path="a", content="b"), False),
         (permission(command="ls") | {"cut": True}, False),
@@ -112,6 +113,13 @@ def test_equal_requests_are_grouped_with_the_sentence_that_says_what_is_equal() 
     }
     assert groups["r1"].words == "the same command in the same workspace: 2 of 8"
     assert groups["r5"].words == "the same tool use outside of workspaces: 2 of 8"
+
+
+def test_requests_of_sessions_that_the_view_does_not_know_are_equal_to_none() -> None:
+    asked = [permission(number, session="gone", command="npm install") for number in (1, 2)]
+    found = needs({}, asked, [], NOTHING, AT_S)
+    assert len(found) == 2
+    assert equal_requests(found, {}) == {}
 
 
 def test_entries_have_the_actions_that_fit_their_kind_and_are_possible() -> None:

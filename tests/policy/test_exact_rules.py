@@ -6,6 +6,7 @@ import pytest
 
 from sm.policy.exact_rules import exact_rule
 from sm.policy.tool_rules import PathContext, evaluate
+from sm.policy.written_rules import WrittenRule
 
 BASE = "/work/shop"
 PRIVATE = ("/work/shop/home/.config/sm",)
@@ -107,6 +108,10 @@ def test_rule_of_a_file_allows_no_other_file() -> None:
         ("Bash\n", {"command": "ls"}, "cannot distinguish"),
         ("*", {}, "cannot distinguish"),
         ("", {}, "cannot distinguish"),
+        ("Bash", {"command": "sm approve engineer-login"}, "acts on other sessions"),
+        ("Bash", {"command": "cd /work && 's'm approve --same r5"}, "acts on other sessions"),
+        ("Bash", {"command": "/usr/bin/sm send engineer-login ok"}, "acts on other sessions"),
+        ("mcp__sm__approve_request", {"request": "r5"}, "acts on other sessions"),
         ("mcp__files__*", {}, "tools of another server"),
         ("mcp__*", {}, "tools of another server"),
         ("mcp__files", {}, "tools of another server"),
@@ -128,3 +133,27 @@ def test_no_rule_when_it_would_be_wider_than_what_the_person_saw(
 def test_session_in_a_directory_of_a_tool_gets_rules_for_its_own_files() -> None:
     base = "/work/shop/.sm/worktrees/one"
     assert exact_rule("Edit", {"file_path": f"{base}/a.py"}, (base,)) == f"Edit({base}/a.py)"
+
+
+@pytest.mark.parametrize(
+    ("allow", "words"),
+    [
+        ("Bash(npm test)", ""),
+        ("Edit(/work/shop/a.py)", ", with any other arguments"),
+        ("WebFetch(https://example.org/)", ", with any other arguments"),
+        ("mcp__shop__pay", ", with any arguments"),
+    ],
+)
+def test_sentence_of_a_rule_says_which_arguments_it_leaves_open(allow: str, words: str) -> None:
+    assert WrittenRule("Engineer", allow).sentence == f"Engineer may always use {allow}{words}"
+    assert (
+        WrittenRule("Engineer", allow, True).sentence
+        == f"Engineer may always use {allow} in sandboxes{words}"
+    )
+
+
+@pytest.mark.parametrize(
+    "command", ["cd /work/.sm/worktrees/one && npm test", "sm-lint x", "ls src/sm/board"]
+)
+def test_command_that_only_names_a_directory_like_sm_gets_a_rule(command: str) -> None:
+    assert rule("Bash", command=command) == f"Bash({command})"

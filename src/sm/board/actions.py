@@ -7,6 +7,7 @@ from sm.board.board_action import ActionInput, ApiCall, BoardAction, FieldKind, 
 from sm.board.operation_actions import action_of, operation_actions, select_session, typed
 from sm.board.spawn_action import NAME, SPAWN_ACTION
 from sm.board.words import shown
+from sm.core.programs import free_arguments
 from sm.core.states import TextUse
 from sm.operations import DoorNames
 from sm.operations.agent_operations import ATTACH, READ_OUTPUT, WHY
@@ -157,7 +158,10 @@ def rule_question(target: Target) -> str:
     if _has_rule(target) is not None:
         return ""
     kind = "" if target.row is None else f" of type {shown(target.row.agent_type, 60)}"
-    return f"Always allow this to every session{kind}? sm adds this line to rules.yaml:"
+    tool = "" if target.request is None else str(target.request["tool"])
+    free = free_arguments(tool)
+    use = shown(tool, 100) if tool.startswith("mcp__") else "this"
+    return f"Always allow {use}{free and f', with {free},'} to every session{kind}? sm adds this line to rules.yaml:"
 
 
 def _question_with_rule(target: Target) -> str:

@@ -27,12 +27,13 @@ def equal_requests(found: Sequence[BoardNeed], rows: Mapping[str, BoardRow]) -> 
             continue
         count += 1
         row = rows.get(need.session_id or "")
-        if (key := likeness(need.request, None if row is None else row.workspace)) is not None:
+        # The workspace of a session that the view does not know is not known either.
+        if row is not None and (key := likeness(need.request, row.workspace)) is not None:
             groups.setdefault(key, []).append(need)
     grouped = dict[str, EqualRequests]()
     for needs in groups.values():
         assert needs[0].request is not None
-        row = rows.get(needs[0].session_id or "")
+        row = rows[needs[0].session_id or ""]
         words = f"{_same(needs[0].request)} {_place(row)}: {len(needs)} of {count}"
         group = EqualRequests([need.key for need in needs], words)
         grouped |= dict.fromkeys(group.keys, group)
@@ -45,5 +46,5 @@ def _same(request: Data) -> str:
     return "the same tool use" if request["kind"] == "permission" else f"the same {request['kind']}"
 
 
-def _place(row: BoardRow | None) -> str:
-    return "in the same workspace" if row is not None and row.workspace else "outside of workspaces"
+def _place(row: BoardRow) -> str:
+    return "in the same workspace" if row.workspace else "outside of workspaces"

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sm.board.edit_counts import edit_counts
+from sm.core.programs import ruled_tools
 from sm.core.quotation import visible
 from sm.core.request_words import words_of_kind
 from sm.core.statuses import Status
@@ -75,13 +76,13 @@ def _tool_words(tool: str | None, arguments: Mapping[str, Any] | None) -> str:
     counts = edit_counts(arguments)
     if counts is not None:
         return f"{shown(tool_use(tool, {'path': counts.path}))} {counts.words}"
-    return shown(tool_use(tool, _decisive(arguments)))
+    return shown(tool_use(tool, _decisive(tool, arguments)))
 
 
-def _decisive(arguments: Mapping[str, Any] | None) -> Mapping[str, Any]:
+def _decisive(tool: str | None, arguments: Mapping[str, Any] | None) -> Mapping[str, Any]:
     """The arguments without the one that says what a command is for: it changes nothing that the command does."""
-    given = arguments or {}
-    return {name: value for name, value in given.items() if name != "description" or "command" not in given}
+    ruled = ruled_tools().get(tool or "")
+    return {name: value for name, value in (arguments or {}).items() if ruled is None or name != ruled.remark}
 
 
 def says_all(request: Mapping[str, Any]) -> bool:
@@ -89,7 +90,7 @@ def says_all(request: Mapping[str, Any]) -> bool:
     if request.get("cut") or request["reason"] or words_of_kind(request["kind"]) is not None:
         return False
     if request["kind"] == "permission":
-        values = list(_decisive(request["arguments"]).values())
+        values = list(_decisive(request["tool"], request["arguments"]).values())
         texts = [request["tool"] or "", *(value if isinstance(value, str) else "\n" for value in values)]
         is_one = len(values) == 1
     else:

@@ -99,7 +99,7 @@ def _listed(equal: Sequence[JsonObject], count: int, place: str | None, at: date
     first = equal[0]
     where = "outside of workspaces" if place is None else f"in workspace {line(place)}"
     use = quoted(tool_use(first["tool"], first["arguments"]), TOOL_USE_MAX)
-    head = f"{len(equal)} of {plural(count, 'open request')} {where}: {use}"
+    head = f"{len(equal)} of {plural(count, 'open request')}, all {where}: {use}"
     return [
         head,
         *(f"  {r['request_id']}  {label(r)}{_by_sub_agent(r)}  {age(r['created_at'], at)}" for r in equal),

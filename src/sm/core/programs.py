@@ -152,6 +152,14 @@ def ruled_tools() -> dict[str, RuledTool]:
     return {name: tool for known in agent_programs() for name, tool in known.ruled_tools.items()}
 
 
+def free_arguments(tool: str) -> str:
+    """The arguments that an exact rule for a use of the tool leaves open, in words. Empty for a command."""
+    ruled = ruled_tools().get(tool)
+    if ruled is None:
+        return "any arguments"
+    return "" if ruled.kind is RuleKind.COMMAND else "any other arguments"
+
+
 def is_question(tool: str) -> bool:
     """Return whether a tool asks a person."""
     return any(tool in known.question_tools for known in agent_programs())

@@ -10,14 +10,24 @@ import unicodedata
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sm.core.programs import RuledTool, RuleKind, agent_programs, is_plan, is_question, ruled_tools
+from sm.core.programs import (
+    OWN_SERVER,
+    RuledTool,
+    RuleKind,
+    agent_programs,
+    is_plan,
+    is_question,
+    ruled_tools,
+)
 from sm.paths import is_within
-from sm.policy.shell import is_printable
+from sm.policy.shell import is_printable, plain_words
 from sm.policy.tool_rules import PathContext, evaluate, parse_rule
 
 _PART = r"[A-Za-z0-9-]+(?:_[A-Za-z0-9-]+)*"
 _MCP_TOOL = re.compile(rf"mcp__{_PART}__{_PART}")
 """A name with further `__` could also be that of a tool of another server."""
+_PROGRAM_SM = re.compile(r"(?<![\w.-])sm(?:\.\w+)*\s")
+_OF_SM = "sm acts on other sessions: the same words can approve something else of them later"
 _RIGHT_TO_LEFT = frozenset({"R", "AL", "AN"})
 _PROGRAM_FOLDERS = frozenset({".git", ".sm"})
 """Programs run commands from files in these directories."""
@@ -34,6 +44,8 @@ def exact_rule(
     if is_question(tool) or is_plan(tool):
         raise ValueError("questions and plans need an answer each time")
     ruled = ruled_tools().get(tool)
+    if tool.startswith(f"mcp__{OWN_SERVER}__"):
+        raise ValueError(_OF_SM)
     if tool.startswith("mcp__"):
         pattern = None
         if not _MCP_TOOL.fullmatch(tool):
@@ -68,6 +80,8 @@ def _pattern(
         raise ValueError("it contains a line break or a character that cannot be seen")
     if any(unicodedata.bidirectional(character) in _RIGHT_TO_LEFT for character in text):
         raise ValueError("it contains letters from right to left, which change the order of what is seen")
+    if ruled.kind is RuleKind.COMMAND and _PROGRAM_SM.search(plain_words(text)):
+        raise ValueError(_OF_SM)
     if ruled.kind in (RuleKind.PATH, RuleKind.SEARCH):
         _check_path(text, bases, private)
     return text

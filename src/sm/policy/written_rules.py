@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import field
 
 from sm.core.dataclass import dataclass
+from sm.core.programs import free_arguments
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +32,8 @@ class WrittenRule:
     def sentence(self) -> str:
         """The effect of the rule, for people."""
         where = " in sandboxes" if self.sandboxed else ""
-        return f"{self.agent_type} may always use {self.allow}{where}"
+        free = free_arguments(self.allow.partition("(")[0])
+        return f"{self.agent_type} may always use {self.allow}{where}{free and f', with {free}'}"
 
 
 def allowed(rules: Sequence[WrittenRule], agent_type: str, *, sandboxed: bool) -> tuple[str, ...]:

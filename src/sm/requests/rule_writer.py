@@ -5,8 +5,10 @@ that the daemon shows before, and any other line is refused.
 """
 
 import asyncio
+import os.path
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
+from itertools import chain
 from typing import TypeVar
 
 from sm.config import add_rule, is_agent_type, remove_newest_rule
@@ -17,6 +19,7 @@ from sm.core.models import Caller, Session
 from sm.core.requests import BY_RULE, Answer, Request
 from sm.core.states import RequestKind, RequestState, TrustLevel
 from sm.errors import ExternalError, IllegalState, ShownChanged, UsageError
+from sm.linux.file_threads import FileThreads
 from sm.operations.daemon_operations import UNDO_RULE
 from sm.operations.hints import Hint, Use
 from sm.operations.request_operations import ANSWER_ALWAYS, APPROVE
@@ -34,6 +37,7 @@ from sm.sessions.authorizer import Authorizer
 from sm.state.request_steps import IGNORED, too_late
 from sm.store import Store
 
+_WITHIN_S = 2.0
 Result = TypeVar("Result")
 ReadConfig = Callable[[], Awaitable[ConfigState]]
 """Applies a change of the configuration now, and returns its state."""
@@ -76,6 +80,7 @@ class RuleWriter:
             paths.state,
         )
         self._read_config = read_config
+        self._threads = FileThreads()
         self._one = asyncio.Lock()
         """Held while the file changes."""
 
@@ -95,17 +100,33 @@ class RuleWriter:
     async def lines(self, caller: Caller, requests: Iterable[Request]) -> dict[int, str]:
         """The line that would be written for each of the requests, by its id, without those that get no rule.
 
-        Empty for callers who may not write rules. Does not look at permission modes: `preview` does.
+        Empty for callers who may not write rules. Does not look at permission modes: `preview` does. Leaves out
+        sessions whose directory does not answer in time: nobody could see any request otherwise.
         """
+        if not may_at_all(caller, ANSWER_ALWAYS.audience):
+            return {}
+        asking = [
+            (request, session)
+            for request in requests
+            if _is_waiting(request) and (session := self._store.sessions.get(request.session_id)) is not None
+        ]
+        real = await self._real_directories({session.working_dir for _, session in asking})
         found: dict[int, str] = {}
-        if may_at_all(caller, ANSWER_ALWAYS.audience):
-            for request in requests:
-                session = self._store.sessions.get(request.session_id)
-                if session is not None and _is_waiting(request):
-                    rule = await self._rule(request, session)
-                    if isinstance(rule, WrittenRule):
-                        found[request.id] = rule.text
+        for request, session in asking:
+            if (real_dir := real.get(session.working_dir)) is not None:
+                rule = self._rule(request, session, real_dir)
+                if isinstance(rule, WrittenRule):
+                    found[request.id] = rule.text
         return found
+
+    async def _real_directories(self, paths: Iterable[str]) -> dict[str, str]:
+        """The directories without links, without those whose file system does not answer."""
+
+        def look(some: Iterable[str]) -> list[tuple[str, str]]:
+            return [(path, os.path.realpath(path)) for path in some]
+
+        answers = await self._threads.run_each({path: path for path in paths}, look, _WITHIN_S)
+        return dict(chain.from_iterable(answers))
 
     async def preview(self, caller: Caller, reference: str) -> RuleOfRequest:
         """The rule for a request, with the open requests that it would answer.
@@ -173,7 +194,7 @@ class RuleWriter:
         session = self._store.sessions.get(request.session_id)
         if session is None or not _is_waiting(request):
             raise too_late(request)
-        rule = await self._rule(request, session)
+        rule = self._rule(request, session, await real_directory(session))
         if isinstance(rule, str):
             raise UsageError(f"request {request.name} gets no rule: {rule}", Hint(Use(APPROVE, request.name)))
         if await self._always.bypasses(session):
@@ -183,15 +204,15 @@ class RuleWriter:
             )
         return rule
 
-    async def _rule(self, request: Request, session: Session) -> WrittenRule | str:
-        """The rule for a request, or the reason why there is none."""
+    def _rule(self, request: Request, session: Session, real_dir: str) -> WrittenRule | str:
+        """The rule for a request, or the reason why there is none. `real_dir`: from `real_directory`."""
         if request.kind is not RequestKind.PERMISSION or request.tool is None or request.arguments is None:
             return "rules are for permissions only"
         if request.cut:
             return "its arguments are too long to be shown"
         if not is_agent_type(session.agent_type):
             return f"{session.agent_type!r} is no name of an agent type"
-        bases = (session.working_dir, await real_directory(session))
+        bases = (session.working_dir, real_dir)
         try:
             text = exact_rule(request.tool, request.arguments, bases, self._private)
         except ValueError as error:
@@ -216,7 +237,7 @@ class RuleWriter:
                 or request.reason == IGNORED
             ):
                 continue
-            own = await self._rule(request, session)
+            own = self._rule(request, session, await real_directory(session))
             if isinstance(own, str) or (own.agent_type, own.allow) != (rule.agent_type, rule.allow):
                 continue
             if (own.sandboxed or not rule.sandboxed) and not await self._always.bypasses(session):

@@ -42,8 +42,12 @@ async def _read(link: DaemonLink, login: WebLogin, asked: Mapping[str, str]) -> 
             for kind in MARKS
         )
     )
-    cut = [kind for kind, answer in zip(MARKS, read, strict=True) if len(answer["events"]) >= _MARKS_MAX]
     until = timeline["until"]
+    cut = [
+        kind
+        for kind, answer in zip(MARKS, read, strict=True)
+        if len(answer["events"]) >= _MARKS_MAX and answer["events"][-1]["timestamp"] <= until
+    ]
     events = [event for answer in read for event in answer["events"] if event["timestamp"] <= until]
     return lane_fields(timeline, events, cut)
 

@@ -78,11 +78,13 @@ def test_uninstall_ends_agents_and_removes_state_and_service(live: Sm, home: Pat
     live("service", "install")
     pid, agent = health(live)["pid"], json.loads(live("status", session, "--json").out)["pid"]
     (home / ".bashrc").write_text('eval "$(sm completion bash)"\n')
+    (home / "rules.yaml").write_text("# none\n")
     done = json.loads(live("uninstall", "--kill-agents", "--yes", "--json").out)
     unit = home / ".config/systemd/user/sm.service"
     assert done["removed"] == [str(home / "state"), str(unit)]
     kept = {entry["path"]: entry["command"] for entry in done["kept"]}
     assert kept[str(home / "config.yaml")] == f"rm {home}/config.yaml"
+    assert kept[str(home / "rules.yaml")] == f"rm {home}/rules.yaml"
     assert "sm completion" in kept[str(home / ".bashrc")]
     assert not (home / "state").exists() and not unit.exists()
     assert (home / "config.yaml").exists()

@@ -1,11 +1,16 @@
 """The sheet of `sm top` that starts an agent, with a real daemon."""
 
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator, Mapping
 
 import pytest
 from textual.widgets import Input, TextArea
 
+from sm.board.spawn_sheet import Json
+from sm.cli.spawn_questions import spawn_choices
+from sm.cli.tui import start_sheet
 from sm.cli.tui.start_sheet import StartSheet
+from sm.client.http import Client
 from tests.cli.tui.test_top import MORE, leave
 from tests.cli.tui.view import View, top
 from tests.git_repositories import make_app
@@ -66,6 +71,57 @@ async def test_sheet_tells_what_a_start_does_and_refusals_stand_at_their_fields(
         session = home.session("sleeper-tree")
         assert session["worktree"]["branch"] == "fix"
     leave(home, session["session_id"])
+
+
+async def test_start_waits_for_the_facts_of_the_directory_that_was_entered(
+    home: Instance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repo, answer = make_app(home.work).rename(home.work / "late"), threading.Event()
+
+    def late_choices(client: Client, query: Mapping[str, str]) -> Json:
+        if query.get("working_dir") == str(repo):
+            answer.wait(60)
+        return spawn_choices(client, query)
+
+    monkeypatch.setattr(start_sheet, "spawn_choices", late_choices)
+    started: list[Mapping[str, str]] = []
+    async with top(home, (120, 40)) as view:
+        sheet = await open_sheet(view)
+        monkeypatch.setattr(sheet, "_submit", lambda values, done: started.append(values))
+        entry(sheet, "agent_type").value = "Sleeper"
+        entry(sheet, "working_dir").value = str(repo)
+        await view.shows(f"Starts Sleeper in {repo}.")
+        await view.press("ctrl+s")
+        assert started == []
+        answer.set()
+        await view.until(lambda: bool(started), "the start")
+    assert started[0]["place"] == "worktree"
+
+
+async def test_start_takes_what_stands_in_the_fields_and_keeps_what_is_entered_meanwhile(
+    home: Instance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[Mapping[str, str]] = []
+    ends: list[Callable[[None], None]] = []
+
+    def submit(values: Mapping[str, str], done: Callable[[None], None]) -> None:
+        started.append(values)
+        ends.append(done)
+
+    async with top(home, (120, 40)) as view:
+        sheet = await open_sheet(view)
+        monkeypatch.setattr(sheet, "_submit", submit)
+        entry(sheet, "agent_type").value = "Sleeper"
+        await view.until(lambda: not sheet._is_asking, "the facts")
+        entry(sheet, "name").value = "first"
+        sheet.action_start(True)
+        await view.until(lambda: bool(started), "the start")
+        assert started[0].get("name") == "first"
+        entry(sheet, "name").value = "next"
+        await view.until(lambda: sheet._given.get("name") == "next", "the name")
+        ends[0](None)
+        assert (entry(sheet, "name").value, entry(sheet, "agent_type").value) == ("next", "Sleeper")
+        sheet._given.clear()
 
 
 async def test_keys_lead_through_the_fields_and_show_more(home: Instance) -> None:

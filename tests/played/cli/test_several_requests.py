@@ -122,7 +122,7 @@ def equal(peer: Peer) -> Peer:
 def test_equal_requests_are_listed_and_answered(run: Sm, equal: Peer) -> None:
     done = run("approve", "--same", "r4", "--yes")
     head, *listed = done.err.splitlines()
-    assert head == '3 of 5 open requests in workspace shop: "Bash: npm test"'
+    assert head == '3 of 5 open requests, all in workspace shop: "Bash: npm test"'
     assert [line.split("  ")[1:3] for line in listed] == [
         ["r4", "engineer-4"],
         ["r5", "engineer-5"],

@@ -101,8 +101,8 @@ def _sessions(instance: Instance, *, kill_agents: bool) -> list[JsonObject]:
 
 def _kept(instance: Instance, sessions: Sequence[JsonObject]) -> Iterator[dict[str, str]]:
     """The paths that stay, each with the command that deletes it."""
-    if os.path.lexists(instance.paths.config):
-        yield _entry(instance.paths.config, "rm {}")
+    for file in filter(os.path.lexists, (instance.paths.config, instance.paths.rules)):
+        yield _entry(file, "rm {}")
     if os.path.isdir(agents := f"{instance.paths.home}/agents"):
         yield _entry(agents, "rm -r {}")
     worktrees = {str(session["worktree"]["path"]) for session in sessions if session["worktree"]}

@@ -84,6 +84,8 @@ class StartSheet(ModalScreen[str | None]):
         self._filled: dict[str, str] = {}
         """The texts that the sheet has written into its fields."""
         self._is_tried = self._is_busy = self._has_more = self._is_asking = False
+        self._waiting_start: bool | None = None
+        """The argument of a start that waits for an answer of the daemon."""
         self._sheet = self._made()
 
     # The parts
@@ -168,6 +170,9 @@ class StartSheet(ModalScreen[str | None]):
                 self._refusals = {asked_field(query, error.code): error.message}
             self._show()
         self._is_asking = False
+        if self._waiting_start is not None:
+            another, self._waiting_start = self._waiting_start, None
+            self.action_start(another)
 
     # Drawing
 
@@ -301,6 +306,13 @@ class StartSheet(ModalScreen[str | None]):
     def action_start(self, another: bool) -> None:
         if self._is_busy or not self.is_mounted:
             return
+        for entry in self.query(Input):  # the event of the last key may not have come
+            self._take(entry, entry.value)
+        for area in self.query(TextArea):
+            self._take(area, area.text)
+        if self._is_asking:  # whether the agent gets a worktree of its own depends on the answer
+            self._waiting_start = another
+            return
         self._is_tried, self._problem = True, FormProblem()
         wrong = self._sheet.problem()
         if wrong is not None:
@@ -310,14 +322,16 @@ class StartSheet(ModalScreen[str | None]):
             return
         self._is_busy = True
         self._show()
-        again = kept_for_another(self._given) if another else {}
-        self._submit(self._sheet.values, lambda problem: self._finish(problem, again, another=another))
+        taken = dict(self._given)
+        self._submit(self._sheet.values, lambda problem: self._finish(problem, taken, another=another))
 
-    def _finish(self, problem: FormProblem | None, again: Mapping[str, str], *, another: bool) -> None:
+    def _finish(self, problem: FormProblem | None, taken: Mapping[str, str], *, another: bool) -> None:
+        """Show how the start ended. `taken`: what was entered at its beginning."""
         self._is_busy = False
         if problem is None:
+            since = {name: text for name, text in self._given.items() if taken.get(name) != text}
             self._given.clear()
-            self._given.update(again)
+            self._given.update({**(kept_for_another(taken) if another else {}), **since})
         if self.app.screen is not self:  # the person has left
             return
         if problem is None and not another:
