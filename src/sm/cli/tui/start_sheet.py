@@ -301,6 +301,10 @@ class StartSheet(ModalScreen[str | None]):
     def action_start(self, another: bool) -> None:
         if self._is_busy or not self.is_mounted:
             return
+        for field in self._sheet.fields:  # the events of the last keys may not have come yet
+            widget = self._widget(field.field.name)
+            if not isinstance(widget, ChoiceLine):
+                self._take(widget, widget.text if isinstance(widget, TextArea) else widget.value)
         self._is_tried, self._problem = True, FormProblem()
         wrong = self._sheet.problem()
         if wrong is not None:
@@ -310,17 +314,18 @@ class StartSheet(ModalScreen[str | None]):
             return
         self._is_busy = True
         self._show()
-        again = kept_for_another(self._given) if another else {}
-        self._submit(self._sheet.values, lambda problem: self._finish(problem, again, another=another))
+        sent = dict(self._given)
+        self._submit(self._sheet.values, lambda problem: self._finish(problem, sent, another=another))
 
-    def _finish(self, problem: FormProblem | None, again: Mapping[str, str], *, another: bool) -> None:
+    def _finish(self, problem: FormProblem | None, sent: Mapping[str, str], *, another: bool) -> None:
         self._is_busy = False
-        if problem is None:
+        is_same = self._given == sent  # else it is the input for another agent by now
+        if problem is None and is_same:
             self._given.clear()
-            self._given.update(again)
+            self._given.update(kept_for_another(sent) if another else {})
         if self.app.screen is not self:  # the person has left
             return
-        if problem is None and not another:
+        if problem is None and is_same and not another:
             _ = self.dismiss(None)
             return
         self._problem, self._is_tried = problem or FormProblem(), problem is not None
