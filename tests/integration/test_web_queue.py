@@ -356,6 +356,20 @@ def test_equal_requests_are_approved_together_after_their_list_is_shown(
         assert bar.count() == 0
 
 
+def test_key_for_a_rule_asks_about_one_request_of_a_selection(stage: Stage, visitor: Visitor) -> None:
+    equal = asks(stage, "make", "a", "b")
+    with visitor.tab() as tab:
+        for dialog in equal:
+            tab.request(dialog.name)
+        focus(tab, equal[0].name)
+        tab.press("=", "L")
+        tab.until(lambda: tab.find('[data-form="always"]').count() == 1, "the question before the rule")
+        assert "Always allow this" in tab.find("dialog").inner_text()
+        tab.press("Escape")
+        tab.until(lambda: tab.find("dialog").count() == 0, "no dialog")
+        assert focused(tab) == equal[0].name
+
+
 def test_list_is_not_answered_when_it_has_just_appeared(stage: Stage, visitor: Visitor) -> None:
     """The page's clock stands still, so the half second never passes by itself."""
     equal = asks(stage, "make", "a", "b")

@@ -229,7 +229,7 @@ export function needKey(need, key, decideAll) {
 
 function decisionKey(need, name, decideAll) {
   if (name === undefined || need.kind !== "request") return false;
-  if (name !== "answer" && selected.size > 1 && selected.has(need.key)) decideAll(name);
+  if (["approve", "deny"].includes(name) && selected.size > 1 && selected.has(need.key)) decideAll(name);
   else if (name === "approve") press(need, name);
   else begin(name, { need });
   return true;
