@@ -306,6 +306,38 @@ def test_reason_of_a_denial_is_kept_when_its_form_is_closed(stage: Stage, visito
         assert decision["behavior"] == "deny" and "not\nnow" in decision["message"]
 
 
+def test_reason_of_a_denial_is_kept_while_the_server_has_no_requests_yet(
+    stage: Stage, visitor: Visitor
+) -> None:
+    """The test sends the frames of a server that has just begun."""
+    (dialog,) = asks(stage, "make", "a")
+    frames: list[tuple[WebSocketRoute, dict[str, object]]] = []
+
+    def pass_on(route: WebSocketRoute) -> None:
+        remote = route.connect_to_server()
+
+        def from_server(message: str | bytes) -> None:
+            frame = json.loads(message)
+            if frame["t"] == "board" and frame.get("needs"):
+                frames.append((route, frame))
+            route.send(message)
+
+        remote.on_message(from_server)
+
+    with visitor.tab() as tab:
+        tab.page.route_web_socket("**/ws", pass_on)
+        tab.page.reload()
+        tab.request(dialog.name).locator('[data-act="deny"]').click()
+        field = tab.find("textarea")
+        field.fill("not now")
+        route, frame = frames[-1]
+        same = frame | {"snapshot": False, "rows": {}, "gone": []}
+        route.send(json.dumps(same | {"needs": [], "loading": True}))
+        tab.until(lambda: field.count() == 0, "no request")
+        route.send(json.dumps(same | {"loading": False}))
+        tab.until(lambda: field.count() == 1 and field.input_value() == "not now", "the words")
+
+
 def test_menu_has_what_the_board_offers_beside_the_buttons(stage: Stage, visitor: Visitor) -> None:
     first, second = asks(stage, "make", "a", "b")
     with visitor.tab() as tab:
