@@ -306,6 +306,38 @@ def test_reason_of_a_denial_is_kept_when_its_form_is_closed(stage: Stage, visito
         assert decision["behavior"] == "deny" and "not\nnow" in decision["message"]
 
 
+def test_reason_of_a_denial_is_kept_while_the_server_has_no_requests_yet(
+    stage: Stage, visitor: Visitor
+) -> None:
+    """The test sends the frames of a server that has just begun."""
+    (dialog,) = asks(stage, "make", "a")
+    frames: list[tuple[WebSocketRoute, dict[str, object]]] = []
+
+    def pass_on(route: WebSocketRoute) -> None:
+        remote = route.connect_to_server()
+
+        def from_server(message: str | bytes) -> None:
+            frame = json.loads(message)
+            if frame["t"] == "board" and frame.get("needs"):
+                frames.append((route, frame))
+            route.send(message)
+
+        remote.on_message(from_server)
+
+    with visitor.tab() as tab:
+        tab.page.route_web_socket("**/ws", pass_on)
+        tab.page.reload()
+        tab.request(dialog.name).locator('[data-act="deny"]').click()
+        field = tab.find("textarea")
+        field.fill("not now")
+        route, frame = frames[-1]
+        same = frame | {"snapshot": False, "rows": {}, "gone": []}
+        route.send(json.dumps(same | {"needs": [], "loading": True}))
+        tab.until(lambda: field.count() == 0, "no request")
+        route.send(json.dumps(same | {"loading": False}))
+        tab.until(lambda: field.count() == 1 and field.input_value() == "not now", "the words")
+
+
 def test_menu_has_what_the_board_offers_beside_the_buttons(stage: Stage, visitor: Visitor) -> None:
     first, second = asks(stage, "make", "a", "b")
     with visitor.tab() as tab:
@@ -354,6 +386,20 @@ def test_equal_requests_are_approved_together_after_their_list_is_shown(
         tab.shows("approved: 3 of 3")
         assert other.request["answer"] is None
         assert bar.count() == 0
+
+
+def test_key_for_a_rule_asks_about_one_request_of_a_selection(stage: Stage, visitor: Visitor) -> None:
+    equal = asks(stage, "make", "a", "b")
+    with visitor.tab() as tab:
+        for dialog in equal:
+            tab.request(dialog.name)
+        focus(tab, equal[0].name)
+        tab.press("=", "L")
+        tab.until(lambda: tab.find('[data-form="always"]').count() == 1, "the question before the rule")
+        assert "Always allow this" in tab.find("dialog").inner_text()
+        tab.press("Escape")
+        tab.until(lambda: tab.find("dialog").count() == 0, "no dialog")
+        assert focused(tab) == equal[0].name
 
 
 def test_list_is_not_answered_when_it_has_just_appeared(stage: Stage, visitor: Visitor) -> None:

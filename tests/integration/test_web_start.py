@@ -1,9 +1,10 @@
 """The sheet that starts an agent, in a real browser with a real server, daemon and tmux."""
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Sequence
 
 import pytest
-from playwright.sync_api import Browser, Locator
+from playwright.sync_api import Browser, Locator, WebSocketRoute
 
 from sm.client.http import Client
 from sm.core.lifecycle import is_live
@@ -144,6 +145,68 @@ def test_another_agent_begins_with_all_but_the_task_and_the_name(stage: Stage, v
         tab.shows("sh-first", "sh-second")
         form = open_sheet(tab)
         assert form.locator('[name="agent_type"]').input_value() == "Sh"
+
+
+def test_late_answer_leaves_what_was_typed_meanwhile_and_other_dialogs_alone(
+    stage: Stage, visitor: Visitor
+) -> None:
+    """The test holds back the answers to two starts."""
+    held = list[tuple[WebSocketRoute, str]]()
+    starts = list[str]()
+
+    def pass_on(route: WebSocketRoute) -> None:
+        remote = route.connect_to_server()
+
+        def from_page(message: str | bytes) -> None:
+            if json.loads(message).get("action") == "spawn":
+                starts.append(str(message))
+            remote.send(message)
+
+        def from_server(message: str | bytes) -> None:
+            if json.loads(message)["t"] == "done":
+                held.append((route, str(message)))
+            else:
+                route.send(message)
+
+        route.on_message(from_page)
+        remote.on_message(from_server)
+
+    def seen(frames: Sequence[object], count: int) -> None:
+        # A look at the page lets the frames through.
+        tab.until(lambda: tab.text() and len(frames) == count, f"{count} frames")
+
+    def answer() -> None:
+        seen(held, 1)
+        route, message = held.pop()
+        route.send(message)
+        tab.shows("done: sm spawn")
+
+    with visitor.tab() as tab:
+        tab.page.route_web_socket("**/ws", pass_on)
+        tab.page.reload()
+        tab.is_in_phase("live")
+        form = open_sheet(tab)
+        task = form.locator('[name="prompt"]')
+        enter(form, agent_type="Sh", prompt="exec sleep 1000", working_dir=str(stage.work))
+        tab.press("Control+Enter")
+        seen(starts, 1)
+        enter(form, prompt="exec sleep 2000")
+        answer()
+        assert task.input_value() == "exec sleep 2000"
+
+        tab.press("Control+Enter")
+        seen(starts, 2)
+        tab.press("Escape")
+        tab.until(lambda: form.count() == 0, "the sheet is closed")
+        form = open_sheet(tab)
+        assert form.locator('[data-act="do-spawn"]').get_attribute("aria-disabled") == "true"
+        tab.press("Control+Enter", "Escape")
+        tab.until(lambda: form.count() == 0, "the sheet is closed again")
+        tab.press("?")
+        tab.until(lambda: tab.find("dialog table").count() > 0, "the help")
+        answer()
+        assert tab.find("dialog table").count() > 0
+        assert len(starts) == 2
 
 
 def test_text_of_a_dropped_file_goes_into_the_task_and_a_picture_does_not(visitor: Visitor) -> None:

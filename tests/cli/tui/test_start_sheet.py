@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 import pytest
 from textual.widgets import Input, TextArea
@@ -167,3 +168,34 @@ async def test_text_is_kept_until_an_agent_has_started_with_it(home: Instance) -
     assert len(started) == 2
     for session in started:
         leave(home, session["session_id"])
+
+
+async def test_text_that_is_typed_while_an_agent_starts_is_kept(
+    home: Instance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    may_answer = threading.Event()
+    post = Client.post
+
+    def late(client: Client, path: str, *args: Any, **options: Any) -> Any:
+        answer = post(client, path, *args, **options)
+        if path == "/v1/sessions":
+            assert may_answer.wait(60)
+        return answer
+
+    monkeypatch.setattr(Client, "post", late)
+    (home.work / "late").mkdir()
+    async with top(home) as view:
+        sheet = await open_sheet(view)
+        await view.press(*"one")
+        entry(sheet, "agent_type").value = "Sleeper"
+        entry(sheet, "working_dir").value = str(home.work / "late")
+        await view.press("ctrl+s")  # the events of the fields may come behind it
+        await view.shows("Starting …")
+        await view.press("space", *"two")
+        await view.until(lambda: sheet._given["prompt"] == "one two", "the text")
+        may_answer.set()
+        await view.until(lambda: not sheet._is_busy, "the answer")
+        assert view.app.screen is sheet
+        assert sheet.query_one("#field-prompt", TextArea).text == "one two"
+    (started,) = [s for s in home.json("ls") if s["working_dir"] == str(home.work / "late")]
+    leave(home, started["session_id"])

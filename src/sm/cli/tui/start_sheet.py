@@ -328,13 +328,13 @@ class StartSheet(ModalScreen[str | None]):
     def _finish(self, problem: FormProblem | None, taken: Mapping[str, str], *, another: bool) -> None:
         """Show how the start ended. `taken`: what was entered at its beginning."""
         self._is_busy = False
+        since = {name: text for name, text in self._given.items() if taken.get(name) != text}
         if problem is None:
-            since = {name: text for name, text in self._given.items() if taken.get(name) != text}
             self._given.clear()
             self._given.update({**(kept_for_another(taken) if another else {}), **since})
         if self.app.screen is not self:  # the person has left
             return
-        if problem is None and not another:
+        if problem is None and not another and not since:
             _ = self.dismiss(None)
             return
         self._problem, self._is_tried = problem or FormProblem(), problem is not None

@@ -45,8 +45,9 @@ export function arrange() {
   }
   drawn = keys.map((key) => known.get(key) ?? { ...ui.ghosts.get(key).need, ghost: ui.ghosts.get(key) });
   for (const set of [ui.opened, selected]) for (const key of set) if (!known.has(key)) set.delete(key);
-  for (const map of [ui.inputs, failures]) for (const key of map.keys()) if (!known.has(key)) map.delete(key);
-  for (const [key, { digest }] of failures) if (known.get(key).digest !== digest) failures.delete(key);
+  // A server that has just begun has no requests yet.
+  if (!state.loading) for (const key of ui.inputs.keys()) if (!known.has(key)) ui.inputs.delete(key);
+  for (const [key, { digest }] of failures) if (known.get(key)?.digest !== digest) failures.delete(key);
   return drawn;
 }
 
@@ -229,7 +230,7 @@ export function needKey(need, key, decideAll) {
 
 function decisionKey(need, name, decideAll) {
   if (name === undefined || need.kind !== "request") return false;
-  if (name !== "answer" && selected.size > 1 && selected.has(need.key)) decideAll(name);
+  if (["approve", "deny"].includes(name) && selected.size > 1 && selected.has(need.key)) decideAll(name);
   else if (name === "approve") press(need, name);
   else begin(name, { need });
   return true;

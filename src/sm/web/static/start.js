@@ -20,7 +20,7 @@ let trouble = ""; // why there is no newer one
 let refused = null; // what the daemon has said against the last start: {field, words}
 let aside = ""; // the words about a file
 let isTried = false; // a start has been asked for: what is missing is a problem from then on
-let isBusy = false;
+let isBusy = false; // a start is under way, also while the sheet is closed
 let isOpenMore = false;
 let asked = 0;
 let timer = 0;
@@ -40,7 +40,7 @@ function keep(values) {
 
 /** Begin with what was typed before. The facts are asked for anew. */
 export function openStart() {
-  [sheet, trouble, refused, aside, isTried, isBusy] = [null, "", null, "", false, false];
+  [sheet, trouble, refused, aside, isTried] = [null, "", null, "", false];
   ask();
 }
 
@@ -93,7 +93,11 @@ function clear() {
 async function start(another) {
   if (isBusy) return;
   [isBusy, isTried, refused] = [true, true, null];
-  await ask();
+  let sent;
+  do {
+    sent = given;
+    await ask();
+  } while (given !== sent); // the person types on
   const wrong = sheet?.fields.find((field) => field.problem);
   if (sheet === null || trouble || wrong) {
     isBusy = false;
@@ -112,9 +116,11 @@ async function start(another) {
     focus(refused.field || "prompt");
     return;
   }
-  keep(another ? again : {});
+  const isSame = given === sent; // else it is the input for another agent by now
+  if (isSame) keep(another ? again : {});
   [isTried, aside] = [false, ""];
-  if (!another) return close();
+  if (ui.dialog?.view !== startView) return;
+  if (isSame && !another) return close();
   await ask();
   focus("prompt");
 }
