@@ -1,5 +1,6 @@
 """`sm top` in a real terminal and the page of `sm web` in a real browser show the same team in the same words."""
 
+import itertools
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -57,7 +58,8 @@ class TopScreen:
         lines = self.lines()
         head = next(number for number, line in enumerate(lines) if line.lstrip().startswith("NAME"))
         width = COLUMNS - detail_width(COLUMNS) - 2
-        return [line[:width] for line in lines[head + 1 : -1] if line[:width].strip()]
+        below = itertools.takewhile(lambda line: not line.startswith("──"), lines[head + 1 : -1])
+        return [line[:width] for line in below if line[:width].strip()]
 
     def needs(self) -> list[str]:
         lines = self.lines()
