@@ -79,6 +79,11 @@ NOT_INSIDE = {
         "test_page_troubleshooting_can_be_typed",
     ),
     "only programs of this host are checked": ("test_claude_of_an_agent_is_checked_in_the_background",),
+    "claude in a container has one home, whose files sm makes when the first agent starts": (
+        "test_settings_of_the_user_decide_the_permission_mode_of_a_type_without_one",
+        "test_doctor_shows_how_long_claude_and_sm_keep_conversations",
+        "test_agent_whose_hooks_and_tools_do_not_reach_sm_is_two_warnings",
+    ),
 }
 """Tests that make no sense in a container, by the reason."""
 ALWAYS_INSIDE = "test_claude_sandbox.py"

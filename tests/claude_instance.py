@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 from sm.paths import InstancePaths
 from tests import claude_cli, claude_container
 from tests.claude_container import Container, published_pid
+from tests.fork_server import ForkedProcess
 from tests.instance import Instance
 from tests.scripted_api import Request, ScriptedApi
 from tests.waits import explained, repeat_until, until
@@ -185,6 +186,11 @@ class ClaudeInstance(Instance):
     def spool(self, session_id: str) -> Path:
         """The directory in which commands of a session leave reports while no daemon runs."""
         return Path(self._agent_paths.spool, session_id)
+
+    def start_daemon(self, crash_point: str = "") -> ForkedProcess:
+        if self.container:  # for which a daemon runs already
+            self.run("daemon", "stop")
+        return super().start_daemon(crash_point)
 
     def write_settings(self, text: str) -> None:
         """Write the settings of the user, as whom claude runs, before the first spawn."""
