@@ -209,7 +209,10 @@ async def test_session_with_work_that_exists_nowhere_else_is_not_deleted(home: I
     async with top(home) as view:
         await view.select(session)
         home.sm("kill", session, "--force")
-        await view.until(lambda: view.app.board.rows[session].status == "killed", "the row is killed")
+        await view.until(
+            lambda: (row := view.app.board.rows[session]).status == "killed" and not row.has_process,
+            "it is killed, and its process has ended",
+        )
         await view.select(session)
         await view.press("D")
         await view.shows(
