@@ -70,7 +70,9 @@ export function sessionPage() {
       <p><a class="act" href="#/">Back to the list</a></p></section>`;
   }
   const ended = !row.process; // a completed agent may still run
-  if (tab === "peek" && !ended && !screen.over) screen.open(row.id, row.label);
+  // The end of the session that was followed before says nothing of this one.
+  const over = screen.over && screen.session === row.id;
+  if (tab === "peek" && !ended && !over) screen.open(row.id, row.label);
   else if (tab !== "peek" || ended) screen.close();
   if (ui.changes !== null && ui.changes.session !== row.id && tab !== "changes") ui.changes.close();
   const shownPanel = panelOf(row.id, tab);
