@@ -37,6 +37,7 @@ class TopPane:
         )
         assert session.active_pane is not None
         self._pane: Pane = session.active_pane
+        self._answers = 0
         until(lambda: "ready" in self.screen(), "the prompt of the shell")
 
     def screen(self) -> str:
@@ -79,12 +80,17 @@ class TopPane:
         return found
 
     def is_restored(self) -> bool:
-        """Return whether the terminal is as a shell needs it, including echo and lines."""
-        if self.modes() != "0 0 0":
-            return False
-        self.type("clear; stty -a | tr ' ' '\\n' | grep -cx -e icanon -e echo -e isig")
-        until(lambda: re.search(r"^\d$", self.screen(), re.MULTILINE), "the answer of stty")
-        return re.search(r"^3$", self.screen(), re.MULTILINE) is not None
+        """Return whether the terminal is as a shell needs it, including echo and lines.
+
+        tmux reads what a program writes after the program has ended, so its modes count only behind a later answer.
+        """
+        self._answers += 1
+        modes_of_lines = "stty -a | tr ' ' '\\n' | grep -cx -e icanon -e echo -e isig"
+        self.type(f"clear; echo answer {self._answers}: $({modes_of_lines})")
+        answer = re.compile(rf"^answer {self._answers}: (\d)$", re.MULTILINE)
+        until(lambda: answer.search(self.screen()), "the answer of stty")
+        found = answer.search(self.screen())
+        return found is not None and found[1] == "3" and self.modes() == "0 0 0"
 
 
 @pytest.fixture
