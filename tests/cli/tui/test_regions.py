@@ -4,7 +4,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from sm.cli.tui.app import TopApp
 from sm.cli.tui.below_list import BelowList
+from sm.cli.tui.process import Pace
+from sm.client.http import Client
 from tests.cli.tui.view import View, top
 from tests.instance import Instance
 from tests.session_client import request_as
@@ -58,6 +61,18 @@ async def test_selection_starts_at_the_first_session_when_nothing_needs_the_pers
         await view.shows("i: interrupt", "q: quit")
         assert view.app.target.session_id == first
         assert view.app.target.need is None
+
+
+async def test_list_keeps_the_selection_when_it_was_chosen_before_the_first_drawing(home: Instance) -> None:
+    agent = home.spawn("Sleeper", "x")["session_id"]
+    ask(home, agent, "Which way?", "left", "right")
+    app = TopApp(Client(str(home.socket)), Pace(rest_s=0.0, notice_s=3600, undo_s=3600))
+    app.switch(to_needs=False)
+    async with app.run_test(size=(100, 30)) as pilot:
+        view = View(app, pilot)
+        await view.shows("Which way?", "i: interrupt")
+        assert app.target.need is None
+        assert app.target.session_id == agent
 
 
 async def test_page_of_a_waiting_session_shows_its_request(home: Instance) -> None:

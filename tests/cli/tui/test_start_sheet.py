@@ -183,12 +183,12 @@ async def test_text_that_is_typed_while_an_agent_starts_is_kept(
         return answer
 
     monkeypatch.setattr(Client, "post", late)
-    (home.work / "late").mkdir()
+    (home.work / "slow").mkdir()
     async with top(home) as view:
         sheet = await open_sheet(view)
         await view.press(*"one")
         entry(sheet, "agent_type").value = "Sleeper"
-        entry(sheet, "working_dir").value = str(home.work / "late")
+        entry(sheet, "working_dir").value = str(home.work / "slow")
         await view.press("ctrl+s")  # the events of the fields may come behind it
         await view.shows("Starting …")
         await view.press("space", *"two")
@@ -197,5 +197,5 @@ async def test_text_that_is_typed_while_an_agent_starts_is_kept(
         await view.until(lambda: not sheet._is_busy, "the answer")
         assert view.app.screen is sheet
         assert sheet.query_one("#field-prompt", TextArea).text == "one two"
-    (started,) = [s for s in home.json("ls") if s["working_dir"] == str(home.work / "late")]
+    (started,) = [s for s in home.json("ls") if s["working_dir"] == str(home.work / "slow")]
     leave(home, started["session_id"])

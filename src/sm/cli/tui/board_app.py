@@ -372,6 +372,7 @@ class BoardApp(App[None]):
 
     def switch(self, *, to_needs: bool) -> bool:
         """Go to a region, and return whether that is another one. What needs you has one only if there is something."""
+        self._is_begun = True  # a place that was chosen before the first drawing stays
         before, self.in_needs = self.in_needs, to_needs and bool(self.found)
         return before != self.in_needs
 
