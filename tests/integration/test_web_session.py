@@ -308,6 +308,27 @@ def test_terminal_of_another_session_is_followed_when_one_has_ended(stage: Stage
     stage.sm("kill", second, "--force")
 
 
+def test_end_of_one_terminal_says_nothing_of_the_next(stage: Stage, visitor: Visitor) -> None:
+    """The stream of a terminal may say that it is over before the row of its session has no process."""
+    first = Printer(stage, "echo first")
+    second = stage.spawn("Sh", "echo second; exec sleep 1000")["session_id"]
+    with visitor.tab(place=f"#/s/{first.id}/peek") as tab:
+        tab.until(lambda: tab.find(".terminal[data-updates]").count() == 1, "the live screen")
+        tab.page.evaluate(
+            """async (session) => {
+                const url = performance.getEntriesByType("resource").find(({name}) => name.endsWith("/ui.js")).name;
+                const {ui} = await import(url);
+                ui.screen.take({t: "screen", session, rows: {}, over: true});
+            }""",
+            first.id,
+        )
+        tab.open(f"#/s/{second}/peek")
+        tab.until(lambda: tab.find(".terminal[data-updates]").count() == 1, "the live screen of the second")
+        shows(tab, "second")
+    first.end()
+    stage.sm("kill", second, "--force")
+
+
 # The tabs
 
 
