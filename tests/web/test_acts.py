@@ -16,7 +16,6 @@ from sm.web.client_frames import ActFrame
 from sm.web.daemon_link import DaemonLink
 from sm.web.hub import Hub
 from sm.web.logins import WebScope, scope_of
-from sm.web.offers import action_fields
 from tests.board.samples import message
 from tests.cli.samples import request
 from tests.web.board_hub import Page, answering_daemon, board_hub, board_of, row_data, tell, unlisted, update
@@ -170,13 +169,6 @@ def test_refusal_names_the_field_of_the_form_that_it_is_about() -> None:
     error = UsageError("branch main is checked out in /w", "choose another branch: --branch NAME")
     assert error_fields(error, "spawn")["field"] == "branch"
     assert error_fields(error, "rename")["field"] == error_fields(error)["field"] == ""
-
-
-def test_fields_of_a_form_tell_their_choices_and_when_they_are_shown() -> None:
-    fields = {field["name"]: field for field in action_fields(ACTIONS["spawn"])["fields"]}
-    assert [choice["value"] for choice in fields["place"]["choices"]] == ["", "worktree", "copy"]
-    assert (fields["pr"]["shown_with"], fields["pr"]["kind"]) == (("place", "worktree"), "number")
-    assert fields["name"]["shown_with"] is None
 
 
 async def test_session_with_a_worktree_is_not_deleted_in_a_browser(hub: Hub, link: DaemonLink) -> None:

@@ -34,8 +34,6 @@ def _field(field: InputField) -> Offer:
         "kind": field.kind.value,
         "required": field.required,
         "hint": field.hint,
-        "choices": [{"value": value, "title": title} for value, title in field.choices],
-        "shown_with": field.shown_with,
     }
 
 

@@ -9,10 +9,8 @@ from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, VerticalScroll
-from textual.message import Message
 from textual.screen import ModalScreen
 from textual.suggester import SuggestFromList
-from textual.widget import Widget
 from textual.widgets import Input, Static
 
 from sm.board import BoardAction, FieldKind, InputField, Target
@@ -20,7 +18,6 @@ from sm.cli.tui.screens import take_early_key
 from sm.core.dataclass import dataclass
 
 _KEYS = "Enter: next, at the end: do it  Ctrl-S: do it  Tab ↑ ↓: other field  Esc: back"
-_CHOICE_KEYS = "← →: other choice  "
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,62 +39,6 @@ def no_form(problem: FormProblem | None) -> None:
     """Ignore the result of an action that has no form."""
 
 
-class ChoiceLine(Static, can_focus=True):
-    """One of some choices, which ← and → change."""
-
-    class ChoiceChanged(Message):
-        """Another choice is chosen."""
-
-        def __init__(self, line: "ChoiceLine") -> None:
-            super().__init__()
-            self.line = line
-
-    def __init__(self, choices: Sequence[tuple[str, str]], id: str) -> None:
-        super().__init__(id=id)
-        self._choices = choices
-        self._place = 0
-
-    @property
-    def value(self) -> str:
-        return self._choices[self._place][0]
-
-    def offer(self, choices: Sequence[tuple[str, str]], value: str) -> None:
-        """Show other choices, and choose the one with that value. No message is posted."""
-        place = [known for known, _ in choices].index(value)
-        if (choices, place) != (self._choices, self._place):
-            self._choices, self._place = choices, place
-            self._draw()
-
-    def on_mount(self) -> None:
-        self._draw()
-
-    def watch_has_focus(self, has_focus: bool) -> None:
-        super().watch_has_focus(has_focus)
-        self._draw()
-
-    def on_key(self, event: events.Key) -> None:
-        if event.key in ("left", "right", "space"):
-            self._choose(self._place + (-1 if event.key == "left" else 1))
-            event.stop()
-
-    def on_click(self, event: events.Click) -> None:
-        self._choose(self._place + 1)
-
-    def _choose(self, place: int) -> None:
-        self._place = place % len(self._choices)
-        self._draw()
-        self.post_message(self.ChoiceChanged(self))
-
-    def _draw(self) -> None:
-        text = Text()
-        for place, (_, title) in enumerate(self._choices):
-            is_chosen = place == self._place
-            words = f"[{title}]" if is_chosen else f" {title} "
-            text.append(words, Style(bold=is_chosen, reverse=is_chosen and self.has_focus))
-            text.append(" ")
-        self.update(text)
-
-
 class ActionForm(ModalScreen[str | None]):
     """Asks for the fields of an action until it is done, or until the person leaves with Esc. The result is None."""
 
@@ -117,7 +58,6 @@ class ActionForm(ModalScreen[str | None]):
     ActionForm Horizontal { width: 100%; height: auto; }
     ActionForm .label { height: 1; }
     ActionForm Input { width: 1fr; border: none; height: 1; padding: 0; }
-    ActionForm ChoiceLine { width: 1fr; height: auto; }
     ActionForm .problem { padding: 0 0 0 2; display: none; }
     """
 
@@ -138,7 +78,7 @@ class ActionForm(ModalScreen[str | None]):
     def _complete(self) -> None:
         for field in self._fields:
             widget, texts = self._widget(field), self._suggested.get(field.kind)
-            if texts and isinstance(widget, Input):
+            if texts:
                 widget.suggester = SuggestFromList(texts, case_sensitive=False)
 
     def compose(self) -> ComposeResult:
@@ -150,57 +90,32 @@ class ActionForm(ModalScreen[str | None]):
                     label = Static(Text(f"{field.title}:"), classes="label")
                     label.styles.width = width
                     yield label
-                    yield self._line(field)
+                    yield Input(
+                        field.default(self._target),
+                        placeholder=field.hint,
+                        select_on_focus=False,
+                        compact=True,
+                        id=f"field-{field.name}",
+                    )
                 yield Static(id=f"problem-{field.name}", classes="problem")
             yield Static(id="problem-", classes="problem")
             yield Static(id="keys")
 
-    def _line(self, field: InputField) -> Widget:
-        if field.choices:
-            return ChoiceLine(field.choices, f"field-{field.name}")
-        return Input(
-            field.default(self._target),
-            placeholder=field.hint,
-            select_on_focus=False,
-            compact=True,
-            id=f"field-{field.name}",
-        )
-
     def on_mount(self) -> None:
         self._complete()
-        self._lay_out()
-
-    def on_descendant_focus(self) -> None:
-        self._show_keys()
-
-    def on_choice_line_choice_changed(self) -> None:
-        self._lay_out()
-
-    def _lay_out(self) -> None:
-        """Show the fields that belong to the present choices."""
-        values = self._values()
-        for field in self._fields:
-            self.query_one(f"#row-{field.name}").display = field.is_shown(values)
         self._show_keys()
 
     def _show_keys(self) -> None:
-        more = _CHOICE_KEYS if isinstance(self.focused, ChoiceLine) else ""
-        text = f"{self._title} …" if self._is_busy else f"{more}{_KEYS}"
+        text = f"{self._title} …" if self._is_busy else _KEYS
         self.query_one("#keys", Static).update(Text(text, Style(dim=True)))
 
-    def _widget(self, field: InputField) -> Input | ChoiceLine:
-        widget = self.query_one(f"#field-{field.name}")
-        assert isinstance(widget, Input | ChoiceLine)
-        return widget
+    def _widget(self, field: InputField) -> Input:
+        return self.query_one(f"#field-{field.name}", Input)
 
     def _values(self) -> dict[str, str]:
         """The values of all fields, without empty ones."""
         values = {field.name: self._widget(field).value.strip() for field in self._fields}
         return {name: value for name, value in values.items() if value}
-
-    def _shown(self) -> list[InputField]:
-        values = self._values()
-        return [field for field in self._fields if field.is_shown(values)]
 
     # The keys
 
@@ -212,7 +127,7 @@ class ActionForm(ModalScreen[str | None]):
         """Go to another field."""
         if not self.is_mounted:
             return
-        fields = [self._widget(field) for field in self._shown()]
+        fields = [self._widget(field) for field in self._fields]
         at = next((place for place, field in enumerate(fields) if field.has_focus), 0)
         fields[(at + steps) % len(fields)].focus()
 
@@ -220,7 +135,7 @@ class ActionForm(ModalScreen[str | None]):
         self.turn(steps)
 
     def action_enter(self) -> None:
-        if self.is_mounted and self._widget(self._shown()[-1]).has_focus:
+        if self.is_mounted and self._widget(self._fields[-1]).has_focus:
             self.action_submit()
         else:
             self.turn(1)
@@ -231,15 +146,14 @@ class ActionForm(ModalScreen[str | None]):
     def action_submit(self) -> None:
         if self._is_busy or not self.is_mounted:
             return
-        values, shown = self._values(), self._shown()
-        for field in shown:
+        values = self._values()
+        for field in self._fields:
             if words := field.problem(values.get(field.name, "")):
                 self._show_problem(FormProblem(words, field.name))
                 return
         self._is_busy = True
         self._show_problem(FormProblem())
-        given = {field.name: values[field.name] for field in shown if field.name in values}
-        self._submit(given, self._finish)
+        self._submit(values, self._finish)
 
     def _finish(self, problem: FormProblem | None) -> None:
         self._is_busy = False
@@ -257,7 +171,7 @@ class ActionForm(ModalScreen[str | None]):
             line.display = bool(problem.words) and name == problem.field
             if line.display:
                 line.update(Text(problem.words, Style(color="red", bold=True)))
-        found = next((field for field in self._shown() if field.name == problem.field), None)
+        found = next((field for field in self._fields if field.name == problem.field), None)
         if found is not None:
             self._widget(found).focus()
         self._show_keys()

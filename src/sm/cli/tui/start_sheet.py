@@ -30,7 +30,8 @@ from sm.board.spawn_sheet import (
 )
 from sm.cli.options import absolute
 from sm.cli.spawn_questions import spawn_choices
-from sm.cli.tui.forms import ChoiceLine, FormProblem, Submit
+from sm.cli.tui.choice_line import ChoiceLine
+from sm.cli.tui.forms import FormProblem, Submit
 from sm.cli.tui.suggestions import Rows
 from sm.client.http import Client
 from sm.errors import SmError

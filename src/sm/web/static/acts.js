@@ -111,7 +111,7 @@ function openSheet() {
 
 /** Ask for the fields of an action, and for a yes. What is there now is the default: later changes do not replace it. */
 function openForm(name, session, need = null) {
-  const dialog = { kind: "form", name, session, need, workspace: state.workspace, offer: need?.[name] ?? offerOf(name, session), busy: false, problem: "", place: "", chosen: {} };
+  const dialog = { kind: "form", name, session, need, workspace: state.workspace, offer: need?.[name] ?? offerOf(name, session), busy: false, problem: "", place: "" };
   ui.dialog = dialog;
   ui.draw();
 }

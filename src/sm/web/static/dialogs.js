@@ -98,7 +98,6 @@ function form(dialog) {
   const { question, line, defaults, command } = dialog.offer;
   const sessions = new Map([...state.rows.values()].filter((row) => row.live).map((row) => [row.label, row.id]));
   const choices = { session: [...sessions.keys()] };
-  const isShown = ({ shown_with: shownWith }) => !shownWith || (dialog.chosen[shownWith[0]] ?? "") === shownWith[1];
   const submit = async (event) => {
     event.preventDefault();
     if (dialog.busy) return;
@@ -110,7 +109,7 @@ function form(dialog) {
     Object.assign(dialog, { busy: true, problem: "", place: "" });
     ui.drawNow();
     const done = await carryOut(dialog.name, dialog.session, { fields: given, ...shownIn(dialog) });
-    const named = fields.find((field) => field.name === done.field && isShown(field));
+    const named = fields.find((field) => field.name === done.field);
     Object.assign(dialog, { busy: false, problem: done.ok ? "" : wordsOf(done), place: named?.name ?? "" });
     if (done.ok && ui.dialog === dialog) close();
     else {
@@ -120,19 +119,12 @@ function form(dialog) {
   };
   const isWrong = (name) => dialog.problem !== "" && name === dialog.place;
   const words = (name) => (isWrong(name) ? html`<p class="problem" role="alert" id="problem-${name}">${dialog.problem}</p>` : nothing);
-  const choose = (name) => (event) => {
-    dialog.chosen[name] = event.target.value;
-    ui.drawNow();
-  };
-  const entry = ({ name, kind, required, hint, choices: options }, place) => options.length
-    ? html`<select class="wide" name=${name} @change=${choose(name)} aria-invalid=${isWrong(name) || nothing} aria-describedby=${isWrong(name) ? `problem-${name}` : nothing}>
-        ${options.map((option) => html`<option value=${option.value}>${option.title}</option>`)}</select>`
-    : html`<input class="wide" name=${name} ?data-first=${place === 0} ?required=${required} maxlength="50000" autocomplete="off" spellcheck="false"
-        placeholder=${hint || nothing} inputmode=${kind === "number" ? "numeric" : nothing} pattern=${kind === "number" ? "\\s*[0-9]{1,9}\\s*" : nothing}
+  const entry = ({ name, kind, required, hint }, place) => html`<input class="wide" name=${name} ?data-first=${place === 0} ?required=${required}
+        maxlength="50000" autocomplete="off" spellcheck="false" placeholder=${hint || nothing}
         aria-invalid=${isWrong(name) || nothing} aria-describedby=${isWrong(name) ? `problem-${name}` : nothing}
         list=${choices[kind] ? `choices-${name}` : nothing} value=${defaults[name]}>`;
-  const field = (known, place) => (isShown(known) ? html`<label>${known.title} ${entry(known, place)}</label>${words(known.name)}
-    ${choices[known.kind] ? html`<datalist id="choices-${known.name}">${choices[known.kind].map((choice) => html`<option value=${choice}></option>`)}</datalist>` : nothing}` : nothing);
+  const field = (known, place) => html`<label>${known.title} ${entry(known, place)}</label>${words(known.name)}
+    ${choices[known.kind] ? html`<datalist id="choices-${known.name}">${choices[known.kind].map((choice) => html`<option value=${choice}></option>`)}</datalist>` : nothing}`;
   const label = rowOf(dialog.session)?.label;
   const place = dialog.workspace ? `In workspace ${dialog.workspace}.` : "";
   return frame(actionOf(dialog.name).needs_session && label ? `${title}: ${label}` : title, html`<form data-form=${dialog.name} @submit=${submit}>
