@@ -146,3 +146,42 @@ def test_diff_loads_no_foreign_module_when_output_is_no_terminal(run: Sm) -> Non
     modules = loaded("import sm.cli.commands.diff, sm.cli.session_patch", run.environ)
     assert "sm.core.patches" in modules
     assert not modules & FOREIGN
+
+
+def test_top_loads_neither_click_nor_actions_before_its_first_rows(run: Sm) -> None:
+    # Its view is imported before it misses its terminal. The module that prints the error imports click.
+    print_at_error = (
+        "def look(event, arguments):\n"
+        "    if event == 'import' and arguments[0] == 'sm.cli.display.errors':\n"
+        "        sys.stderr.write(repr(sorted(sys.modules)))\n"
+        "        sys.stderr.flush()\n"
+        "        os._exit(0)\n"
+        "import os, sm.cli\n"
+        "sys.addaudithook(look)\n"
+        "sys.argv = ['sm', 'top']\n"
+        "sm.cli.main()"
+    )
+    modules = loaded(print_at_error, run.environ)
+    assert "sm.cli.tui.app" in modules
+    assert "click" not in modules
+    rooms = {name.split(".")[1] for name in modules if name.startswith("sm.")}
+    assert rooms == {"board", "cli", "client", "core", "errors", "feed", "linux", "paths", "registry", "wire"}
+    assert not modules & {f"sm.board.{name}" for name in ("actions", "main_actions", "spawn_action")}
+    view = {
+        "app",
+        "appearance",
+        "below_list",
+        "board_app",
+        "cells",
+        "filter_field",
+        "kept",
+        "layout",
+        "list_lines",
+    }
+    view |= {"ending", "notices", "peek", "process", "rows_view", "screens", "source", "start", "texts"}
+    assert {name for name in modules if name.startswith("sm.cli.tui.")} == {
+        f"sm.cli.tui.{name}" for name in view
+    }
+    assert not modules & {
+        f"sm.core.{name}" for name in ("models", "requests", "usage", "estimates", "attention")
+    }

@@ -1,6 +1,7 @@
 """The contents of live views: rows, order, filter, selection, what needs a person, and the actions. Pure."""
 
-from sm.board.actions import ACTIONS, command_to_copy
+from typing import TYPE_CHECKING, Any
+
 from sm.board.board import Board
 from sm.board.board_action import (
     NO_WORDS,
@@ -18,6 +19,19 @@ from sm.board.needs import BoardNeed, NeedKind, Quiet, needs
 from sm.board.order import Line, Sort, arrange
 from sm.board.row import BoardRow, board_row
 from sm.board.table import RowChange, SessionTable
+
+if TYPE_CHECKING:
+    from sm.board.actions import ACTIONS, command_to_copy
+else:
+
+    def __getattr__(name: str) -> Any:
+        """Import the actions, for which all operations are needed, when they are used for the first time."""
+        if name not in ("ACTIONS", "command_to_copy"):
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from sm.board import actions
+
+        return getattr(actions, name)
+
 
 __all__ = [
     "ACTIONS",

@@ -9,7 +9,6 @@ from typing import Any, Protocol, cast
 
 from sm.client.http import DaemonAway, session_path
 from sm.client.live_stream import Json
-from sm.core.attention import FAILURES
 from sm.core.backoff import Backoff
 from sm.core.dataclass import dataclass
 from sm.core.statuses import Status
@@ -77,6 +76,8 @@ class FeedSource(Protocol):
 
 async def read_row(get: Get, session_id: str) -> Json:
     """Read a session that has no row in `/v1/live`, such as one that ended long ago, as such a row. Raises SmError."""
+    from sm.core.attention import FAILURES  # with the models of the daemon, which a view hardly needs
+
     path = session_path(session_id)
     session = await get(path, None)
     if session["session_id"] != session_id:

@@ -21,41 +21,13 @@ Examples:
   sm top
 """
 
-import gc
 import os
-import sys
 
 import click
 
-from sm.cli.installation import TEXTUAL, install_command
-from sm.cli.instance import Instance
-from sm.errors import NotPermitted, UsageError
+from sm.cli.tui.start import run
 
 
 @click.command(help=__doc__)
-def command() -> None:
-    instance = Instance(os.environ)
-    if instance.session_id is not None:
-        raise NotPermitted("sm top is for people, not for agents", "to list sessions: sm ls")
-    try:
-        from sm.cli.tui.app import TopApp
-        from sm.cli.tui.ending import end_at_last
-        from sm.cli.tui.kept import KeptChoices
-    except ModuleNotFoundError as error:
-        if error.name is None or error.name.partition(".")[0] != "textual":
-            raise
-        raise UsageError(
-            "sm top needs the package textual, which is not installed here",
-            f"install it: {install_command(TEXTUAL)}",
-        ) from None
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise UsageError("sm top needs a terminal", "to list sessions: sm ls")
-    instance.client().get("/v1/health")  # starts the daemon, or says why that fails
-    # The modules and most rows stay until the end, and rows form no cycles. To look through them at each collection
-    # takes a tenth of the time of the view.
-    gc.freeze()
-    app = TopApp(instance.client(start=False), kept=KeptChoices(instance.paths.views), started=gc.freeze)
-    app.run()
-    end_at_last(app.return_code or 0)
-    if app.return_code:
-        raise SystemExit(app.return_code)
+def command() -> int:
+    return run(os.environ)

@@ -26,7 +26,6 @@ from sm.cli.tui.cells import fitted
 from sm.cli.tui.ending import end_with_terminal
 from sm.cli.tui.filter_field import FilterField
 from sm.cli.tui.kept import KeptChoices
-from sm.cli.tui.key_hints import hint_line
 from sm.cli.tui.layout import CSS, ListContent, detail_width, lay_out
 from sm.cli.tui.list_lines import ListCursor, ListLines
 from sm.cli.tui.notices import notice_sequence
@@ -41,6 +40,8 @@ from sm.feed import Feed, FeedNews, Mail, Situation
 _AGES_EVERY_S = 1.5
 """The least time between two drawings of ages alone: with a tick each second, every other one draws."""
 _DRAW_EVERY_S = 0.25
+_HINTS_AFTER_S = 0.05
+"""After this time, the first rows are on the terminal, which another thread writes to."""
 
 
 class BoardApp(App[None]):
@@ -75,6 +76,8 @@ class BoardApp(App[None]):
         self._is_begun = False
         """The selection has its first place."""
         self._notice: tuple[str, float] = ("", 0.0)
+        self._has_hints = False
+        """The last line has the keys for the selection."""
 
     # Regions
 
@@ -137,11 +140,16 @@ class BoardApp(App[None]):
 
     def take(self, news: FeedNews) -> None:
         """Take one piece of news of the feed, which notes if that fails."""
+        is_first = self.board.revision is None
         if (change := self._situation.take(news, time.monotonic())) is not None:
             self.board.take(change)
         if isinstance(news, Mail) and self.board.workspace not in (None, *news.workspaces):
             self.choose(None)
-        self.draw_soon()
+        if is_first and self.board.revision is not None:
+            self.draw()
+            self.set_timer(_HINTS_AFTER_S, self._show_hints)
+        else:
+            self.draw_soon()
 
     def draw_soon(self) -> None:
         """Draw now, or as soon as the last drawing is long enough ago."""
@@ -158,6 +166,7 @@ class BoardApp(App[None]):
 
     def _tick(self) -> None:
         """Draw the new ages: every second while something needs the person or counts down, else every other one."""
+        self._has_hints = True
         clock_s = time.monotonic()
         counts = self.found or self.undo_text(clock_s) or self.board.lost_for_s(clock_s) is not None
         if counts or clock_s - self._drawn_s >= _AGES_EVERY_S:
@@ -241,9 +250,19 @@ class BoardApp(App[None]):
 
     def _foot(self, clock_s: float) -> str:
         text, until_s = self._notice
-        return self.undo_text(clock_s) or (
-            text if clock_s < until_s else hint_line(self.target, self.found, self.size.width)
-        )
+        return self.undo_text(clock_s) or (text if clock_s < until_s else self._hints())
+
+    def _hints(self) -> str:
+        """The keys for the selection. Their actions need as much time as the first drawing, so they come after it."""
+        if not self._has_hints:
+            return ""
+        from sm.cli.tui.key_hints import hint_line
+
+        return hint_line(self.target, self.found, self.size.width)
+
+    def _show_hints(self) -> None:
+        self._has_hints = True
+        self.draw()
 
     # What the person chooses
 

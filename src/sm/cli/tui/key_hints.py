@@ -9,32 +9,13 @@ from sm.board import ACTIONS, NeedKind, Target
 from sm.board.details import shown_target
 from sm.board.main_actions import SHOWN, main_actions
 from sm.board.needs import BoardNeed
+from sm.cli.tui.texts import DETAILS, Hint, request_hints
 
-Hint = tuple[str, str]
-"""A key, and its effect."""
-
-_DETAILS: Hint = ("Enter", "details")
 _SEEN: Hint = ("m", "mark as seen")
 _TO_LIST, _TO_NEEDS = ("Tab", "list"), ("Tab", "needs you")
 _ALWAYS: Sequence[Hint] = (("?", "help"), ("q", "quit"))
 _MORE: Sequence[Hint] = (("s", "send"), ("n", "new"), ("/", "filter"), ("Ctrl-K", "actions"), ("b", "to all"))
 """The hints for wider screens, the most useful first."""
-
-
-def request_hints(need: BoardNeed) -> Sequence[Hint]:
-    """The keys that answer a request."""
-    request = need.request or {}
-    match request.get("kind"):
-        case "dialog":
-            return (("o", "attach"), _DETAILS)
-        case "question" if request["cut"]:
-            return (("o", "attach"), ("d", "deny"), _DETAILS)
-        case "question":
-            count = len(request["questions"][0]["options"]) if len(request["questions"]) == 1 else 0
-            choose = [(f"1-{count}" if count > 1 else "1", "choose")] if count else []
-            return (*choose, ("t", "answer"), ("d", "deny"))
-        case _:
-            return (("a", "approve"), ("d", "deny"), _DETAILS)
 
 
 def key_hints(target: Target, found: Sequence[BoardNeed]) -> Sequence[Hint]:
@@ -46,9 +27,9 @@ def key_hints(target: Target, found: Sequence[BoardNeed]) -> Sequence[Hint]:
         return (("n", "start an agent"), ("/", "filter"), ("+", "workspace"))
     waiting = shown_target(target, found).need
     if waiting is not None:
-        return (("a", f"go to {waiting.key}"), _DETAILS, *_of_session(target, found))
+        return (("a", f"go to {waiting.key}"), DETAILS, *_of_session(target, found))
     seen = [_SEEN] if row.attention in ("failed", "done") else []
-    return (*_of_session(target, found), _DETAILS, *seen)
+    return (*_of_session(target, found), DETAILS, *seen)
 
 
 def _of_need(need: BoardNeed, of_session: Sequence[Hint]) -> Sequence[Hint]:
@@ -57,17 +38,17 @@ def _of_need(need: BoardNeed, of_session: Sequence[Hint]) -> Sequence[Hint]:
         case NeedKind.REQUEST:
             return request_hints(need)
         case NeedKind.MESSAGE if need.message_id is not None:
-            return (("M", "mark as read"), ("s", "reply"), _DETAILS)
+            return (("M", "mark as read"), ("s", "reply"), DETAILS)
         case NeedKind.MESSAGE:
-            return (("s", "send again"), _DETAILS, *of_session)
+            return (("s", "send again"), DETAILS, *of_session)
         case NeedKind.LOSS | NeedKind.DAEMON:
-            return (("c", "copy its command"), _DETAILS)
+            return (("c", "copy its command"), DETAILS)
         case NeedKind.FAILURE:
-            return (*of_session[:1], _DETAILS, _SEEN)
+            return (*of_session[:1], DETAILS, _SEEN)
         case NeedKind.STALE:
-            return (*of_session, _DETAILS)
+            return (*of_session, DETAILS)
         case NeedKind.DONE:
-            return (_DETAILS, _SEEN, *of_session[:1])
+            return (DETAILS, _SEEN, *of_session[:1])
         case _:
             assert_never(need.kind)
 

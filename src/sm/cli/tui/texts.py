@@ -7,15 +7,18 @@ from rich.cells import cell_len
 from rich.style import Style
 from rich.text import Text
 
-from sm.board import ACTIONS, KEYS, Board, BoardNeed, Chip, Target
+from sm.board import KEYS, Board, BoardNeed, Chip, Target
 from sm.board.details import count_line
 from sm.board.tabs import CHANGES_KEYS
 from sm.board.words import shown
-from sm.cli.tui.key_hints import request_hints
 from sm.core.lines import line
 from sm.core.quotation import BAR
 from sm.core.timestamps import span
 
+Hint = tuple[str, str]
+"""A key, and its effect."""
+
+DETAILS: Hint = ("Enter", "details")
 _CHANGES: Mapping[str, str] = {f"{BAR}-": "red", f"{BAR}+": "green"}
 NEW_WORKSPACE = "+"
 """The chip that creates a workspace. No slug has this name."""
@@ -48,6 +51,8 @@ def help_lines(target: Target) -> list[str]:
     """All keys. An action that is not possible now has its reason."""
     lines = [f"{keys:<12} {text}" for keys, text in VIEW_KEYS]
     lines += ["", "On the selected request or session:"]
+    from sm.board import ACTIONS  # not before the first rows are on the screen
+
     for action in ACTIONS.values():
         reason = action.refusal(target)
         more = f"  [{reason}]" if reason else f"  = {action.command_line(target)}"
@@ -149,6 +154,22 @@ def titled(title: str, text: Text, width: int) -> Text:
     """A text below its title in a line."""
     rule = f"── {title} " if title else ""
     return Text("\n").join([Text(rule + "─" * max(0, width - cell_len(rule)), "dim"), text])
+
+
+def request_hints(need: BoardNeed) -> Sequence[Hint]:
+    """The keys that answer a request."""
+    request = need.request or {}
+    match request.get("kind"):
+        case "dialog":
+            return (("o", "attach"), DETAILS)
+        case "question" if request["cut"]:
+            return (("o", "attach"), ("d", "deny"), DETAILS)
+        case "question":
+            count = len(request["questions"][0]["options"]) if len(request["questions"]) == 1 else 0
+            choose = [(f"1-{count}" if count > 1 else "1", "choose")] if count else []
+            return (*choose, ("t", "answer"), ("d", "deny"))
+        case _:
+            return (("a", "approve"), ("d", "deny"), DETAILS)
 
 
 def keys_of_request(selected: Target, shown: Target) -> str:
