@@ -121,6 +121,11 @@ class Feed:
             group.create_task(self._follow())
             group.create_task(self._poll())
 
+    @property
+    def request(self) -> tuple[str, Mapping[str, str]]:
+        """The path and the query with which it begins to read rows."""
+        return "/v1/live", {"archived": "1"} if self._archived else {}
+
     def show_archived(self, archived: bool) -> None:
         """Read all rows again, with or without those of archived sessions."""
         if archived != self._archived:
@@ -152,12 +157,12 @@ class Feed:
             if archived != self._archived:
                 archived, revision = self._archived, ""  # that was of other rows
             is_shown, loop = True, asyncio.get_running_loop()
-            query = {"archived": "1"} if archived else {}
-            query |= {"since": revision} if revision else {}
+            path, query = self.request
+            query = {**query, "since": revision} if revision else query
             try:
                 async with (
                     asyncio.timeout(None) as self._stream,
-                    aclosing(self._source.events("/v1/live", query)) as updates,
+                    aclosing(self._source.events(path, query)) as updates,
                 ):
                     async for update in updates:
                         backoff.reset()

@@ -7,7 +7,7 @@ from textual.app import App
 
 from sm.board.choices import Theme
 
-_THEMES: Mapping[Theme, str] = {
+THEMES: Mapping[Theme, str] = {
     Theme.SYSTEM: "ansi-dark",
     Theme.DARK: "textual-dark",
     Theme.LIGHT: "textual-light",
@@ -17,14 +17,14 @@ _THEMES: Mapping[Theme, str] = {
 def show_theme(app: App[Any], theme: Theme) -> bool:
     """Change the colours; with True the app fills its background. With NO_COLOR there are none."""
     chosen = Theme.SYSTEM if app.no_color else theme
-    app.theme = _THEMES[chosen]
+    app.theme = THEMES[chosen]
     app.ansi_color = chosen is Theme.SYSTEM
     return chosen is not Theme.SYSTEM
 
 
 def shown_theme(app: App[Any]) -> Theme:
     """The colours that the app has now."""
-    return next((theme for theme, name in _THEMES.items() if name == app.theme), Theme.SYSTEM)
+    return next((theme for theme, name in THEMES.items() if name == app.theme), Theme.SYSTEM)
 
 
 def next_theme(theme: Theme) -> Theme:

@@ -10,17 +10,18 @@ from rich.text import Text
 from textual.app import App, ComposeResult
 from textual.binding import Binding
 from textual.containers import Horizontal, Vertical
+from textual.reactive import Reactive
 from textual.screen import Screen
 from textual.widgets import Static
 
 from sm import __version__
 from sm.board import Board, BoardNeed, Chip, Target, chips
-from sm.board.choices import folds_after
+from sm.board.choices import Theme, folds_after
 from sm.board.details import needs_title, request_lines, shown_target, target_lines
 from sm.board.needs_list import NeedsList
 from sm.board.order import Sort
 from sm.cli.tui import texts
-from sm.cli.tui.appearance import next_theme, show_theme
+from sm.cli.tui.appearance import THEMES, next_theme, show_theme
 from sm.cli.tui.below_list import BelowList
 from sm.cli.tui.cells import fitted
 from sm.cli.tui.ending import end_with_terminal
@@ -53,6 +54,8 @@ class BoardApp(App[None]):
         Binding("ctrl+z", "suspend_process", show=False),
     ]
     CSS = CSS
+    # The default of textual would be replaced at each start, with a second look at all styles.
+    theme = Reactive(THEMES[Theme.SYSTEM])
 
     def __init__(self, client: Client, pace: Pace | None = None, kept: KeptChoices | None = None) -> None:
         super().__init__(ansi_color=True)
@@ -76,6 +79,8 @@ class BoardApp(App[None]):
         self._is_begun = False
         """The selection has its first place."""
         self._notice: tuple[str, float] = ("", 0.0)
+        self._is_laid_out = False
+        """The regions have their sizes."""
         self._has_hints = False
         """The last line has the keys for the selection."""
 
@@ -111,8 +116,16 @@ class BoardApp(App[None]):
         self.run_worker(self._feed.run(), name="feed")
         self.set_interval(1.0, self._tick)
 
+    def read_ahead(self) -> None:
+        """Begin to read the rows before the app runs, so that it has them at its first drawing."""
+        self.source.read_ahead(*self._feed.request)
+
     def on_resize(self) -> None:
-        self.call_after_refresh(self.draw)
+        self.call_after_refresh(self._draw_laid_out)
+
+    def _draw_laid_out(self) -> None:
+        self._is_laid_out = True
+        self.draw()
 
     @property
     def found(self) -> Sequence[BoardNeed]:
@@ -229,7 +242,8 @@ class BoardApp(App[None]):
         newer = "" if version == __version__ else version
         head = texts.head(board, lost_s, self._situation.outage, newer, self._situation.unshown)
         self._write("head", fitted(head, self.size.width))
-        self._write("columns", self._lines.header())
+        if self._is_laid_out:
+            self._write("columns", self._lines.header())
         self._write("chips", texts.chip_line(self._shown_chips, board.workspace))
         self._write("needs-title", needs_title(self.found, self._situation.quiet.since_s, now_s))
         self._write("foot", self._foot(clock_s))
@@ -239,7 +253,8 @@ class BoardApp(App[None]):
             lines = target_lines(shown, now_s, detail_width(self.size.width), keys=keys)
             self._write("detail", texts.detail_text(lines))
         can_ask = not self.is_lost and len(self.screen_stack) == 1
-        self._below.show(shown, now_s, keys, has_detail=detail.display, can_ask=can_ask)
+        if self._is_laid_out:
+            self._below.show(shown, now_s, keys, has_detail=detail.display, can_ask=can_ask)
 
     def _write(self, name: str, text: Text | str) -> None:
         if self._texts.get(name) != text:

@@ -72,6 +72,9 @@ class ListLines:
             self._has_sums = any(row.tree_cost() for row in self._chosen_rows())
         if board.lines is not self._lines:
             self._lines, self._longest = board.lines, self._longest_name()
+        return self._divide(width)
+
+    def _divide(self, width: int) -> Widths:
         self._widths = widths_of(width, self._filled, self._longest, has_sums=self._has_sums)
         return self._widths
 
@@ -98,6 +101,8 @@ class ListLines:
     def session(self, place: int, width: int) -> Cells:
         """A line of the list of sessions; the last one has the sessions that ended earlier."""
         board, cursor = self._board, self._cursor
+        if width != self._widths.line:  # the first layout has its drawing before another call of `prepare`
+            self._divide(width)
         if place >= len(board.lines):
             command = earlier_command(board, archived=cursor.archived)
             return quiet_cells(f"  {earlier_words(board)}: {command}", width)

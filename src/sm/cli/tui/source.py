@@ -18,21 +18,57 @@ class ThreadedSource:
 
     def __init__(self, client: Client) -> None:
         self._client = client
+        self._ahead: _Stream | None = None
+
+    def read_ahead(self, path: str, query: Mapping[str, str]) -> None:
+        """Begin to read the first of some events, before the event loop runs. The next call of `events` yields it."""
+        self._ahead = _Stream(self._client, path, query)
+        self._ahead.begin()
 
     async def get(self, path: str, query: Mapping[str, str] | None = None) -> Any:
         return await in_thread(lambda: self._client.get(path, query))
 
     async def events(self, path: str, query: Mapping[str, str]) -> AsyncGenerator[Any]:
-        # The stream ends when the other end of this pipe is closed: it may be silent for a long time.
-        end, reader_fd = os.pipe()
-        events = _decoded(self._client, path, query, reader_fd)
+        ahead, self._ahead = self._ahead, None
+        stream = (
+            ahead if ahead is not None and ahead.is_of(path, query) else _Stream(self._client, path, query)
+        )
         try:
-            while (event := await in_thread(lambda: next(events, None))) is not None:
+            while (event := await stream.next()) is not None:
                 yield event
         finally:
-            os.close(end)
-            with suppress(ValueError):  # it runs, and ends by itself
-                events.close()
+            stream.close()
+
+
+class _Stream:
+    """Events of the daemon, which threads read one after the other."""
+
+    def __init__(self, client: Client, path: str, query: Mapping[str, str]) -> None:
+        # The stream ends when the other end of this pipe is closed: it may be silent for a long time.
+        self._end, reader_fd = os.pipe()
+        self._request = (path, query)
+        self._events = _decoded(client, path, query, reader_fd)
+        self._begun: Future[Any] | None = None
+
+    def is_of(self, path: str, query: Mapping[str, str]) -> bool:
+        return self._request == (path, query)
+
+    def begin(self) -> None:
+        """Read the next event before a call of `next` asks for it."""
+        self._begun = _answer_of(lambda: next(self._events, None))
+
+    async def next(self) -> Any:
+        """The next event, or None at the end."""
+        if self._begun is None:
+            self.begin()
+        assert self._begun is not None
+        begun, self._begun = self._begun, None
+        return await asyncio.wrap_future(begun)
+
+    def close(self) -> None:
+        os.close(self._end)
+        with suppress(ValueError):  # it runs, and ends by itself
+            self._events.close()
 
 
 def _decoded(
@@ -47,6 +83,11 @@ def _decoded(
 
 async def in_thread(function: Callable[[], T]) -> T:
     """Call the function in a separate thread. If the caller is cancelled, nobody waits for the thread."""
+    return await asyncio.wrap_future(_answer_of(function))
+
+
+def _answer_of(function: Callable[[], T]) -> Future[T]:
+    """Begin to call the function in a thread that does not outlive the process."""
     answer = Future[T]()
     answer.set_running_or_notify_cancel()  # so that the thread may also answer after the caller was cancelled
 
@@ -57,4 +98,4 @@ async def in_thread(function: Callable[[], T]) -> T:
             answer.set_exception(error)
 
     threading.Thread(target=call, name="sm top", daemon=True).start()
-    return await asyncio.wrap_future(answer)
+    return answer

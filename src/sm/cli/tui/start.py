@@ -40,7 +40,9 @@ def _app(instance: Instance) -> "TopApp":
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise UsageError("sm top needs a terminal", "to list sessions: sm ls")
     instance.client().get("/v1/health")  # starts the daemon, or says why that fails
-    return TopApp(instance.client(start=False), kept=KeptChoices(instance.paths.views), started=_collect)
+    app = TopApp(instance.client(start=False), kept=KeptChoices(instance.paths.views), started=_collect)
+    app.read_ahead()
+    return app
 
 
 def _collect() -> None:
