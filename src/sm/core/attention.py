@@ -37,6 +37,10 @@ UNSEEN = frozenset({Attention.FAILED, Attention.DONE, Attention.OLDER})
 FAILURES = frozenset({Status.ERROR, Status.ABANDONED})
 
 
+TASK_MAX = 300
+"""The characters of a task in a list."""
+
+
 class TaskKind(StrEnum):
     """The source of a task's text."""
 
@@ -162,22 +166,20 @@ class EndedChildren:
         return {end[0]}
 
 
-def current_task(
-    session: Session, requests: Sequence[Request], activity: str | None, answer: str | None
-) -> Task:
+def current_task(session: Session, asked: str, activity: str | None, answer: str | None) -> Task:
     """The most useful description of what the session does or waits for.
 
-    `requests`: as for `attention`; `activity`: its current activity; `answer`: its last words.
+    `asked`: the `request_line` of its open requests; `activity`: its current activity; `answer`: its last words.
     """
     reason = TaskKind.REASON, session.status_reason
     note, title = (TaskKind.NOTE, session.note), (TaskKind.TITLE, session.title)
     said = TaskKind.ANSWER, answer
     candidates: tuple[tuple[TaskKind, str | None], ...]
-    match attention(session, requests, None):
+    match attention(session, (asked,) if asked else (), None):
         case Attention.WORKING | Attention.IDLE if session.paused is not None:
             candidates = (TaskKind.REASON, session.paused.reason), reason
         case Attention.WAITING:
-            candidates = (TaskKind.REQUEST, _request_text(requests)), reason
+            candidates = (TaskKind.REQUEST, asked), reason
         case Attention.WORKING if session.restarts is not None and session.restarts.next_at is not None:
             candidates = (reason,)
         case Attention.WORKING:
@@ -194,8 +196,8 @@ def current_task(
     return Task(*next(shown, (TaskKind.REASON, str(session.status))))
 
 
-def _request_text(requests: Sequence[Request]) -> str:
-    """The oldest request in one line; the number of the others."""
+def request_line(requests: Sequence[Request]) -> str:
+    """The oldest request in one line, and the number of the others; empty without any. `requests`: see `attention`."""
     if not requests:
         return ""
     first, more = requests[0], len(requests) - 1
@@ -209,5 +211,5 @@ def _request_text(requests: Sequence[Request]) -> str:
         case kind if (words := words_of_kind(kind)) is not None:
             what = words.asks(first.arguments)
         case _:
-            what = f"asks for permission: {tool_use(first.tool, first.arguments)}"
+            what = f"asks to use {tool_use(first.tool, first.arguments)}"
     return f"{first.name} {what}" + (f" (and {more} more)" if more else "")
