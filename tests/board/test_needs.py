@@ -186,11 +186,11 @@ def test_task_is_the_one_of_the_daemon_unless_the_session_is_still() -> None:
     assert row(**more, paused=pause).task() == "paused: its processes are frozen until sm resume"
     assert row(**more, paused={**pause, "held": "told"}).task() == "paused: too dear"
     assert row(**more, paused={**pause, "state": "pausing", "held": None}).task() == "Bash: npm test"
-    asks = {"task": "r1 asks: Which way?", "task_kind": "request", "open_requests": ["r1"]}
+    asks: dict[str, Any] = {"task": "r1 asks: Which way?", "task_kind": "request", "open_requests": ["r1"]}
     assert row(**asks, paused=pause).task() == "r1 asks: Which way?"
 
 
 def test_task_of_an_older_daemon_is_the_reason_of_the_status() -> None:
     data = row_data("a", status_reason="works")
-    del data["task"], data["task_kind"]  # type: ignore[misc]
+    del data["task"], data["task_kind"]
     assert board_row(data).task() == "works"
