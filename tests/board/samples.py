@@ -58,6 +58,8 @@ def row_data(session_id: str, **more: Any) -> Json:
         "last_tool": None,
         "todo_done": None,
         "todo_total": None,
+        "task": more.get("note") or more.get("completion_message") or more.get("status_reason", "works"),
+        "task_kind": "note",
         "open_requests": [],
         "messages_held": 0,
         "attention": "working",

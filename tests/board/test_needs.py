@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sm.board import ACTIONS, NO_WORDS, NeedKind, Quiet, Target, chips, needs
+from sm.board import ACTIONS, NO_WORDS, NeedKind, Quiet, Target, board_row, chips, needs
 from sm.board.details import count_line, needs_title
 from sm.board.words import context_bar, shown
 from sm.core.messages import TYPED_WHOLE
-from tests.board.samples import AT_S, message, row
+from tests.board.samples import AT_S, message, row, row_data
 from tests.cli.samples import request
 
 NOTHING: dict[str, Any] = {"trouble": [], "dead_letters": 0}
@@ -98,7 +98,7 @@ def test_unseen_failure_needs_a_person_and_an_unseen_result_only_a_look() -> Non
         r.id: r
         for r in (
             row("a", **DONE),
-            row("b", **FAILED, last_words="KeyError: 'x'"),
+            row("b", **FAILED, task="exit code 3: \"KeyError: 'x'\"", task_kind="reason"),
             row("c", status="completed", attention="ended"),
             row("d", children_failed=2, children_done=3, note="builds"),
         )
@@ -177,19 +177,20 @@ def test_numbers_of_a_row_are_short() -> None:
     assert row(model="claude-haiku-4-5-20251001", provider="claude").model() == "haiku-4-5"
 
 
-def test_task_is_the_wait_then_the_note_then_the_activity_of_a_session() -> None:
-    more: dict[str, Any] = {
-        "note": "half",
-        "activity": "Bash: npm test",
-        "title": "login",
-        "status_reason": "works",
-    }
-    assert row(open_requests=["r1", "r2"], **more).task() == "waits for an answer: r1, r2"
-    assert row(open_requests=["r1"], status="waiting_input", **more).task() == "works"
-    assert row(**more).task() == "half"
-    assert row(**more | {"note": None}).task() == "Bash: npm test"
+def test_task_is_the_one_of_the_daemon_unless_the_session_is_still() -> None:
+    more: dict[str, Any] = {"task": "Bash: npm test", "task_kind": "activity"}
+    assert row(**more).task() == "Bash: npm test"
+    assert row(**more, children_failed=1).task() == "1 failed; Bash: npm test"
+    assert row(task="All 26 tests pass.", task_kind="answer").task() == '"All 26 tests pass."'
     pause = {"reason": "too dear", "state": "paused", "held": "frozen"}
     assert row(**more, paused=pause).task() == "paused: its processes are frozen until sm resume"
     assert row(**more, paused={**pause, "held": "told"}).task() == "paused: too dear"
-    assert row(**more, paused={**pause, "state": "pausing", "held": None}).task() == "half"
-    assert row(**more, status="completed", completion_message="done: all").task() == "done: all"
+    assert row(**more, paused={**pause, "state": "pausing", "held": None}).task() == "Bash: npm test"
+    asks: dict[str, Any] = {"task": "r1 asks: Which way?", "task_kind": "request", "open_requests": ["r1"]}
+    assert row(**asks, paused=pause).task() == "r1 asks: Which way?"
+
+
+def test_task_of_an_older_daemon_is_the_reason_of_the_status() -> None:
+    data = row_data("a", status_reason="works")
+    del data["task"], data["task_kind"]
+    assert board_row(data).task() == "works"

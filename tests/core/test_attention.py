@@ -5,12 +5,13 @@ from typing import Any
 
 import pytest
 
-from sm.core.attention import Attention, EndedChildren, TaskKind, attention, current_task
+from sm.core.attention import Attention, EndedChildren, attention, current_task, request_line
 from sm.core.models import Session
 from sm.core.pauses import Pause
 from sm.core.requests import Question, Request
 from sm.core.states import RequestKind, RequestState
 from sm.core.statuses import Status
+from sm.core.task_kinds import TaskKind
 from tests.samples import AT, session
 
 RUNNING = session("1a2b3c4d", status=Status.RUNNING)
@@ -99,26 +100,26 @@ def test_ended_children_are_counted_for_their_parent() -> None:
 
 def test_task_of_a_failed_session_has_its_reason_and_its_last_words() -> None:
     failed = replace(ENDED, status_reason="exit code 3", completion_message="exit code 3")
-    assert current_task(failed, [], None, "KeyError: 'x'").text == "exit code 3: \"KeyError: 'x'\""
-    assert current_task(failed, [], None, None).text == "exit code 3"
+    assert current_task(failed, "", None, "KeyError: 'x'").text == "exit code 3: \"KeyError: 'x'\""
+    assert current_task(failed, "", None, None).text == "exit code 3"
     reported = replace(failed, completion_message="the tests fail")
-    assert current_task(reported, [], None, "bye").text == "the tests fail"
+    assert current_task(reported, "", None, "bye").text == "the tests fail"
 
 
 @pytest.mark.parametrize(
     ("requests", "expected"),
     [
         ([QUESTION], "r57 asks: Which database?"),
-        ([PERMISSION], "r58 asks for permission: Bash: npm install"),
-        ([replace(PERMISSION, arguments=None)], "r58 asks for permission: Bash"),
-        ([replace(PERMISSION, tool=None, arguments={"n": 1})], "r58 asks for permission: a tool"),
+        ([PERMISSION], "r58 asks to use Bash: npm install"),
+        ([replace(PERMISSION, arguments=None)], "r58 asks to use Bash"),
+        ([replace(PERMISSION, tool=None, arguments={"n": 1})], "r58 asks to use a tool"),
         ([COMPLETION], "r59 proposes its completion: all 26 tests pass"),
         ([SETUP], "r60 Trust /srv/shop for Claude Code?"),
         ([QUESTION, PERMISSION, COMPLETION], "r57 asks: Which database? (and 2 more)"),
     ],
 )
 def test_task_of_a_waiting_session_is_its_oldest_request(requests: list[Request], expected: str) -> None:
-    task = current_task(replace(RUNNING, note="reading"), requests, "Bash: npm test", "hello")
+    task = current_task(replace(RUNNING, note="reading"), request_line(requests), "Bash: npm test", "hello")
     assert (task.kind, task.text) == (TaskKind.REQUEST, expected)
 
 
@@ -144,5 +145,5 @@ def test_task_of_a_waiting_session_is_its_oldest_request(requests: list[Request]
 def test_task_is_never_empty(
     changes: dict[str, Any], known: tuple[str | None, str | None], kind: str, text: str
 ) -> None:
-    task = current_task(replace(RUNNING, **changes), [], *known)
+    task = current_task(replace(RUNNING, **changes), "", *known)
     assert (task.kind, task.text) == (kind, text)

@@ -25,7 +25,7 @@ stage = context_fixture("function", Stage)
 MORE = frozenset(LiveRowView.__dataclass_fields__) - frozenset(
     {"tokens", "cost_usd", "context_percent", "activity", "last_tool", "todo_done", "todo_total"}
     | {"open_requests", "messages_held", "tree", "attention", "last_words", "lost"}
-    | {"children_failed", "children_done"}
+    | {"children_failed", "children_done", "task", "task_kind"}
 )
 """The fields of a session."""
 
@@ -83,7 +83,8 @@ def test_live_rows_show_requests_and_held_messages(instance: Instance) -> None:
     with board(instance) as shown:
         (answer,) = instance.request_as(asker, ("POST", "/v1/requests", None, {"question": "which one?"}))
         name = answer[1]["request_id"]
-        shown.shows(asker, lambda row: row["open_requests"] == [name])
+        row = shown.shows(asker, lambda row: row["open_requests"] == [name])
+        assert (row["task"], row["task_kind"]) == (f"{name} asks: which one?", "request")
         instance.sm("answer", name, "the first")
         shown.shows(asker, lambda row: row["open_requests"] == [])
         instance.sm("send", reader, "hello", "--no-wait")
@@ -199,6 +200,17 @@ def test_sibling_sees_numbers_and_no_words_in_live(stage: Stage) -> None:
     assert (row["last_tool"]["name"], row["last_tool"]["args"]) == ("Write", {})
     for name in ("tokens", "cost_usd", "context_percent"):
         assert row[name] == full[name], name
+
+
+def test_live_row_has_the_model_and_the_task_of_the_overview(stage: Stage) -> None:
+    agent = stage.spawn_with_events(tool_event("Write", tool_input={"file_path": "/w/plan"}))
+    with board(stage) as shown:
+        stage.write(usage(stage, 1, 5))
+        row = shown.shows(agent, lambda row: row["model"] == "claude-opus-4-8")
+        (listed,) = get(stage, "/v1/overview")
+        assert listed["model"] == "claude-opus-4-8"
+        assert "plan" in listed["task"]
+        assert (row["task"], row["task_kind"]) == (listed["task"], listed["task_kind"])
 
 
 def test_sums_for_a_session_have_the_old_descendants_that_it_sees(instance: Instance) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from sm.requests.terminal_dialogs import OPENS_AFTER_S
 from tests.fixtures import context_fixture
+from tests.played.test_dialogs import finish
 from tests.played_agent import Agent
 from tests.sim.programs import Running
 from tests.sim.stage import Stage, stand_in, until
@@ -159,6 +160,26 @@ def test_dialog_that_a_hook_reports_is_no_second_request(stage: DialogStage) -> 
     agent.publish("waiting")
     agent.open_dialog("Bash", {"command": "make"})
     stage.pass_time(3 * OPENS_AFTER_S)
+    assert stage.dialogs("--all") == []
+
+
+def test_agent_that_was_just_answered_is_in_no_dialog(stage: DialogStage) -> None:
+    agent = stage.idle_agent()
+    stage.draw(agent, MENU)
+    agent.publish("waiting")
+    dialog = agent.open_dialog("Bash", {"command": "make"})
+    dialog.start_wait()
+    stage.pass_time(2 * OPENS_AFTER_S)
+    approval = stage.start_command("approve", dialog.name)
+    assert dialog.answer()["state"] == "decided"
+    stage.draw(agent, ("make: *** no rule", "$"))
+    dialog.take()
+    assert finish(approval)[0] == 0
+    assert stage.session(agent.id)["status"] == "waiting_input", "no hook has told yet that the tool has run"
+    stage.pass_time(OPENS_AFTER_S / 4)  # beside the time in which `sm approve` looks again
+    agent.send_event("PostToolUse", tool_name="Bash", tool_use_id=dialog.tool_use)
+    agent.publish("busy")
+    stage.in_status(agent.id, "running")
     assert stage.dialogs("--all") == []
 
 

@@ -272,7 +272,7 @@ async def test_selected_session_that_is_not_in_the_list_is_read(hub: Hub, tmp_pa
         shown = page.read()
         assert shown["rows"].keys() == {"a"}
         row = shown["detail"]["row"]
-        assert (row["id"], row["word"], row["task"]) == ("old", "completed", "1 failed, 2 done; it works")
+        assert (row["id"], row["word"], row["task"]) == ("old", "completed", '1 failed, 2 done; "it works"')
         assert shown["detail"]["actions"]["rm"]["refusal"] is None
         page.tab.select("none")
         await page.tab.read_selected(7.0)

@@ -7,10 +7,12 @@ import orjson
 from aiohttp import web
 
 from sm.api.views import Views, build_view
-from sm.core.attention import UNSEEN, Attention
+from sm.core.attention import UNSEEN, Attention, current_task, request_line
 from sm.core.dataclass import dataclass
 from sm.core.live import LiveRow
 from sm.core.models import Caller
+from sm.core.task_kinds import TASK_MAX
+from sm.core.text import folded
 from sm.core.timestamps import iso
 from sm.core.tree_totals import NO_TOTALS, Totals, TreePart, TreeTotals
 from sm.core.usage import TokenCounts, ToolUse
@@ -41,10 +43,13 @@ class RowViews:
         caller, session, used = self.views.caller, row.session, row.usage
         may_read = self.authorizer.may_read(caller, session)
         done, total = used.todo if used.todo is not None and may_read else (None, None)
+        asked = row.requests if self.requests.may_see_of(caller, session) else ()
+        texts = (row.activity, row.said or row.last_words) if may_read else (None, None)
+        task = current_task(session, request_line(asked), *texts)
         return build_view(
             LiveRowView,
             row,
-            **self.views.session_fields(session, row.printed_s, stale=row.stale),
+            **{**self.views.session_fields(session, row.printed_s, stale=row.stale), "model": row.model},
             tokens=_tokens(used.tokens),
             cost_usd=used.cost_usd,
             context_percent=used.context_percent,
@@ -52,7 +57,9 @@ class RowViews:
             last_tool=None if used.last_tool is None else _tool(used.last_tool, may_read=may_read),
             todo_done=done,
             todo_total=total,
-            open_requests=row.open_requests if self.requests.may_see_of(caller, session) else (),
+            open_requests=[request.name for request in asked],
+            task=folded(task.text, TASK_MAX),
+            task_kind=task.kind,
             attention=row.attention if sees_all or row.attention not in UNSEEN else Attention.ENDED,
             last_words=row.last_words if may_read else None,
             lost=bool(self.seen.lost(caller, [session])),

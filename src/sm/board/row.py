@@ -11,12 +11,13 @@ from sm.core.pause_states import PauseState, held_words
 from sm.core.session_lines import (
     capability_marks,
     ended_children,
-    failure_words,
     fallback_mark,
     has_process,
     pause_state,
+    task_words,
 )
 from sm.core.statuses import ENDED, Status
+from sm.core.task_kinds import TaskKind
 from sm.core.timestamps import epoch_s, span
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ WAITING, FAILED, STALE, DONE, WORKING, IDLE, OVER = range(7)
 _LABEL_MAX = 150
 _OF_OLDER_DAEMON: Mapping[str, object] = {
     "attention": "", "children_failed": 0, "children_done": 0, "last_words": None, "lost": False, "paused": None,
-    "warnings": (),
+    "warnings": (), "task": "", "task_kind": "",
 }  # fmt: skip
 """The fields that an older daemon does not send."""
 
@@ -77,20 +78,10 @@ class BoardRow:
 
     def task(self) -> str:
         """The current work or wait of the session in one line. Safe to show."""
-        data = self.data
-        reason = data["status_reason"]
-        if self.requests and self.status != Status.WAITING_INPUT:
-            return f"waits for an answer: {', '.join(self.requests[:3])}"
-        if self.status == Status.WAITING_INPUT:
-            texts: tuple[str | None, ...] = (reason, data["note"])
-        elif self.status in ENDED:
-            failure = self.attention == "failed" and data["completion_message"] in (None, reason)
-            words = failure_words(reason, data["last_words"]) if failure else None
-            texts = (words, data["completion_message"], reason)
-        else:
-            texts = (self._stopped(), data["note"], data["activity"], data["title"], reason)
-        task = shown(next((text for text in texts if text and text.strip()), ""), 300)
-        return "; ".join(filter(None, (ended_children(self.data), task)))
+        stopped = "" if self.data["task_kind"] == TaskKind.REQUEST else self._stopped()
+        if stopped:
+            return "; ".join(filter(None, (ended_children(self.data), shown(stopped, 300))))
+        return task_words(self.data, shown(self.data["task"] or self.data["status_reason"], 300))
 
     def _stopped(self) -> str:
         """`paused: its processes are frozen until sm resume`; empty unless sm has seen that the session is still."""
@@ -134,7 +125,7 @@ def board_row(data: "Json") -> BoardRow:
     status, stale = data["status"], data["status_stale"]
     texts = (
         *(data["label"], data["session_id"], data["name"], data["title"], data["note"], data["activity"]),
-        *(data["completion_message"], data["status_reason"]),
+        *(data["completion_message"], data["status_reason"], data["task"]),
     )
     return BoardRow(
         id=data["session_id"],

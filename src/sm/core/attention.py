@@ -11,6 +11,7 @@ from sm.core.requests import Request
 from sm.core.session_lines import failure_words
 from sm.core.states import RequestKind
 from sm.core.statuses import ENDED, Status
+from sm.core.task_kinds import TaskKind
 from sm.core.text import tool_use
 from sm.core.timestamps import later
 
@@ -35,20 +36,6 @@ HIDDEN = frozenset({Attention.OLDER, Attention.ENDED})
 """The groups that lists show only if they are asked for ended sessions."""
 UNSEEN = frozenset({Attention.FAILED, Attention.DONE, Attention.OLDER})
 FAILURES = frozenset({Status.ERROR, Status.ABANDONED})
-
-
-class TaskKind(StrEnum):
-    """The source of a task's text."""
-
-    REQUEST = "request"
-    RESULT = "result"
-    NOTE = "note"
-    ACTIVITY = "activity"
-    ANSWER = "answer"
-    """The agent's last words."""
-    TITLE = "title"
-    REASON = "reason"
-    """The reason of the session's pause, or of its status."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,22 +149,20 @@ class EndedChildren:
         return {end[0]}
 
 
-def current_task(
-    session: Session, requests: Sequence[Request], activity: str | None, answer: str | None
-) -> Task:
+def current_task(session: Session, asked: str, activity: str | None, answer: str | None) -> Task:
     """The most useful description of what the session does or waits for.
 
-    `requests`: as for `attention`; `activity`: its current activity; `answer`: its last words.
+    `asked`: the `request_line` of its open requests; `activity`: its current activity; `answer`: its last words.
     """
     reason = TaskKind.REASON, session.status_reason
     note, title = (TaskKind.NOTE, session.note), (TaskKind.TITLE, session.title)
     said = TaskKind.ANSWER, answer
     candidates: tuple[tuple[TaskKind, str | None], ...]
-    match attention(session, requests, None):
+    match attention(session, (asked,) if asked else (), None):
         case Attention.WORKING | Attention.IDLE if session.paused is not None:
             candidates = (TaskKind.REASON, session.paused.reason), reason
         case Attention.WAITING:
-            candidates = (TaskKind.REQUEST, _request_text(requests)), reason
+            candidates = (TaskKind.REQUEST, asked), reason
         case Attention.WORKING if session.restarts is not None and session.restarts.next_at is not None:
             candidates = (reason,)
         case Attention.WORKING:
@@ -194,8 +179,8 @@ def current_task(
     return Task(*next(shown, (TaskKind.REASON, str(session.status))))
 
 
-def _request_text(requests: Sequence[Request]) -> str:
-    """The oldest request in one line; the number of the others."""
+def request_line(requests: Sequence[Request]) -> str:
+    """The oldest request in one line, and the number of the others; empty without any. `requests`: see `attention`."""
     if not requests:
         return ""
     first, more = requests[0], len(requests) - 1
@@ -209,5 +194,5 @@ def _request_text(requests: Sequence[Request]) -> str:
         case kind if (words := words_of_kind(kind)) is not None:
             what = words.asks(first.arguments)
         case _:
-            what = f"asks for permission: {tool_use(first.tool, first.arguments)}"
+            what = f"asks to use {tool_use(first.tool, first.arguments)}"
     return f"{first.name} {what}" + (f" (and {more} more)" if more else "")

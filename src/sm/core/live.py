@@ -6,6 +6,7 @@ from sm.core.attention import Attention
 from sm.core.dataclass import dataclass
 from sm.core.lifecycle import is_live
 from sm.core.models import Session
+from sm.core.requests import Request
 from sm.core.tree_totals import Totals, TreePart
 from sm.core.usage import SessionUsage, TokenCounts
 
@@ -23,8 +24,12 @@ class LiveRow:
     stale: bool
     usage: SessionUsage
     activity: str | None
-    open_requests: tuple[str, ...]
-    """The ids of the open requests that have no proposed answer, oldest first."""
+    model: str | None
+    """Compared, unlike that of `usage`."""
+    said: str | None
+    """The beginning of the agent's last words. Compared, unlike those of `usage`."""
+    requests: tuple[Request, ...]
+    """The open requests that have no proposed answer, oldest first."""
     messages_held: int
     """The queued messages to the session."""
     attention: Attention

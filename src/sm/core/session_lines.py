@@ -20,6 +20,8 @@ from sm.core.pause_states import held_words, spending_words
 from sm.core.statuses import ENDED, Status
 from sm.core.timestamps import span
 
+_OWN_WORDS = frozenset({"answer", "result"})
+"""The kinds of tasks that the agent has said."""
 COLOURS: dict[str, str] = {
     Status.RUNNING: "green",
     Status.ERROR: "red",
@@ -101,6 +103,15 @@ def ended_children(session: Mapping[str, Any]) -> str:
     # An older daemon counts none.
     counts = {"failed": session.get("children_failed"), "done": session.get("children_done")}
     return ", ".join(f"{count} {name}" for name, count in counts.items() if count)
+
+
+def task_words(session: Mapping[str, Any], task: str) -> str:
+    """The ended children of a session, and its task. Quotes the agent's own words.
+
+    `task`: the field of that name, safe to show.
+    """
+    words = f'"{task}"' if task and session["task_kind"] in _OWN_WORDS else task
+    return "; ".join(filter(None, (ended_children(session), words)))
 
 
 def loss(count: int) -> list[str]:

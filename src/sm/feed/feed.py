@@ -12,6 +12,7 @@ from sm.client.live_stream import Json
 from sm.core.backoff import Backoff
 from sm.core.dataclass import dataclass
 from sm.core.statuses import Status
+from sm.core.task_kinds import TaskKind
 from sm.errors import NotFound, SmError
 
 log = logging.getLogger(__name__)
@@ -85,8 +86,11 @@ async def read_row(get: Get, session_id: str) -> Json:
     used = await get(f"{path}/progress", {"tree": "1", "checkpoints": "1"})
     counts, todo = session["children_by_status"], used["todo"]
     measured = {name: used[name] for name in ("tokens", "cost_usd", "context_percent", "last_tool", "tree")}
+    result = session["completion_message"]
     row = {
         **session,
+        "task": result or session["status_reason"],
+        "task_kind": TaskKind.RESULT if result else TaskKind.REASON,
         **measured,
         "children_failed": sum(counts.get(status, 0) for status in FAILURES),
         "children_done": counts.get(Status.COMPLETED, 0),

@@ -27,9 +27,11 @@ from sm.terminals.base import Terminals
 log = logging.getLogger(__name__)
 
 OPENS_AFTER_S = 10.0
-"""How long an agent must wait without a request, and no person type at its terminal. A hook opens its request within a
-second, and a person who opens a menu mostly closes it sooner."""
+"""How long an agent must wait without a request, also after its last one, and no person type at its terminal. A hook
+opens its request within a second, and a person who opens a menu mostly closes it sooner."""
 _LOOK_EVERY_S = 1.0
+_ENDED_MAX = 10
+"""The newest requests of a session, whose ends count: agents ask for several tools at once."""
 _ABSENT_LOOKS = 2
 """One look may find a screen that is half drawn, or an agent between two dialogs."""
 _ANSWERS_WITHIN_S = 5.0
@@ -89,6 +91,10 @@ class TerminalDialogs:
 
     async def _is_due(self, session: Session) -> bool:
         if time.time() - epoch_s(session.status_at) < OPENS_AFTER_S:
+            return False
+        # An agent that has waited for an answer goes on some moments after it, when its hooks or its screen say so.
+        ends = [r.taken_at or r.state_at for r in await self._store.mail.requests(_ENDED_MAX, [session.id])]
+        if ends and time.time() - epoch_s(max(ends)) < OPENS_AFTER_S:
             return False
         try:
             async with asyncio.timeout(_ANSWERS_WITHIN_S):

@@ -12,6 +12,7 @@ from sm.core.dataclass import dataclass
 from sm.core.labels import label, label_of
 from sm.core.live import LiveRow, live_part
 from sm.core.models import OPERATOR, Session
+from sm.core.task_kinds import TASK_MAX
 from sm.core.tree_totals import TreeTotals
 from sm.core.usage import SessionUsage
 from sm.errors import TerminalUnreachable
@@ -182,9 +183,8 @@ class Live:
         sessions = (kept(s) for s in due if s in self._unmeasured or s not in self._rows)
         unmeasured = [s for s in sessions if s is not None]
         found = await self._monitor.usages(unmeasured) if unmeasured else {}
-        return {
-            s: replace(used, answer=None) for s, used in found.items()
-        }  # rows are kept, and it may be long
+        # Rows are kept, and an answer may be long.
+        return {s: replace(used, answer=(used.answer or "")[:TASK_MAX]) for s, used in found.items()}
 
     async def _read_words(self, due: Sequence[str]) -> list[str]:
         """Read the last words of the sessions that have failed, once for each failure.
@@ -297,7 +297,9 @@ class Live:
             stale=monitor.is_stale(session.id),
             usage=usage,
             activity=monitor.activity(session.id),
-            open_requests=self._changes.requests.get(session.id, ()),
+            model=usage.model,
+            said=usage.answer or None,
+            requests=self._changes.requests.get(session.id, ()),
             messages_held=self._changes.held.get(session.id, 0),
             attention=group,
             last_words=words if is_new else None,

@@ -38,8 +38,8 @@ class LiveChanges:
         self._swept_s = self._printed_s = self._aged_s = 0.0
         self._unfinished: Collection[str] = ()
         """The unfinished sessions of the last sweep."""
-        self.requests: dict[str, tuple[str, ...]] = {}
-        """The ids of the open requests of each session."""
+        self.requests: dict[str, tuple[Request, ...]] = {}
+        """The open requests of each session that have no proposed answer, oldest first."""
         self.held: Mapping[str, int] = {}
         """The number of queued messages to each session."""
 
@@ -75,10 +75,10 @@ class LiveChanges:
         changed: set[str] = set()
         if open.requests is not self._requests_seen:
             self._requests_seen = open.requests
-            requests: dict[str, tuple[str, ...]] = {}
+            requests: dict[str, tuple[Request, ...]] = {}
             for request in open.requests.values():
                 if request.open and not request.has_proposed_answer:
-                    requests[request.session_id] = (*requests.get(request.session_id, ()), request.name)
+                    requests[request.session_id] = (*requests.get(request.session_id, ()), request)
             changed |= _different(self.requests, requests)
             self.requests = requests
         if open.messages is not self._messages_seen:

@@ -10,6 +10,7 @@ from sm.core.attention import (
     attention,
     count_hidden,
     current_task,
+    request_line,
 )
 from sm.core.dataclass import dataclass
 from sm.core.labels import label, name_to_type
@@ -82,7 +83,7 @@ class ListedWork:
         def task(session: Session) -> str:
             words = monitor.activity(session.id), answers.get(session.id)
             children = {"children_failed": ended.failed(session.id), "children_done": ended.done(session.id)}
-            told = current_task(session, asked.get(session.id, []), *words).text
+            told = current_task(session, request_line(asked.get(session.id, [])), *words).text
             return "; ".join(filter(None, (ended_children(children), told)))
 
         tasks = {session.id: task(session) for session in shown}

@@ -5,6 +5,7 @@ from typing import Annotated
 
 from sm.core.dataclass import dataclass
 from sm.core.statuses import Status
+from sm.core.task_kinds import TaskKind
 from sm.wire_types.fields import Anything, SessionLabel, Time, narrowed
 from sm.wire_types.session_answers import ListedView
 from sm.wire_types.usage_answers import TokensView
@@ -48,6 +49,9 @@ class LiveRowView(ListedView):
     """Finished entries of the agent's task list, as `todo_total`."""
     todo_total: int | None
     """Null without a list, or if the caller may not read the session."""
+    task: str
+    """The current work of the agent, or what it waits for, in one line. Other callers see only its status."""
+    task_kind: TaskKind
     open_requests: Sequence[str]
     """The open requests that the caller may answer, such as `r57`, oldest first."""
     messages_held: int

@@ -7,12 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field, fields
 from typing import Annotated, Any, Self
 
-from sm.core.attention import Attention, TaskKind
+from sm.core.attention import Attention
 from sm.core.dataclass import dataclass
 from sm.core.pause_states import PauseState
 from sm.core.pauses import Pause
 from sm.core.states import Mode, TrustLevel
 from sm.core.statuses import Status
+from sm.core.task_kinds import TaskKind
 from sm.wire_types.budget import BudgetView
 from sm.wire_types.fields import LEFT_OUT, SOMETIMES, SessionLabel, Sparse, Time, narrowed
 from sm.wire_types.usage_answers import SessionSumsView

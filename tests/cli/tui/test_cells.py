@@ -13,7 +13,16 @@ from sm.board.columns import Column
 from sm.board.details import target_lines
 from sm.board.prediction import prediction
 from sm.cli.tui import texts
-from sm.cli.tui.cells import Cells, fitted, need_cells, need_widths, session_cells, session_header, widths_of
+from sm.cli.tui.cells import (
+    Cells,
+    fitted,
+    name_text,
+    need_cells,
+    need_widths,
+    session_cells,
+    session_header,
+    widths_of,
+)
 from tests.board.samples import AT_S, message, row
 from tests.cli.samples import request
 
@@ -111,6 +120,20 @@ def test_root_of_a_tree_shows_its_workspace_and_the_mark_of_a_missing_sandbox() 
     assert "engineer-1a2b3c4d !direct @shop" in root
     child = text_of(session_cells(Line(shown_row, depth=1), widths_of(120), AT_S, state="", fresh=True))
     assert "@shop" not in child
+
+
+@pytest.mark.parametrize(
+    ("width", "expected"),
+    [
+        (40, "engineer-1a2b3c4d !direct ✉2 @shop"),
+        (33, "engineer-1a2b3c4d !direct ✉2"),
+        (24, "engineer-1a2b3c4d"),
+        (10, "engineer-1a2b3c4d"),
+    ],
+)
+def test_mark_without_room_is_left_out_and_the_name_stays_whole(width: int, expected: str) -> None:
+    shown_row = row(workspace="shop", trust_level="sandboxed", effective_mode="direct", messages_held=2)
+    assert name_text(Line(shown_row), width) == expected
 
 
 def test_unread_message_has_the_colour_of_a_request_and_a_failed_one_does_not() -> None:

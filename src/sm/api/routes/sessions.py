@@ -14,6 +14,7 @@ from sm.core.attention import (
     attention,
     count_hidden,
     current_task,
+    request_line,
 )
 from sm.core.lifecycle import is_ended
 from sm.core.models import RequestKey, Session, SpawnRequest
@@ -21,6 +22,7 @@ from sm.core.requests import Request
 from sm.core.session_index import oldest_first
 from sm.core.states import TrustLevel
 from sm.core.statuses import ENDED_OF_ANY_KIND
+from sm.core.task_kinds import TASK_MAX
 from sm.core.text import folded
 from sm.core.usage import SessionUsage
 from sm.operations import list_operations
@@ -74,7 +76,6 @@ from sm.wire_types.session_answers import (
     WorktreeView,
 )
 
-_TASK_MAX = 300
 """Characters of a session's task."""
 _WORDS_MAX = 50
 """Failed sessions whose last lines are read for one overview."""
@@ -440,13 +441,13 @@ def overview_json(
     `words`: the last line that it printed, for a session that said nothing else.
     """
     texts = (activity, used.answer or words) if may_read else (None, None)
-    task = current_task(session, requests, *texts)
+    task = current_task(session, request_line(requests), *texts)
     return OverviewView(
         **{**vars(views.session(session)), "model": used.model},
         attention=group,
         children_failed=ended.failed(session.id),
         children_done=ended.done(session.id),
-        task=folded(task.text, _TASK_MAX),
+        task=folded(task.text, TASK_MAX),
         task_kind=task.kind,
         requests=[asked.name for asked in requests],
         context_percent=used.context_percent,

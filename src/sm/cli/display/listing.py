@@ -12,12 +12,12 @@ from sm.core.session_lines import (
     COLOURS,
     HEADINGS,
     capability_marks,
-    ended_children,
     fallback_mark,
     label,
     left_out,
     loss,
     status_of,
+    task_words,
 )
 from sm.core.timestamps import span
 
@@ -35,8 +35,6 @@ _COMMANDS = {
 UNSEEN = frozenset({"failed", "done"})
 """The groups of ended sessions that the operator has not seen."""
 _ORDER = list(HEADINGS)
-_QUOTED = frozenset({"answer", "result"})
-"""Kinds of tasks that are the agent's own words."""
 
 
 def ordered(sessions: Sequence[JsonObject]) -> Iterator[tuple[str, str, JsonObject]]:
@@ -94,7 +92,7 @@ def listing(
                     *_facts(session, now),
                     *([line(session["workspace"] or "-")] if has_workspace else ()),
                     *(line(marks[session["session_id"]].get(name, "-")) for name in added),
-                    _task(session),
+                    task_words(session, line(session["task"])),
                 )
             )
     return Table(
@@ -123,11 +121,4 @@ def _facts(session: JsonObject, now: datetime) -> tuple[str, ...]:
         model_name(line(session["model"] or "-"), session["provider"]),
         "-" if percent is None else f"{percent}%",
         dollars(cost),
-    )
-
-
-def _task(session: JsonObject) -> str:
-    task = line(session["task"])
-    return "; ".join(
-        filter(None, (ended_children(session), f'"{task}"' if session["task_kind"] in _QUOTED else task))
     )

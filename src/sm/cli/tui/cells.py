@@ -97,16 +97,23 @@ def session_header(widths: Widths) -> str:
     return fitted("".join(fitted(title, size) for title, size in cells), widths.line)
 
 
-def name_text(line: Line) -> str:
-    """The name of a session with its place in the tree and its marks."""
+def name_text(line: Line, width: int | None = None) -> str:
+    """The name of a session with its place in the tree and its marks.
+
+    With a width, in cells, marks that find no room are left out, the last one first, so that the name stays whole.
+    """
     row = line.row
     fold = f"▸{line.folded} " if line.folded else ""
-    badges = "".join(f" {badge}" for badge in row.badges())
-    # The members of a tree have one workspace.
-    workspace = f" @{shown(row.workspace, 20)}" if row.workspace and not line.depth else ""
-    held = f" ✉{row.data['messages_held']}" if row.data["messages_held"] else ""
     branch = line.branch if len(line.branch) <= _INDENT_MAX else f"…{line.branch[-_INDENT_MAX + 1 :]}"
-    return f"{branch}{fold}{row.label}{badges}{workspace}{held}"
+    marks = row.badges()
+    if held := row.data["messages_held"]:
+        marks.append(f"✉{held}")
+    if row.workspace and not line.depth:  # the members of a tree have one workspace
+        marks.append(f"@{shown(row.workspace, 20)}")
+    texts = [f"{branch}{fold}{row.label}", *marks]
+    while width is not None and len(texts) > 1 and cell_len(" ".join(texts)) > width:
+        texts.pop()
+    return " ".join(texts)
 
 
 def _column_text(row: BoardRow, column: Column, width: int) -> str:
@@ -123,7 +130,7 @@ def session_cells(line: Line, widths: Widths, now_s: float, *, state: str, fresh
     quiet = _DIM if row.urgency == DONE else _PLAIN
     cells = [
         (f"{sign_of(row.status, stale=row.stale, waits=bool(row.requests))} ", colour + quiet),
-        (fitted(name_text(line), widths.name) + " ", name_style),
+        (fitted(name_text(line, widths.name), widths.name) + " ", name_style),
         (fitted("gone" if line.gone else row.status_text(now_s), _STATUS_WIDTH), colour + quiet),
         *(
             (fitted(_column_text(row, column, size), size - 1) + " ", _DIM)

@@ -197,10 +197,10 @@ function rowItem(line, place, now, columns) {
         aria-expanded=${children ? String(!folded) : nothing} data-session=${id} data-status=${row.status ?? row.word}
         class="row ${row.over || gone ? "over" : ""} ${selected ? "selected" : ""} ${gone ? "" : LOUD[row.urgency] ?? ""}"
         .style=${`transform:translateY(${place * height}px)`} @click=${click}>
-      <span role="gridcell" class="c-session"><span class="branch" aria-hidden="true">${branch}</span><span class=${children ? "twisty" : "twisty leaf"} aria-hidden="true">${children ? (folded ? "▸" : "▾") : ""}</span><span class="sign s-${statusClass(row)}" aria-hidden="true">${row.sign}</span><span class="label" title=${row.label}>${row.label}</span>${folded
-          ? html`<span class="tag">+${folded}</span>` : nothing}${(row.badges ?? []).map((badge) => html`<span class="tag">${badge}</span>`)}${row.workspace && depth === 0 && !state.workspace
-          ? html`<span class="tag of-workspace" title="workspace">@${row.workspace}</span>` : nothing}${row.held
-          ? html`<span class="tag" title="messages held">✉${row.held}</span>` : nothing}</span>
+      <span role="gridcell" class="c-session"><span class="branch" aria-hidden="true">${branch}</span><span class=${children ? "twisty" : "twisty leaf"} aria-hidden="true">${children ? (folded ? "▸" : "▾") : ""}</span><span class="sign s-${statusClass(row)}" aria-hidden="true">${row.sign}</span><span class="label" title=${row.label}>${row.label}</span><span class="marks">${folded
+          ? html`<span class="tag">+${folded}</span>` : nothing}${(row.badges ?? []).map((badge) => html`<span class="tag">${badge}</span>`)}${row.held
+          ? html`<span class="tag" title="messages held">✉${row.held}</span>` : nothing}${row.workspace && depth === 0 && !state.workspace
+          ? html`<span class="tag of-workspace" title="workspace">@${row.workspace}</span>` : nothing}</span></span>
       <span role="gridcell" class="c-status s-${statusClass(row)}">${gone ? "gone" : `${row.word} ${age}`}</span>
       ${columns.map((name) => html`<span role="gridcell" class="c-${name}">${CELLS[name](row)}</span>`)}
       <span role="gridcell" class="c-task">${row.task}</span>
