@@ -310,3 +310,123 @@ def test_session_row_and_agent_type_say_whether_they_take_files(home: Instance) 
     choices = home.get("/v1/spawn-choices")
     found = {kind["name"]: kind["takes_files"] for kind in choices["types"]}
     assert (found["Inbox"], found["Tty"]) == (True, False)
+
+
+# Commands
+
+
+def written(home: Instance, name: str, content: bytes = PNG) -> str:
+    path = home.work / name
+    path.write_bytes(content)
+    return str(path)
+
+
+def test_sm_send_attaches_files_to_the_message_of_each_session(home: Instance) -> None:
+    sessions = [home.spawn("Inbox", "a task")["session_id"] for _ in range(2)]
+    paths = (written(home, "a.png"), written(home, "b.txt", b"text"))
+    home.sm("send", *sessions, "look", *(word for path in paths for word in ("--file", path)))
+    for session in sessions:
+        (logged,) = home.json("log", session)
+        _, first, second = logged["text"].split("\n")
+        assert first.startswith(f"[sm] file 1: {files_of(home, session)}/f-")
+        assert (
+            first.endswith("/a.png (image/png, 12 kB)"),
+            second.endswith("/b.txt (text/plain, 4 bytes)"),
+        ) == (
+            True,
+            True,
+        )
+    assert uploads(home) == []
+
+
+def test_sm_send_deletes_its_uploads_when_the_message_is_refused(home: Instance) -> None:
+    tty = home.spawn("Tty", "a task")["session_id"]
+    refused = home.refused("send", tty, "look", "--file", written(home, "a.png"), exit_code=2)
+    assert "agents of type Tty take no files" in refused
+    assert uploads(home) == []
+
+
+def test_sm_send_and_spawn_name_a_file_that_they_cannot_attach(home: Instance) -> None:
+    session = home.spawn("Inbox", "a task")["session_id"]
+    (home.work / "folder").mkdir()
+    good = written(home, "good.png")
+    for path, words in (
+        (str(home.work / "gone"), "no such file or directory"),
+        (str(home.work / "folder"), "is a directory"),
+        (written(home, "large", b"x" * (MAX + 1)), "larger than 10,485,760 bytes"),
+        (written(home, "empty", b""), "the file empty is empty"),
+        (written(home, "a\u202eb"), "name: character U+202E at position 2 is not allowed"),
+    ):
+        for command in (("send", session, "look"), ("spawn", "Inbox", "a task")):
+            refused = home.refused(*command, "--file", good, "--file", path, exit_code=2)
+            assert f": {words}" in refused.replace("\n", " "), (command, refused)
+            assert "--file /" in refused
+    assert (home.json("log", session), len(home.json("ls")), uploads(home)) == ([], 1, [])
+
+
+def test_sm_send_refuses_an_answer_with_files(home: Instance) -> None:
+    refused = home.refused("send", "x", "look", "--answer", "--file", "a", exit_code=2)
+    assert "--answer and --file cannot be used together" in refused
+
+
+def test_sm_spawn_attaches_files_to_the_task(home: Instance) -> None:
+    session = home.spawn("Inbox", "a task", "--file", written(home, "a.png"))["session_id"]
+    (file,) = files_of(home, session).iterdir()
+    assert (file / "a.png").read_bytes() == PNG
+
+
+def test_agent_cannot_attach_files_with_a_command(home: Instance) -> None:
+    session = home.spawn("Inbox", "a task")["session_id"]
+    refused = home.run_inside(session, "send", session, "look", "--file", written(home, "a.png"))
+    assert (refused.returncode, "only the operator may attach files" in refused.stderr) == (5, True)
+
+
+# Retention
+
+
+def test_unused_file_is_deleted_after_a_day(home: Instance) -> None:
+    file, session = upload(home), home.spawn("Sleeper", "a task")["session_id"]
+    used = upload(home, "used.png")
+    send(home, session, "look", used)
+    home.wait(23 * 3600)
+    assert [path.name for path in uploads(home)] == [file["file_id"]]
+    home.wait(3600 + 600)
+    assert (uploads(home), call(home, "GET", "/v1/files")[1]["unused"]) == ([], 0)
+    assert (files_of(home, session) / used["file_id"] / "used.png").exists()
+
+
+def test_files_of_a_session_go_with_its_removal(home: Instance) -> None:
+    session = home.spawn("Inbox", "a task", "--file", written(home, "a.png"))["session_id"]
+    other = home.spawn("Inbox", "a task", "--file", written(home, "b.png"))["session_id"]
+    home.sm("kill", session)
+    assert files_of(home, session).exists()
+    home.sm("rm", session)
+    home.settle()
+    assert (files_of(home, session).exists(), files_of(home, other).exists()) == (False, True)
+
+
+def test_next_daemon_deletes_what_a_crash_has_left(home: Instance) -> None:
+    unused, session = upload(home), home.spawn("Inbox", "a task")["session_id"]
+    used, lost = upload(home, "used.png"), upload(home, "lost.png")
+    send(home, session, "look", used)
+    home.kill_daemon()
+    (home.state / "uploads" / lost["file_id"]).unlink()  # a person has deleted it
+    strays = [home.state / "uploads" / name for name in ("f-1", "f-2.new", used["file_id"])]
+    strays += [files_of(home, session) / name for name in ("f-3", "f-4.new")]
+    strays += [files_of(home, "0123abcd")]
+    for stray in strays:
+        stray.mkdir() if stray.parent != home.state / "uploads" else stray.write_bytes(b"x")
+    home.start_daemon()
+    assert [stray for stray in strays if stray.exists()] == []
+    assert [path.name for path in uploads(home)] == [unused["file_id"]]
+    assert [path.name for path in files_of(home, session).iterdir()] == [used["file_id"]]
+    assert call(home, "GET", "/v1/files")[1]["unused"] == 1
+    assert "no such file" in send(home, session, "look", lost)["error"]["message"]
+
+
+def test_link_in_place_of_the_directory_of_files_is_not_followed(home: Instance, tmp_path: Path) -> None:
+    session = home.spawn("Inbox", "a task")["session_id"]
+    files_of(home, session).symlink_to(tmp_path)
+    file = upload(home)
+    assert "cannot copy the file shot.png" in send(home, session, "look", file)["error"]["message"]
+    assert (list(tmp_path.iterdir()), len(uploads(home))) == ([], 1)
