@@ -15,6 +15,7 @@ from tests.sim.stage import Instance
 MORE = """
   Inbox: {command: [sh, -c, "while sm inbox --take --wait --json >> read-$SM_SESSION_ID; do :; done"], prompt: file}
   Tty: {command: [sh, -c, "while read -r x; do echo \\"$x\\" >> read-$SM_SESSION_ID; done"], prompt: file, input: tty}
+limits: {max_per_workspace: 10000}
 """
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 48
 MAX = 10 * 1024 * 1024
@@ -278,9 +279,8 @@ def spawn(home: Instance, kind: str, task: str | None, *files: dict[str, Any], *
 def test_task_ends_with_the_lines_of_its_files(home: Instance) -> None:
     file = upload(home)
     reads = 'cat "$SM_PROMPT_FILE" > read; while sm inbox --take --wait --json; do :; done'
-    home.config.write_text(
-        f"{home.config.read_text()}  Reads: {{command: [sh, -c, {json.dumps(reads)}], prompt: file}}\n"
-    )
+    kind = f"  Reads: {{command: [sh, -c, {json.dumps(reads)}], prompt: file}}\n"
+    home.config.write_text(home.config.read_text().replace("limits:", f"{kind}limits:"))
     home.restart_daemon()
     session = spawn(home, "Reads", "Look at this\n", file)["session_id"]
     path = files_of(home, session) / file["file_id"] / "shot.png"
@@ -384,13 +384,15 @@ def test_agent_cannot_attach_files_with_a_command(home: Instance) -> None:
 # Retention
 
 
-def test_unused_file_is_deleted_after_a_day(home: Instance) -> None:
+def test_unused_file_is_deleted_after_its_time(home: Instance) -> None:
+    home.config.write_text(f"{home.config.read_text()}\nfiles: {{unused_hours: 1}}\n")
+    home.restart_daemon()
     file, session = upload(home), home.spawn("Sleeper", "a task")["session_id"]
     used = upload(home, "used.png")
     send(home, session, "look", used)
-    home.wait(23 * 3600)
+    home.wait(3500)
     assert [path.name for path in uploads(home)] == [file["file_id"]]
-    home.wait(3600 + 600)
+    home.wait(100 + 600)
     assert (uploads(home), call(home, "GET", "/v1/files")[1]["unused"]) == ([], 0)
     assert (files_of(home, session) / used["file_id"] / "used.png").exists()
 
@@ -430,3 +432,54 @@ def test_link_in_place_of_the_directory_of_files_is_not_followed(home: Instance,
     file = upload(home)
     assert "cannot copy the file shot.png" in send(home, session, "look", file)["error"]["message"]
     assert (list(tmp_path.iterdir()), len(uploads(home))) == ([], 1)
+
+
+# Crashes
+
+_STEPS = 90
+"""More steps than an upload and its message take."""
+_SPAWN_STEPS = 160
+
+
+@pytest.mark.parametrize("third", range(3))
+def test_message_and_its_file_are_whole_when_the_daemon_is_dropped_between_any_two_steps(
+    home: Instance, third: int
+) -> None:
+    session, pids = home.spawn("Sleeper", "a task")["session_id"], set[int]()
+    path = written(home, "a.png")
+    steps = range(_STEPS - third, -1, -3)
+    for step in steps:
+        home.drop_after(step)
+        home.sm("send", session, f"look {step}", "--no-wait", "--file", path)
+        pids.add(home.world.daemon.process.pid)
+    assert len(pids) > len(steps) / 2, "most of the steps belong to the message"
+    home.sm("status")  # starts a daemon if the last one was dropped after its answer
+    home.restart()
+    logged = [message["text"].split("\n") for message in home.json("log", session, "--limit", "200")]
+    assert [text for text, _ in logged] == [f"look {step}" for step in steps]
+    named = {line.removeprefix("[sm] file 1: ").removesuffix(" (image/png, 12 kB)") for _, line in logged}
+    assert len(named) == len(steps)
+    assert {Path(name).read_bytes() for name in named} == {PNG}
+    assert {str(copy) for copy in files_of(home, session).rglob("*.*")} == named
+    # An answer of an upload that was lost leaves an unused upload, and nothing else.
+    assert call(home, "GET", "/v1/files")[1]["unused"] == len(uploads(home))
+
+
+@pytest.mark.parametrize("sixth", range(6))
+def test_task_and_its_file_are_whole_when_the_daemon_is_dropped_between_any_two_steps(
+    home: Instance, sixth: int
+) -> None:
+    path, ids, pids = written(home, "a.png"), list[str](), set[int]()
+    for step in range(_SPAWN_STEPS - sixth, -1, -6):
+        home.drop_after(step)
+        ids.append(home.spawn("Sleeper", "a task", "--file", path)["session_id"])
+        pids.add(home.world.daemon.process.pid)
+    assert len(pids) > len(ids) / 2, "most of the steps belong to the spawn"
+    home.sm("status")
+    home.restart()
+    home.settle()
+    assert {own.name for own in home.launch_dir.glob("*.files")} == {f"{session}.files" for session in ids}
+    for session in ids:
+        (copy,) = files_of(home, session).iterdir()
+        assert (copy / "a.png").read_bytes() == PNG
+    assert call(home, "GET", "/v1/files")[1]["unused"] == len(uploads(home))
