@@ -35,10 +35,15 @@ def uploaded(client: Client, files: Sequence[tuple[str, bytes]]) -> Iterator[lis
             ids.append(_upload(client, path, content))
         yield ids
     except SmError:
-        for file_id in ids:
-            with suppress(SmError):
-                client.delete(f"/v1/files/{file_id}")
+        delete_uploads(client, ids)
         raise
+
+
+def delete_uploads(client: Client, ids: Sequence[str]) -> None:
+    """Delete uploads, as far as nothing has used them. Raises nothing."""
+    for file_id in ids:
+        with suppress(SmError):
+            client.delete(f"/v1/files/{file_id}")
 
 
 def _upload(client: Client, path: str, content: bytes) -> str:
