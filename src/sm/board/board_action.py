@@ -108,6 +108,8 @@ class ActionInput:
     mode: str = "auto"
     """Of a message: `auto`, `idle` or `urgent`."""
     tree: bool = False
+    files: tuple[str, ...] = ()
+    """The IDs of uploaded files, for a message or a task."""
     fields: Mapping[str, str] = field(default_factory=dict)
     """By the name of the field, without empty ones."""
     drafts: tuple[int, ...] = ()

@@ -54,6 +54,7 @@ def _call(target: Target, words: ActionInput) -> ApiCall:
         "cwd": target.cwd or None,
         **{name: given[name] for name in _OTHERS if name in given},
         **dict(_tree(given)),
+        **({"files": list(words.files)} if words.files else {}),
     }
     return ApiCall(SPAWN.path, body, is_long=True)
 
