@@ -43,6 +43,12 @@ class ApiClient:
         headers = {} if key is None else {KEY_HEADER: key}
         return self._done(self.ask("post", path, _filled(path, ref), json=body, headers=headers))
 
+    def upload(self, path: str, /, content: bytes, **query: Any) -> Any:
+        return self._done(self.ask("post", path, path, data=content, params=query))
+
+    def delete(self, path: str, /, ref: object) -> Any:
+        return self._done(self.ask("delete", path, _filled(path, ref)))
+
     def refused(self, path: str, /, ref: object = None, **body: Any) -> Any:
         """The error of a POST that must fail."""
         answer = self.ask("post", path, _filled(path, ref), json=body)
@@ -56,7 +62,7 @@ class ApiClient:
             return json.loads(next(lines).removeprefix(b"data: "))
 
     def _done(self, answer: requests.Response) -> Any:
-        assert answer.status_code == 200, f"{answer.request.method} {answer.url}: {answer.text}"
+        assert answer.ok, f"{answer.request.method} {answer.url}: {answer.text}"
         return answer.json()
 
     def ask(self, method: str, path: str, filled: str, **more: Any) -> requests.Response:
@@ -88,7 +94,7 @@ def check(method: str, path: str, answer: requests.Response) -> None:
         assert type in responses["200"]["content"], label
         return
     assert type == "application/json", f"{label} {answer.text}"
-    assert answer.status_code == 200 or not done, label
+    assert not done or answer.status_code == success(method, path), label
     wrong = [f"{e.instance_path}: {e.message}" for e in schema(method, path, done).iter_errors(answer.json())]
     assert not wrong, f"{label} {answer.text}\n" + "\n".join(wrong)
     assert done or answer.json()["error"]["code"] not in ("bug", "error"), f"{label} {answer.text}"
@@ -105,11 +111,16 @@ def operation(method: str, path: str) -> dict[str, Any]:
     return found
 
 
+def success(method: str, path: str) -> int:
+    """The status of a success."""
+    return 201 if "201" in operation(method, path)["responses"] else 200
+
+
 @cache
 def schema(method: str, path: str, done: bool) -> jsonschema_rs.Draft202012Validator:
     """The schema of this route's responses, with no undocumented fields allowed."""
     if done:
-        content = operation(method, path)["responses"]["200"]["content"]
+        content = operation(method, path)["responses"][str(success(method, path))]["content"]
     else:
         content = _document()["components"]["responses"]["Error"]["content"]
     schemas = {

@@ -79,6 +79,8 @@ _UNITS = {
     "reap_completed_after": "seconds",
     "keep_days": "days",
     "unseen_days": "days",
+    "unused_hours": "hours",
+    "unused_max_mb": "megabytes",
     "max_mb": "megabytes",
     "copy_max_mb": "megabytes",
     "daily_usd": "US dollars",

@@ -1,6 +1,6 @@
-"""Writes `tests/data/v16.db`, a database of the current schema version: `python -m tests.golden`.
+"""Writes `tests/data/v17.db`, a database of the current schema version: `python -m tests.golden`.
 
-Run only until version 16 is released. After that the file never changes, so that later versions prove they can read it.
+Run only until version 17 is released. After that the file never changes, so that later versions prove they can read it.
 """
 
 import asyncio
@@ -16,6 +16,8 @@ from sm.capabilities.accounts.model import Account, Park, ParkKind
 from sm.capabilities.budgets.model import Amounts, Budget, Spent
 from sm.capabilities.budgets.tables import PART as BUDGET_PART
 from sm.capabilities.completion.model import CompletionTimer
+from sm.capabilities.files.model import OperatorFile
+from sm.capabilities.files.tables import PART as FILE_PART
 from sm.capabilities.pairing.model import Pairing, PairRequest, PairState
 from sm.capabilities.pairing.tables import PART as PAIRING_PART
 from sm.capabilities.reviews.model import Comment, CommentPlace, Round, Side
@@ -112,6 +114,9 @@ COMPLETED: Session = replace(
 SEEN: Session = replace(session("aaaa6666", status=Status.ERROR), seen_at=AT, told_operator=True)
 VERSIONED: Session = replace(session("aaaa7777"), provider="claude", program_version="2.1.332")
 MESSAGE = Message(1, "aaaa1111", "operator", MessageMode.AUTO, MessageState.QUEUED, AT, AT)
+WITH_FILE = Message(2, "aaaa1111", "operator", MessageMode.AUTO, MessageState.QUEUED, AT, AT, own_lines=1)
+FILE = OperatorFile("f-0123456789abcdef", "shöt.png", 12_345, "image/png", AT, "aaaa1111", WITH_FILE.id)
+UPLOAD = OperatorFile("f-fedcba9876543210", "notes", 9, "application/octet-stream", AT)
 COLOURS = Question("Which cölours?", ("Red", "S, small"), multiple=True)
 OFFERED = Request(
     id=1,
@@ -238,6 +243,9 @@ async def write(path: str) -> None:
         await tx.insert(SEEN, LAUNCH, None)
         await tx.insert(VERSIONED, LAUNCH, None)
         tx.mail.add_message(MESSAGE, "päth\nand more")
+        tx.mail.add_message(WITH_FILE, "look\n[sm] file 1: /home/u/shöt.png (image/png, 12 kB)")
+        for file in (FILE, UPLOAD):
+            tx.part(FILE_PART).put(file)
         for request in (OFFERED, RULED, FOUND):
             tx.mail.add_request(request)
         for timer in TIMERS:
@@ -269,7 +277,7 @@ async def write(path: str) -> None:
 
 
 def main() -> None:
-    target = DATA / "v16.db"
+    target = DATA / "v17.db"
     with tempfile.TemporaryDirectory() as directory:
         path = os.path.join(directory, "sm.db")
         asyncio.run(write(path))

@@ -22,6 +22,7 @@ from sm.operations import Operation
 from sm.paths import InstancePaths
 from sm.providers.base import Provider
 from sm.requests import Requests
+from sm.sessions.attachments import Attachers
 from sm.sessions.authorizer import Authorizer
 from sm.sessions.chat_users import ChatUsers
 from sm.sessions.keepers import Keepers
@@ -53,6 +54,8 @@ class OperationCall:
     arguments: Any
     """An instance of `Operation.arguments`."""
     key: RequestKey | None
+    file: bytes = b""
+    """The body of an operation that takes a file."""
     wait_until: Callable[[Callable[[], bool], float], Awaitable[bool]] = _do_not_wait
     """Waits until the condition holds, checked after every commit, for at most so many seconds. False after that.
 
@@ -113,6 +116,7 @@ class Kernel:
     """By the kind of the timer."""
     cgroup_of: Callable[[str], SessionCgroup | None]
     """The cgroup of a session by its id, or None if this machine has none. It may block."""
+    attachers: Attachers
     sums: list[SessionSums]
     """The first one answers every door."""
     steady: Callable[[], float]

@@ -23,6 +23,10 @@ INSIDE_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 """The PATH of Debian's images."""
 
 
+FILES_SUFFIX = ".files"
+"""The end of the directory of a session's files, behind the id of the session."""
+
+
 def is_within(path: str, directory: str) -> bool:
     """Return whether `path` is the directory or lies in it. Both are absolute and normalized."""
     return path == directory or path.startswith(directory.rstrip("/") + "/")
@@ -52,6 +56,8 @@ class AgentPaths:
         self.prompt_file = f"{launch}/{session_id}.prompt"
         self.mcp_file = f"{launch}/{session_id}.mcp.json"
         """The MCP servers of a session, with their secrets: mode 0600."""
+        self.files = f"{launch}/{session_id}{FILES_SUFFIX}"
+        """The directory of the files that messages name."""
 
 
 class InstancePaths:
@@ -90,6 +96,8 @@ class InstancePaths:
         """The outcomes of `sm check`."""
         self.programs = state + "/programs"
         """The versions of agent CLIs that `sm provider use` keeps."""
+        self.uploads = state + "/uploads"
+        """Files that no message has named yet."""
         self.archives = state + "/archives"
         """Terminal output of ended sessions."""
 

@@ -39,7 +39,9 @@ class ApiServer:
         return self._app(route for route in self._routes if route.agents)
 
     def _app(self, routes: Iterable[Route]) -> web.Application:
-        app = web.Application(middlewares=[edge(self._record)])
+        routes = list(routes)
+        files = {route.path: route.file_max_bytes for route in routes if route.file_max_bytes}
+        app = web.Application(middlewares=[edge(self._record, files)])
         app.add_routes([web.RouteDef(r.method, r.path, self._handler(r), {}) for r in routes])
         app[STREAMS] = set()
         app[SHARED] = {}
@@ -56,7 +58,7 @@ class ApiServer:
             while self._left:
                 views.forget(self._left.pop())
             answer = await route.handler(make_request(views, request), **await route.inputs(request), **given)
-            response = answer if isinstance(answer, web.StreamResponse) else json_answer(answer)
+            response = answer if isinstance(answer, web.StreamResponse) else json_answer(answer, route.status)
             response.headers.update(request.get(HEADERS, {}))
             return response
 

@@ -16,7 +16,8 @@ DOCUMENTED = (
     " status_reason status_at status_stale mode mode_source parent_session_id parent_label created_by working_dir"
     " workspace trust_level effective_mode"
     " tmux_session pid exit_code exit_signal created_at started_at completed_at completion_status completion_message"
-    " note last_activity_at archived seen_at paused restarts budget worktree copy_of children warnings"
+    " note last_activity_at archived seen_at paused restarts budget worktree copy_of"
+    " takes_files children warnings"
 ).split()
 
 

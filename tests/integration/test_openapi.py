@@ -124,6 +124,7 @@ def test_every_route_answers_as_documented(scenario: Scenario) -> None:
     use_read_routes(operator, proxy)
     use_report_routes(session, operator, proxy)
     use_message_routes(session, operator, proxy)
+    use_file_routes(session, operator, proxy)
     use_request_routes(session, operator, proxy)
     use_workspace_routes(scenario)
     use_review_routes(operator, proxy)
@@ -138,7 +139,10 @@ def test_every_route_answers_as_documented(scenario: Scenario) -> None:
         o["operationId"] for p in document()["paths"].values() for o in p.values() if "operationId" in o
     }
     called = {
-        name for speaker in (operator, session, asker) for name, status in speaker.responses if status == 200
+        name
+        for speaker in (operator, session, asker)
+        for name, status in speaker.responses
+        if status in (200, 201)
     }
     assert operations - called == WITH_ENGINE | WITH_FILE, "routes that no step uses"
 
@@ -236,6 +240,17 @@ def use_message_routes(session: ApiClient, operator: ApiClient, proxy: str) -> N
     assert operator.get("/v1/messages", session=proxy, limit=5)[0]["text"] == "hello"
     assert len(operator.get("/v1/audience", recursive=1)) == 1
     assert operator.get("/v1/audience", workspace="-") == operator.get("/v1/audience")
+
+
+def use_file_routes(session: ApiClient, operator: ApiClient, proxy: str) -> None:
+    sent, unused = (operator.upload("/v1/files", b"content", name=name) for name in ("a.txt", "b.png"))
+    operator.post("/v1/messages", to=proxy, text="look", files=[sent["file_id"]])
+    (taken,) = session.post("/v1/inbox/take", wait_s=5)
+    session.post("/v1/inbox/confirm", message_ids=[taken["message_id"]])
+    assert taken["text"].endswith("/a.txt (text/plain, 7 bytes)")
+    assert operator.get("/v1/files")["unused"] == 1
+    operator.delete("/v1/files/{file_id}", unused["file_id"])
+    operator.refused("/v1/messages", to=proxy, text="look", files=[unused["file_id"]])
 
 
 def use_request_routes(session: ApiClient, operator: ApiClient, proxy: str) -> None:

@@ -73,6 +73,7 @@ MUTE_GROUP          yes       yes    -     -     -     -
 RESTORE_ALL         yes       no     -     -     -     -
 ADOPT               yes       no     -     -     -     -
 ADD_ARGUMENTS       yes       no     -     -     -     -
+ATTACH_FILES        yes       no     -     -     -     -
 READ_CONFIG         yes       no     -     -     -     -
 SEE_CHOICES         yes       no     -     -     -     -
 ALLOW_ALWAYS        yes       no     -     -     -     -

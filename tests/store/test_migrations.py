@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from sm.capabilities.budgets.tables import PART
+from sm.capabilities.files.tables import PART as FILE_PART
 from sm.capabilities.reviews.tables import PART as REVIEW_PART
 from sm.core.effects import EffectState
 from sm.errors import DatabaseRefused
@@ -187,7 +188,9 @@ async def test_budgets_of_an_older_database_stay(path: str, version: int) -> Non
         assert PART.rows_of(store.mail.open) == {golden.BUDGET.id: golden.BUDGET}
 
 
-@pytest.mark.parametrize(("name", "backed_up"), [("v14", ["v14"]), ("v15", ["v15"]), ("v16", [])])
+@pytest.mark.parametrize(
+    ("name", "backed_up"), [("v14", ["v14"]), ("v15", ["v15"]), ("v16", ["v16"]), ("v17", [])]
+)
 async def test_database_with_its_budgets_and_usage_still_opens(
     path: str, name: str, backed_up: list[str]
 ) -> None:
@@ -196,6 +199,14 @@ async def test_database_with_its_budgets_and_usage_still_opens(
         assert PART.rows_of(store.mail.open) == {golden.BUDGET.id: golden.BUDGET}
         assert await store.usage.of([golden.RUNNING.id]) == {golden.RUNNING.id: golden.SUMS}
     assert backups(path) == [f"{path}.{version}.backup" for version in backed_up]
+
+
+async def test_database_with_files_still_opens(path: str) -> None:
+    shutil.copy(DATA / "v17.db", path)
+    async with await Store.open(path) as store:
+        assert store.part(FILE_PART).rows == {file.id: file for file in (golden.FILE, golden.UPLOAD)}
+        assert store.mail.open.messages[golden.WITH_FILE.id] == golden.WITH_FILE
+        assert store.mail.open.messages[golden.MESSAGE.id].own_lines == 0
 
 
 async def test_database_with_reviews_still_opens(path: str) -> None:

@@ -135,12 +135,12 @@ class ApiRequest:
         return True
 
 
-def json_answer(value: object) -> web.Response:
+def json_answer(value: object, status: int = 200) -> web.Response:
     if isinstance(value, Sparse):
         value = value.as_json()
     elif isinstance(value, list) and value and isinstance(value[0], Sparse):
         value = [item.as_json() for item in value]
-    return web.Response(body=orjson.dumps(value), content_type="application/json")
+    return web.Response(body=orjson.dumps(value), status=status, content_type="application/json")
 
 
 def refusal(error: SmError, status: int | None = None) -> web.Response:

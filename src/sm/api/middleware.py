@@ -4,8 +4,10 @@ import asyncio
 import logging
 import re
 import secrets
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
+from types import MappingProxyType
 from weakref import WeakKeyDictionary
 
 from aiohttp import web
@@ -15,7 +17,7 @@ from sm import errors
 from sm.api.auth import Identity, Tokens, ended
 from sm.api.body import BODY, check_protocol
 from sm.api.context import CONTEXT, RequestContext, refusal
-from sm.api.sockets import Listener, listener_of
+from sm.api.sockets import BodyTooLarge, Listener, listener_of
 from sm.core.models import Caller, Session
 from sm.core.states import CallerKind
 from sm.linux.sockets import peer_of
@@ -27,28 +29,36 @@ log = logging.getLogger(__name__)
 _LOGIN = re.compile(r"[A-Za-z0-9._-]{1,40}", re.ASCII)
 
 
-def edge(record: Record) -> Middleware:
+def edge(record: Record, files: Mapping[str, int] = MappingProxyType({})) -> Middleware:
     """The middleware of every application, which stores CONTEXT and BODY in the request.
 
-    `record` writes refusals to the audit log, except those that are in the log already.
+    `record` writes refusals to the audit log, except those that are in the log already. `files`: the limits of bodies
+    that are files, in bytes by the path of the request.
     """
 
-    return web.middleware(partial(_answer, record))
+    return web.middleware(partial(_answer, record, files))
 
 
-async def _answer(record: Record, request: web.Request, handler: Handler) -> web.StreamResponse:
+async def _answer(
+    record: Record, files: Mapping[str, int], request: web.Request, handler: Handler
+) -> web.StreamResponse:
     try:
         check_protocol(request)
         listener = listener_of(request)
         request[CONTEXT] = context = await listener.identify(request)
         # Only bodies from sessions count, so that agents cannot use up the limit of the operator.
         by_session = context.caller.session_id is not None
-        async with listener.receive_body(request, counted=by_session) as body:
+        most = BODY_MAX_BYTES if by_session else files.get(request.path, BODY_MAX_BYTES)
+        async with listener.receive_body(request, most, counted=by_session) as body:
             request[BODY] = body
             response = await handler(request)
     except errors.SmError as error:
         _record(record, request, error)
         response = refusal(error)
+    except BodyTooLarge as error:
+        response = refusal(
+            errors.LimitReached(f"the request is larger than {error.limit_bytes:,} bytes"), error.status
+        )
     except web.HTTPException as error:
         response = refusal(_of_http(error, listener_of(request)), error.status)
     except ConnectionResetError:
@@ -108,8 +118,6 @@ def _of_http(error: web.HTTPException, listener: Listener) -> errors.SmError:
             return errors.ProtocolMismatch("this daemon does not know the request", listener.unknown_hint)
         case 408:
             return errors.WaitTimeout("the request body did not arrive in time")
-        case 413:
-            return errors.LimitReached(f"the request is larger than {BODY_MAX_BYTES:,} bytes")
         case _:
             return errors.UsageError(f"invalid request: {error.reason}")
 

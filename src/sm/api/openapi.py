@@ -226,6 +226,9 @@ def _operation(tag: str, route: Route, schemas: dict[str, Schema]) -> dict[str, 
             "required": "required" in route.body.model_json_schema(schema_generator=_Generator),
             "content": {"application/json": {"schema": schemas[f"{route.id} body"]}},
         }
+    if route.file_max_bytes:
+        file = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
+        operation["requestBody"] = {"required": True, "content": file}
     if tag == "mcp":
         return {**operation, **_CARRIED}
     if route.stream is not None:
@@ -237,7 +240,11 @@ def _operation(tag: str, route: Route, schemas: dict[str, Schema]) -> dict[str, 
     declared = None if route.query is None else route.query.declared
     paged = declared is not None and issubclass(declared, PagedSessions)
     operation["responses"] = {
-        "200": {"description": "Done.", **({"headers": _PAGE_HEADERS} if paged else {}), "content": content},
+        str(route.status): {
+            "description": "Done.",
+            **({"headers": _PAGE_HEADERS} if paged else {}),
+            "content": content,
+        },
         "default": {"$ref": "#/components/responses/Error"},
     }
     return operation

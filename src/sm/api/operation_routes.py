@@ -12,7 +12,7 @@ from typing import IO, Annotated, Any, TypeVar, Union, get_args, get_origin, get
 from aiohttp import web
 from pydantic import AfterValidator, BeforeValidator, Field, SkipValidation, create_model
 
-from sm.api.body import Body, EmptyBody
+from sm.api.body import BODY, Body, EmptyBody
 from sm.api.context import ApiRequest
 from sm.api.fields import Moment, Present, Query, choice, count, needed
 from sm.api.route import Handler, Route
@@ -51,7 +51,8 @@ def operation_route(operation: Operation) -> Route:
         request: ApiRequest, arguments: Any, key: RequestKey | None, *, use_cases: UseCases
     ) -> Any:
         target = next(iter(request.http.match_info.values()), "")
-        call = OperationCall(request.caller, target, arguments, key, request.wait_until)
+        file = bytes(request.http[BODY].take()) if operation.file_max_bytes else b""
+        call = OperationCall(request.caller, target, arguments, key, file, request.wait_until)
         result = await use_cases[operation](call)
         if operation.result is SessionsResult:
             return _shown(request, result)
@@ -97,7 +98,7 @@ class OperationTable(list[Route]):
 
 
 def takes_key(operation: Operation) -> bool:
-    return operation.method != "GET" and operation.takes_key
+    return operation.method == "POST" and operation.takes_key
 
 
 def carried_out(operation: Operation, act: Act, parts: Mapping[str, type]) -> Route:
@@ -113,7 +114,8 @@ def carried_out(operation: Operation, act: Act, parts: Mapping[str, type]) -> Ro
         arguments = operation.arguments and operation.arguments(**dict(_values(body or query)))
         return act(request, arguments, key, **parts)
 
-    is_read, arguments = operation.method == "GET", operation.arguments
+    arguments, has_body = operation.arguments, operation.method == "POST" and operation.reads_body
+    is_asked = operation.method == "GET" or operation.file_max_bytes > 0
     return Route(
         operation.method,
         operation.path,
@@ -122,13 +124,15 @@ def carried_out(operation: Operation, act: Act, parts: Mapping[str, type]) -> Ro
         handler,
         operation.name,
         operation.summary,
-        partial(_body, operation) if not is_read and operation.reads_body else None,
-        partial(_model, Query, arguments, _of_text, operation.fields) if is_read and arguments else None,
+        partial(_body, operation) if has_body and not operation.file_max_bytes else None,
+        partial(_model, Query, arguments, _of_text, operation.fields) if is_asked and arguments else None,
         takes_key(operation),
         _answer(operation),
         operation.result if isinstance(operation.result, EventStream) else None,
         operation.target,
         parts,
+        operation.file_max_bytes,
+        201 if operation.creates else 200,
     )
 
 

@@ -41,6 +41,10 @@ class Route:
     """As `Operation.target`."""
     parts: Mapping[str, type] = field(default_factory=dict)
     """The use cases that the handler takes."""
+    file_max_bytes: int = 0
+    """As `Operation.file_max_bytes`."""
+    status: int = 200
+    """The HTTP status of an answer that is JSON."""
 
     @cached_property
     def body(self) -> type[Body] | None:

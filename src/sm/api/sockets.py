@@ -17,7 +17,7 @@ from sm.api.context import RequestContext, refusal
 from sm.core.dataclass import dataclass
 from sm.errors import InvalidPath, LimitReached, UsageError
 from sm.paths import SOCKET_PATH_MAX_BYTES
-from sm.wire import BODY_MAX_BYTES, PROTOCOL, PROTOCOL_HEADER
+from sm.wire import PROTOCOL, PROTOCOL_HEADER
 
 _BACKLOG = 1024
 _LINGER_S = 1.0
@@ -32,13 +32,19 @@ class SocketLimits:
     followers: int | None = None
     """Event streams and waiting requests."""
     bodies_bytes: int = 64 * 1024 * 1024
-    """The total of bodies in receipt, except the operator's. The limit of one body is `BODY_MAX_BYTES`."""
+    """The total of bodies in receipt, except the operator's. The middleware limits each body."""
     within_s: float = 30.0
     """The time limit for a head, for a body, and for the reader of an answer."""
 
 
 SOCKET_LIMITS = SocketLimits()
 AGENT_SOCKET_LIMITS = SocketLimits(connections=64, followers=32, bodies_bytes=4 * 1024 * 1024)
+
+
+class BodyTooLarge(web.HTTPRequestEntityTooLarge):
+    def __init__(self, limit_bytes: int, size: int) -> None:
+        super().__init__(limit_bytes, size)
+        self.limit_bytes = limit_bytes
 
 
 class Listener:
@@ -90,11 +96,16 @@ class Listener:
             self._followers -= 1
 
     @asynccontextmanager
-    async def receive_body(self, request: web.Request, *, counted: bool) -> AsyncIterator[BodyBuffer]:
-        """Receive the body; with `counted` it counts until it is taken. Raises LimitReached and HTTP exceptions."""
+    async def receive_body(
+        self, request: web.Request, most: int, *, counted: bool
+    ) -> AsyncIterator[BodyBuffer]:
+        """Receive a body of at most `most` bytes; with `counted` it counts until it is taken.
+
+        Raises LimitReached, BodyTooLarge and other HTTP exceptions.
+        """
         buffer = BodyBuffer(self._count if counted else lambda size: None)
         try:
-            await self._receive(request, buffer)
+            await self._receive(request, buffer, most)
             yield buffer
         finally:
             buffer.take()
@@ -107,17 +118,16 @@ class Listener:
                 "try again in a moment",
             )
 
-    async def _receive(self, request: web.Request, buffer: BodyBuffer) -> None:
-        most = BODY_MAX_BYTES
+    async def _receive(self, request: web.Request, buffer: BodyBuffer, most: int) -> None:
         announced = request.content_length or 0
         if announced > most:
-            raise web.HTTPRequestEntityTooLarge(most, announced)
+            raise BodyTooLarge(most, announced)
         try:
             async with asyncio.timeout(self.bounds.within_s):
                 while piece := await request.content.readany():
                     size = buffer.add(piece)
                     if size > most:
-                        raise web.HTTPRequestEntityTooLarge(most, size)
+                        raise BodyTooLarge(most, size)
         except TimeoutError:
             raise web.HTTPRequestTimeout from None
         except (web.RequestPayloadError, http_exceptions.HttpProcessingError):

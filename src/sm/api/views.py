@@ -20,7 +20,16 @@ from sm.core.timestamps import iso
 from sm.core.tree_totals import Totals
 from sm.messaging.inbox import RenderedMessage
 from sm.policy.written_rules import WrittenRule
-from sm.services import Authorizer, Monitor, ProgramChecks, Reads, SessionFields, Sessions, SessionSums
+from sm.services import (
+    Attachers,
+    Authorizer,
+    Monitor,
+    ProgramChecks,
+    Reads,
+    SessionFields,
+    Sessions,
+    SessionSums,
+)
 from sm.sessions.restore import RestoreResult
 from sm.sessions.spawn import SessionResult
 from sm.wire_types.event_answers import EventView
@@ -88,6 +97,7 @@ class Views:
     usage: SessionSums
     store: Reads
     fields: SessionFields
+    attachers: Attachers
 
     def session(self, session: Session) -> SessionView:
         """The session without names that are hidden from the caller. The session itself sees its hidden parent."""
@@ -103,6 +113,7 @@ class Views:
             stale=stale,
             parent_label=self._parent_label(shown),
             fields=self._fields(session),
+            takes_files=self._takes_files(session),
         )
 
     def sessions(self, sessions: Iterable[Session]) -> list[SessionView]:
@@ -161,11 +172,20 @@ class Views:
         known = (activity_s, stale, parent_label)
         if cached is not None and cached[0] is session and cached[1:4] == known:
             return cached[4]
-        view = session_json(session, activity_s, stale=stale, parent_label=parent_label)
+        view = session_json(
+            session,
+            activity_s,
+            stale=stale,
+            parent_label=parent_label,
+            takes_files=self._takes_files(session),
+        )
         text = orjson.Fragment(orjson.dumps(view))
         if self.store.sessions.is_kept(session.id):
             self.texts[session.id] = (session, *known, text)
         return text
+
+    def _takes_files(self, session: Session) -> bool:
+        return self.attachers.takes_files(session.provider, session.agent_type)
 
     def _fields(self, session: Session) -> Mapping[str, Any]:
         """The fields of capabilities that have a value and that the caller may see."""
@@ -264,10 +284,18 @@ def _fields(view: "type[DataclassInstance]", source: object, own: Mapping[str, A
 
 
 def session_json(
-    session: Session, activity_s: int | None = None, *, stale: bool = False, parent_label: str | None = None
+    session: Session,
+    activity_s: int | None = None,
+    *,
+    stale: bool = False,
+    parent_label: str | None = None,
+    takes_files: bool = False,
 ) -> SessionView:
     """One session without `children` and without fields of capabilities, as `session_fields`."""
-    return SessionView(**session_fields(session, activity_s, stale=stale, parent_label=parent_label))
+    fields = session_fields(
+        session, activity_s, stale=stale, parent_label=parent_label, takes_files=takes_files
+    )
+    return SessionView(**fields)
 
 
 def session_fields(
@@ -277,6 +305,7 @@ def session_fields(
     stale: bool,
     parent_label: str | None,
     fields: Mapping[str, Any] = MappingProxyType({}),
+    takes_files: bool = False,
 ) -> dict[str, Any]:
     """The fields of one session, without `children`. `activity_s`: the time of the last output in its terminal."""
     process, exit = session.process, last_exit(session) if is_between_processes(session) else session.exit
@@ -297,6 +326,7 @@ def session_fields(
         else build_view(RestartsView, session.restarts),
         **{name: fields.get(name, empty) for name, empty in CAPABILITY_FIELDS.items()},
         worktree=None if session.worktree is None else WorktreeView(session.worktree, session.branch),
+        takes_files=takes_files,
         children=(),
     )
     return _fields(SessionView, session, own)

@@ -27,7 +27,7 @@ WAITING, FAILED, STALE, DONE, WORKING, IDLE, OVER = range(7)
 _LABEL_MAX = 150
 _OF_OLDER_DAEMON: Mapping[str, object] = {
     "attention": "", "children_failed": 0, "children_done": 0, "last_words": None, "lost": False, "paused": None,
-    "warnings": (),
+    "takes_files": False, "warnings": (),
 }  # fmt: skip
 """The fields that an older daemon does not send."""
 

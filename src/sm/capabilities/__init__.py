@@ -6,6 +6,7 @@ CAPABILITIES: tuple[str, ...] = (
     "budgets",
     "completion",
     "digest",
+    "files",
     "pairing",
     "pauses",
     "pull_requests",

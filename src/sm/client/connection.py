@@ -53,8 +53,12 @@ def request(
     body: str | bytes | None = None,
     token: str = "",
     headers: "Mapping[str, str] | None" = None,
+    content_type: str = "application/json",
 ) -> bytes:
-    """Encode a request. `body` is JSON, in ASCII if it is a str. `token` identifies the session that sends it."""
+    """Encode a request. `token` identifies the session that sends it.
+
+    `body` is JSON, in ASCII if it is a str, or a file of the `content_type`.
+    """
     head = f"{method} {target} HTTP/1.1\r\nHost: sm\r\nConnection: close\r\n{PROTOCOL_HEADER}: {PROTOCOL}\r\n"
     if token:
         head += f"Authorization: Bearer {token}\r\n"
@@ -65,7 +69,7 @@ def request(
     if body is None:
         return f"{head}\r\n".encode("ascii")
     content = body.encode("ascii") if isinstance(body, str) else body
-    head += f"Content-Type: application/json\r\nContent-Length: {len(content)}\r\n\r\n"
+    head += f"Content-Type: {content_type}\r\nContent-Length: {len(content)}\r\n\r\n"
     return head.encode("ascii") + content
 
 

@@ -144,6 +144,14 @@ class Client:
             self.text("POST", path, body=body or {}, key=key or new_key(), timeout_s=timeout_s)
         )
 
+    def upload(self, path: str, query: "Mapping[str, object]", content: bytes) -> "Any":
+        """Send a file, and return the decoded answer. A retry may leave an upload that nobody knows."""
+        return decode_answer(self._text("POST", _target(path, query), content, new_key(), TIMEOUT_S))
+
+    def delete(self, path: str) -> "Any":
+        """Return the decoded answer."""
+        return decode_answer(self.text("DELETE", path))
+
     def text(
         self,
         method: str,
@@ -155,7 +163,14 @@ class Client:
         timeout_s: float = TIMEOUT_S,
     ) -> str:
         """Return the body of the answer without decoding it."""
-        target, content = _target(path, query), None if body is None else _content(body)
+        return self._text(
+            method, _target(path, query), None if body is None else _content(body), key, timeout_s
+        )
+
+    def _text(
+        self, method: str, target: str, content: str | bytes | None, key: str | None, timeout_s: float
+    ) -> str:
+        """Send a request, again and again as the handlers say."""
         self.repeated = False
         while True:
             try:
@@ -204,7 +219,7 @@ class Client:
             return connection.peer_pid
 
     def _exchange(
-        self, method: str, target: str, content: str | None, key: str | None, timeout_s: float
+        self, method: str, target: str, content: str | bytes | None, key: str | None, timeout_s: float
     ) -> str:
         with _Exchange(self.socket_path, timeout_s) as connection:
             _ask(connection, self.socket_path, method, target, content, key)
@@ -299,13 +314,14 @@ def _ask(
     path: str,
     method: str,
     target: str,
-    content: str | None = None,
+    content: str | bytes | None = None,
     key: str | None = None,
 ) -> None:
     """Send a request and read the head of the answer. Raises the daemon's refusal."""
     token = _token() if path.endswith(AGENT_SOCKET_NAME) else _session_token()
     try:
-        connection.send(request(method, target, key=key, body=content, token=token))
+        kind = "application/octet-stream" if isinstance(content, bytes) else "application/json"
+        connection.send(request(method, target, key=key, body=content, token=token, content_type=kind))
     except TimeoutError:
         raise
     except OSError:

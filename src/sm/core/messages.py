@@ -50,6 +50,8 @@ class Message:
     expires_at: str | None = None
     held_until: str | None = None
     """The time from which a queued message may be delivered: empty until somebody allows it, None for now."""
+    own_lines: int = 0
+    """The number of lines at the end of the text that sm itself has added."""
 
     @property
     def open(self) -> bool:

@@ -380,6 +380,8 @@ class SpawnRequest:
     """Start the agent even if its CLI is known to open a dialog."""
     as_command: bool = False
     """The prompt is a command of the agent CLI, such as `/review`, and no text for the model."""
+    files: tuple[str, ...] = ()
+    """The ids of uploaded files that belong to the prompt."""
 
 
 def digest(token: str) -> str:

@@ -2,7 +2,7 @@
 
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from sm.errors import InvalidText
@@ -134,8 +134,19 @@ def imitates_mark(line: str) -> bool:
     return len(line) > _LOOKED_AT  # only an attack has this many invisible characters
 
 
-def escape_marks(text: str) -> str:
-    """Put `> ` before every line of `text` that imitates a line of the daemon."""
+def with_own_lines(text: str, lines: Sequence[str]) -> str:
+    """`text` with lines of the daemon at its end."""
+    return "\n".join((text.rstrip("\n"), *lines)) if lines else text
+
+
+def escape_marks(text: str, own_lines: int = 0) -> str:
+    """Put `> ` before every line of `text` that imitates a line of the daemon.
+
+    `own_lines`: so many lines at the end are of the daemon itself (`with_own_lines`).
+    """
+    if own_lines:
+        lines = text.split("\n")
+        return "\n".join((escape_marks("\n".join(lines[:-own_lines])), *lines[-own_lines:]))
     if text.isascii():
         return _CLAIMS_IN_ASCII.sub(r"> \1", text)
     parts = _LINE_ENDS.split(text)  # every second part is a line end
@@ -154,9 +165,9 @@ def header_of_sm(text: str) -> int | None:
     return None if found is None else int(found[1])
 
 
-def render_message(sender: str, message_id: int, text: str) -> str:
-    """Render a message for its reader: the header, then the text."""
-    return f"{message_header(sender, message_id)}\n{escape_marks(text)}"
+def render_message(sender: str, message_id: int, text: str, own_lines: int = 0) -> str:
+    """Render a message for its reader: the header, then the text. `own_lines`: as `escape_marks`."""
+    return f"{message_header(sender, message_id)}\n{escape_marks(text, own_lines)}"
 
 
 def render_line(sender: str, message_id: int, text: str) -> str:

@@ -191,6 +191,7 @@ def _session_parts(
         authorizer,
         sessions.plans.types,
         sessions.plans.choices,
+        sessions.plans.attachers,
         base.sandboxing.writable,
         Sessions(
             store,

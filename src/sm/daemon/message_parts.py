@@ -47,7 +47,8 @@ class MessageParts:
         self.requests = Requests(
             store, authorizer, notices, sessions.reports, self.dialogs, self.setup_dialogs
         )
-        self.messages = Messages(store, authorizer, notices, base.quota, providers, self.dialogs)
+        attachers = sessions.plans.attachers
+        self.messages = Messages(store, authorizer, notices, base.quota, providers, self.dialogs, attachers)
         self.inbox = Inbox(store, authorizer, notices, providers)
         receipts = DeliveryReceipts(store, notices, providers, checks.state)
         record = DeliveryRecord(store, notices)

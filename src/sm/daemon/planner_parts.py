@@ -4,6 +4,7 @@ from sm.daemon.foundation import Foundation
 from sm.equipment.agent_types import AgentTypes
 from sm.equipment.agreements import Agreements
 from sm.linux.file_threads import FileThreads
+from sm.sessions.attachments import Attachers
 from sm.sessions.conversation_files import ConversationFiles
 from sm.sessions.effective_mode import TrustDecisions
 from sm.sessions.environment import Environments
@@ -23,6 +24,7 @@ class PlannerParts:
         config, paths, store, providers = base.config, base.paths, base.store, base.providers
         self.spawn_parts: list[SpawnPart] = []
         """Of capabilities."""
+        self.attachers = Attachers(base.authorizer, providers)
         threads = FileThreads()
         places = WorkDirectories(config, store, threads)
         environments = Environments(config, paths)
@@ -47,5 +49,7 @@ class PlannerParts:
         )
         common = (places, environments, types, trust, processes, new_sessions, base.home_of, threads)
         options = SpawnOptions(config, store)
-        self.spawn = SpawnPlanner(config, store, providers, options, *common, has_program, self.spawn_parts)
+        self.spawn = SpawnPlanner(
+            config, store, providers, options, *common, has_program, self.spawn_parts, self.attachers
+        )
         self.resume = ResumePlanner(store, providers, self.files, *common, self.spawn_parts)

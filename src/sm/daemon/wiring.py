@@ -86,6 +86,7 @@ def _kernel(base: Foundation, sessions: SessionParts, watch: MonitorParts, messa
         faults=base.faults,
         providers=base.providers,
         spawn_parts=sessions.plans.spawn_parts,
+        attachers=sessions.plans.attachers,
         usage=watch.usage,
         observer=watch.observer,
         turn_rules=watch.turn_rules,

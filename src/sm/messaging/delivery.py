@@ -264,7 +264,7 @@ class DeliveryWorker:
             box_reader,
             text
             if message.mode is MessageMode.COMMAND
-            else render_message(self._sender(message), message.id, text),
+            else render_message(self._sender(message), message.id, text, message.own_lines),
             key if message.mode is MessageMode.URGENT else None,
         )
 

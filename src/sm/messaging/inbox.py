@@ -160,7 +160,8 @@ class Inbox:
         rendered = []
         for m in messages:
             sender = sender_label(m.sender, self._store.sessions.get(m.sender))
-            rendered.append(RenderedMessage(m, texts[m.id], render_message(sender, m.id, texts[m.id])))
+            shown = render_message(sender, m.id, texts[m.id], m.own_lines)
+            rendered.append(RenderedMessage(m, texts[m.id], shown))
             await asyncio.sleep(0)  # a long text blocks the event loop for milliseconds
         return rendered
 

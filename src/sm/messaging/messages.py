@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from sm.core.dataclass import dataclass
 from sm.core.labels import name_to_type, short_label
@@ -14,7 +14,7 @@ from sm.core.reference import session_word
 from sm.core.requests import Answer, Request
 from sm.core.states import CallerKind, MessageMode, MessageState, NoticeKind, RequestKind, TextUse
 from sm.core.statuses import Status
-from sm.core.text import MESSAGE_MAX, render_line, validate_text
+from sm.core.text import MESSAGE_MAX, render_line, validate_text, with_own_lines
 from sm.core.timestamps import later
 from sm.core.wording import quote_session, sender_label
 from sm.errors import AnswersQuestion, IllegalState, LimitReached, UsageError
@@ -23,12 +23,13 @@ from sm.operations.access_rules import REPORT
 from sm.operations.hints import Hint, Use
 from sm.operations.message_operations import SEND, SEND_COMMAND, SEND_COMPACT, SHOW_MESSAGE
 from sm.operations.request_operations import SEE_REQUESTS
-from sm.operations.session_operations import ARCHIVE, INTERRUPT, RESTORE, SHOW_STATUS
+from sm.operations.session_operations import ARCHIVE, ATTACH_FILES, INTERRUPT, RESTORE, SHOW_STATUS
 from sm.policy.relations import is_unrestricted, may
 from sm.providers.base import InputMethod, Provider
 from sm.requests.answers import decide, resolve_options
 from sm.requests.dialogs import Dialogs
 from sm.sessions.acknowledgements import acknowledge
+from sm.sessions.attachments import NO_FILES, Attachers, Attachment
 from sm.sessions.authorizer import Authorizer
 from sm.state.notices import Notices
 from sm.state.part_holds import held_reason
@@ -74,6 +75,7 @@ class Messages:
     _quota: Quota
     _providers: Mapping[str, Provider]
     _dialogs: Dialogs
+    _attachers: Attachers
 
     # Sending
 
@@ -87,6 +89,7 @@ class Messages:
         key: RequestKey | None,
         use: TextUse | None = None,
         request: str | None = None,
+        files: Sequence[str] = (),
     ) -> SentText:
         """Store a message for the session that `reference` names, or answer its one open question with the text.
 
@@ -94,6 +97,8 @@ class Messages:
 
         `use`: the sender's wish, or None to answer the question if there is one. `request`: the name of the only
         question that TextUse.ANSWER may answer.
+
+        `files`: the ids of uploaded files. A text with files is a message, never an answer or a command.
 
         A text that is a command of the agent CLI answers no question. It needs a permission of its own.
         An urgent message interrupts a session with a terminal input, so the caller needs the permission to interrupt.
@@ -103,10 +108,16 @@ class Messages:
         arrive, when the answered dialog takes no answer, or when the text must answer and cannot; AnswersQuestion.
         """
         if session_word(reference) == CallerKind.OPERATOR and caller.session_id is not None:
+            if files:
+                self._authorizer.require(caller, ATTACH_FILES)
             return SentText(await self._send_to_operator(caller, text, mode, ttl_s, key, use))
         target = self._authorizer.find(caller, reference, SEND.audience)
         command = None
-        if use is not TextUse.ANSWER:
+        if files:
+            if use is TextUse.ANSWER:
+                raise UsageError("files: an answer takes no files", "send the text as a message: --message")
+            use = TextUse.MESSAGE
+        elif use is not TextUse.ANSWER:
             command = self._command(caller, reference, target, text, mode)
         if command is not None:
             text, mode, use = command, MessageMode.COMMAND, TextUse.MESSAGE
@@ -115,20 +126,39 @@ class Messages:
         if command is None:
             for question in open_of(self._store.mail.open.requests, target.id, [RequestKind.QUESTION]):
                 await self._dialogs.refresh(question.id)
-        async with self._store.transaction(caller, key) as tx:
-            if tx.replayed is None:
-                done = await self._answer(tx, caller, target.id, words, use, request)
-                sent = done or await self.enqueue(tx, caller, target.id, words, mode, ttl_s)
-                if done is None:
-                    tx.remember(f"{sent.done.id}{_UNARCHIVED if sent.unarchived else ''}")
-            else:
-                earlier = await _earlier_result(tx, tx.replayed.removesuffix(_UNARCHIVED))
-                sent = SentText(earlier, tx.replayed.endswith(_UNARCHIVED))
+        attachment = await self._attachment(caller, target, files, key)
+        try:
+            async with self._store.transaction(caller, key) as tx:
+                if tx.replayed is None:
+                    done = await self._answer(tx, caller, target.id, words, use, request)
+                    sent = done or await self.enqueue(tx, caller, target.id, words, mode, ttl_s, attachment)
+                    if done is None:
+                        tx.remember(f"{sent.done.id}{_UNARCHIVED if sent.unarchived else ''}")
+                else:
+                    earlier = await _earlier_result(tx, tx.replayed.removesuffix(_UNARCHIVED))
+                    sent = SentText(earlier, tx.replayed.endswith(_UNARCHIVED))
+        finally:
+            await attachment.finish()
         if sent.unarchived:
             self.record_unarchived(caller, target)
         if isinstance(sent.done, Request):
             return SentText(await self._dialogs.wait_until_taken(sent.done, caller))
         return sent
+
+    async def _attachment(
+        self, caller: Caller, target: Session, files: Sequence[str], key: RequestKey | None
+    ) -> Attachment:
+        """The files, where the agent can read them. A repeated request, whose files are used, has none."""
+        try:
+            attachment = self._attachers.attach(caller, target, files)
+            await attachment.place()
+        except UsageError:
+            async with self._store.transaction(caller, key) as tx:
+                earlier = tx.replayed
+            if earlier is None:
+                raise
+            return NO_FILES
+        return attachment
 
     def _command(
         self, caller: Caller, reference: str, target: Session, text: str, mode: MessageMode
@@ -187,6 +217,7 @@ class Messages:
         text: str,
         mode: MessageMode,
         ttl_s: float | None,
+        attachment: Attachment = NO_FILES,
     ) -> SentText:
         """Queue a message in the transaction of a caller who may send it (`check_mode`).
 
@@ -198,7 +229,8 @@ class Messages:
         unarchived = session.archived
         if unarchived:
             session = await self._unarchive(tx, caller, session)
-        return SentText(await self._queue(tx, caller, session, words, mode, ttl_s), unarchived)
+        message = await self._queue(tx, caller, session, words, mode, ttl_s, attachment)
+        return SentText(message, unarchived)
 
     def record_unarchived(self, caller: Caller, session: Session) -> None:
         """Write to the audit log that a message has unarchived the session."""
@@ -281,6 +313,7 @@ class Messages:
         text: str,
         mode: MessageMode,
         ttl_s: float | None,
+        attachment: Attachment,
     ) -> Message:
         if session.exit is not None:
             raise IllegalState(
@@ -315,10 +348,12 @@ class Messages:
             state_at=tx.now,
             reason=why,
             expires_at=None if ttl_s == NO_TTL else later(tx.now, TTL_S if ttl_s is None else ttl_s),
+            own_lines=len(attachment.lines),
         )
+        await attachment.use(tx, message.id)
         for follower in tx.followers:
             message = await follower.admit(tx, tx.find(caller.session_id), session, message)
-        tx.mail.add_message(message, text)
+        tx.mail.add_message(message, with_own_lines(text, attachment.lines))
         return message
 
     def audience(self, caller: Caller, *, recursive: bool) -> list[Session]:

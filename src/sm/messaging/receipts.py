@@ -168,7 +168,7 @@ class DeliveryReceipts(AgentListener):
         numbers = {int(header[1]) for header in _headers(text)}
         if not numbers:
             return _Matches()
-        texts = await self._store.mail.texts(numbers)
+        texts = await self._store.mail.marked_texts(numbers)
         return await asyncio.to_thread(_matches, text, texts, box_reader.accepted_form, accepted.pasted)
 
     async def _continue(self, session_id: str, parent: str, at: str, matches: _Matches) -> None:
@@ -374,7 +374,7 @@ class DeliveryReceipts(AgentListener):
         texts = await self._store.mail.texts([m.id for m in recent])
         for message in reversed(recent):
             sender = sender_label(message.sender, self._store.sessions.get(message.sender))
-            whole = render_message(sender, message.id, texts[message.id])
+            whole = render_message(sender, message.id, texts[message.id], message.own_lines)
             if (
                 message.submitted_at is not None
                 and message.via == TERMINAL
@@ -457,18 +457,19 @@ def _headers(text: str) -> list[re.Match[str]]:
 
 
 def _matches(
-    text: str, texts: Mapping[int, str], form: Callable[[str], str], pasted: bool = False
+    text: str, texts: Mapping[int, tuple[str, int]], form: Callable[[str], str], pasted: bool = False
 ) -> _Matches:
-    """Find the messages with these `texts` in `text`. `form`: brings a rendered message into the form of `text`.
+    """Find messages in `text`.
 
-    `pasted`: see `AcceptedInput`.
+    `texts`: as of `MailReads.marked_texts`. `form`: brings a rendered message into the form of `text`. `pasted`: see
+    `AcceptedInput`.
     """
     among, rest = set[int](), ""
     for header in _headers(text):
         number = int(header[1])
         if number not in texts:
             continue
-        rendered = form(f"{header[0]}\n{escape_marks(texts[number])}")
+        rendered = form(f"{header[0]}\n{escape_marks(*texts[number])}")
         is_whole = text == rendered or (pasted and _letters(text) == _letters(rendered))
         if header.start() == 0 and is_whole:
             return _Matches(number)  # the message may quote others

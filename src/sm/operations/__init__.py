@@ -94,20 +94,24 @@ class Operation(DoorNames):
     summary: str
     """The documentation of its route: one sentence, and after a blank line more."""
     route: str
-    """Its method and its path: GET for an operation that changes nothing, else POST. The one parameter of the path, if
-    it has one, names the target."""
+    """Its method and its path: GET for an operation that changes nothing, else POST, or DELETE if it only deletes the
+    target. The one parameter of the path, if it has one, names the target."""
     result: Any
     """The class of its result in `wire_types`, `SessionsResult`, `PackedFile` or an `EventStream`. None if its messages
     belong to another protocol."""
     arguments: type[Any] | None = None
     """A dataclass with the arguments beside the target, or None if it takes none. Those of a GET are its query: texts,
-    flags, times, closed sets and whole numbers with `Most`."""
+    flags, times, closed sets and whole numbers with `Most`. So are those of an operation that takes a file."""
     target: str = ""
     """The documentation of the target. Empty for that of the other routes below the same name, such as `sessions`."""
     takes_key: bool = True
     """False if a repetition does no more than the first call, so that a POST needs no Idempotency-Key."""
     reads_body: bool = True
     """False if the body of a POST is not read."""
+    file_max_bytes: int = 0
+    """The limit of the body if that is a file, or 0 if it is a JSON object. Only the operator may call it then."""
+    creates: bool = False
+    """The answer has the HTTP status 201."""
     audience: Audience = field(kw_only=True)
     """The callers that may call it: for its target, if that is a session, a workspace or a thing of a session."""
     rules: Sequence[Audience] = ()

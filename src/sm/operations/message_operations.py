@@ -28,7 +28,7 @@ from sm.operations.arguments import (
     WaitS,
     WholeNumber,
 )
-from sm.operations.session_operations import ARCHIVE, INTERRUPT
+from sm.operations.session_operations import ARCHIVE, ATTACH_FILES, INTERRUPT
 from sm.wire_types.fields import narrowed
 from sm.wire_types.message_answers import LetterView, LoggedView, MessageView, SentView
 
@@ -51,6 +51,8 @@ class TextToSend:
     `ask`: be refused with `answers_question`. Null answers it."""
     request_id: str | None = None
     """With `answer`: only this question, such as `r57`."""
+    files: list[str] | None = None
+    """The ids of uploaded files, at most 10; only from the operator. The text is a message then, and no answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +105,7 @@ SEND = Operation(
     SentView,
     TextToSend,
     audience=Audience("send", "send messages to", ABOVE | {CallerRole.TEAM}),
-    rules=(INTERRUPT.audience, ARCHIVE.audience, SEND_COMMAND, SEND_COMPACT, REPORT),
+    rules=(INTERRUPT.audience, ARCHIVE.audience, SEND_COMMAND, SEND_COMPACT, ATTACH_FILES, REPORT),
     command="send SESSION TEXT",
     tool="send_message",
     chat="send",

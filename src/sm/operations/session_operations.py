@@ -88,6 +88,8 @@ class AgentToStart:
     """Start the agent even if its CLI is known to open a dialog of its first start."""
     as_command: bool | None = None
     """The prompt is a command of the agent CLI, such as `/review`; only from the operator."""
+    files: list[str] | None = None
+    """The ids of uploaded files that belong to the prompt, at most 10; only from the operator."""
     wait_s: WaitS | None = None
 
 
@@ -176,6 +178,8 @@ SPAWN_BELOW = Audience("spawn", "spawn a child of", SESSION_AND_ABOVE)
 """Moving a session also requires this permission for its new parent."""
 ADD_ARGUMENTS = Audience("add_arguments", "pass extra arguments to an agent", OPERATOR)
 """The agent CLI gets them unchecked, and they can grant any permission. `child_agents.allow_args` lifts this rule."""
+ATTACH_FILES = Audience("attach_files", "attach files to messages and tasks", OPERATOR)
+"""Agents share files in their workspace, and a chat has no files."""
 _ARCHIVE = Audience("archive", "archive", ABOVE)
 SPAWN = Operation(
     "spawn",
@@ -186,7 +190,7 @@ SPAWN = Operation(
     StartedView,
     AgentToStart,
     audience=SPAWN_BELOW,
-    rules=(ADD_ARGUMENTS,),
+    rules=(ADD_ARGUMENTS, ATTACH_FILES),
     command="spawn",
     tool="create_session",
     chat="new",

@@ -26,6 +26,7 @@ from sm.services.telegram_status import Telegram, TelegramLink
 from sm.services.waits import LongPoll, TeamWaitResult, WaitEnd, WaitResult, Waits
 from sm.sessions.adopt import Adoptions
 from sm.sessions.archive import Records
+from sm.sessions.attachments import Attachers
 from sm.sessions.authorizer import Authorizer
 from sm.sessions.chat_users import ChatUsers
 from sm.sessions.fork import Forks
@@ -45,6 +46,7 @@ from sm.store import Store
 __all__ = [
     "PAGE",
     "Adoptions",
+    "Attachers",
     "Authorizer",
     "ChatUsers",
     "DaemonInfo",

@@ -114,9 +114,11 @@ class Spawner:
         argv = await self._sandbox.prepare(planned.session, planned.launch, planned.token)
         self._starts.prepared[session_id] = (planned.launch, argv)
         try:
+            await planned.attachment.place()
             async with self._store.transaction(caller, key) as tx:
                 session = await self.insert(tx, planned, caller)
         finally:
+            await planned.attachment.finish()
             # No session: the transaction failed, or this is a repeated request, whose session has another id.
             # If the caller was cancelled after the commit, the start still needs the files.
             if session_id not in self._store.sessions:
@@ -172,6 +174,7 @@ class Spawner:
         await tx.insert(session, planned.launch, planned.prompt)
         if planned.shell_limits:
             tx.put_shell_limits(planned.shell_limits)
+        await planned.attachment.use(tx)
         for addition in planned.additions:
             await addition.insert(tx, session)
         await tx.event(
@@ -181,7 +184,8 @@ class Spawner:
             await tx.event(EventType.WARNING, session, at, f"{subject(session)} - {warning}", {})
         await tx.effect(EffectKind.START, session.id, payload, at)
         if planned.first_message is not None:
-            send(tx, session.id, caller.name, planned.first_message)
+            own_lines = len(planned.attachment.lines)
+            send(tx, session.id, caller.name, planned.first_message, own_lines=own_lines)
         tx.remember(session.id)
         return session
 

@@ -9,15 +9,16 @@ from sm.core.dataclass import dataclass
 from sm.core.models import Caller, Launch, Session, SpawnRequest, Workspace
 from sm.core.names import normalize_title
 from sm.core.states import CallerKind, TrustLevel
-from sm.core.text import PROMPT_MAX, validate_text
+from sm.core.text import PROMPT_MAX, validate_text, with_own_lines
 from sm.equipment.agent_types import AgentType, AgentTypes, Catalog, check_name
 from sm.equipment.grants import Grants
-from sm.errors import SetupRequired
+from sm.errors import SetupRequired, UsageError
 from sm.linux.file_threads import FileThreads
 from sm.linux.process_limits import checked_limits
 from sm.operations.hints import Hint
 from sm.providers.base import AgentPlan, PlanContext, Provider
 from sm.sandboxes.home import HomeOf
+from sm.sessions.attachments import NO_FILES, Attachers, Attachment
 from sm.sessions.container import ProgramCheck, contained_directory, require_program
 from sm.sessions.effective_mode import TrustDecisions
 from sm.sessions.environment import Environments, check_sandboxed, denied_warnings
@@ -54,6 +55,8 @@ class SpawnPlan:
     no_park: bool = False
     additions: Sequence[SpawnAddition] = ()
     """Of the capabilities."""
+    attachment: Attachment = NO_FILES
+    """The files of the prompt, whose lines are its last ones."""
     recovery: Recovery = field(default_factory=Recovery)
     """Of the conversation that a fork copies."""
 
@@ -101,6 +104,7 @@ class SpawnPlanner:
     _threads: FileThreads
     _has_program: ProgramCheck
     _parts: Sequence[SpawnPart]
+    _attachers: Attachers
 
     async def plan(
         self,
@@ -116,6 +120,9 @@ class SpawnPlanner:
         """
         start = await self._start(caller, request, parent)
         session, token, start, warnings = await self._session(caller, start, runs=runs)
+        attachment = self._attachers.attach(caller, session, start.request.files)
+        if start.prompt is not None:
+            start = replace(start, prompt=with_own_lines(start.prompt, attachment.lines))
         request, provider, home = start.request, start.provider, self._home_of(session)
         grants = (
             Grants() if runs else await self._processes.grants(session, provider, start.base, start.types)
@@ -152,6 +159,7 @@ class SpawnPlanner:
             checked_limits(request.process_limits) if is_shell else {},
             request.no_park,
             additions,
+            attachment,
         )
 
     async def _start(self, caller: Caller, request: SpawnRequest, parent: Session | None) -> _Start:
@@ -159,6 +167,10 @@ class SpawnPlanner:
         check_name(request.agent_type)
         self._options.check_arguments(caller, request)
         prompt = None if request.prompt is None else validate_text(request.prompt, "prompt", PROMPT_MAX)
+        if request.files and (prompt is None or request.as_command):
+            raise UsageError(
+                "files: they belong to a task", "add a prompt that is no command of the agent CLI"
+            )
         if parent is None:
             request = replace(request, workspace=allowed_workspace(caller, request.workspace))
         workspace = self._directories.workspace(parent, request.workspace)

@@ -14,9 +14,18 @@ _NOT_STORED = "the agent accepted the message, but did not store it in its conve
 
 
 def send(
-    tx: Transaction, session_id: str, sender: str, text: str, mode: MessageMode = MessageMode.AUTO
+    tx: Transaction,
+    session_id: str,
+    sender: str,
+    text: str,
+    mode: MessageMode = MessageMode.AUTO,
+    *,
+    own_lines: int = 0,
 ) -> int:
-    """Queue a message of `sender` (`SM_ITSELF`, `operator` or the id of a session) to the session; return its id."""
+    """Queue a message of `sender` (`SM_ITSELF`, `operator` or the id of a session) to the session; return its id.
+
+    `own_lines`: as in `Message`.
+    """
     message = Message(
         id=tx.mail.new_id("messages"),
         session_id=session_id,
@@ -25,6 +34,7 @@ def send(
         state=MessageState.QUEUED,
         created_at=tx.now,
         state_at=tx.now,
+        own_lines=own_lines,
     )
     tx.mail.add_message(message, text)
     return message.id

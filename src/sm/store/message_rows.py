@@ -302,6 +302,12 @@ class MailReads(MailLookup):
         query = f"SELECT id, {text} FROM messages WHERE id IN (SELECT value FROM json_each(?))"  # noqa: S608 - a number
         return dict(await self._read(query, (encode_json(list(message_ids)),)))
 
+    async def marked_texts(self, message_ids: Collection[int]) -> dict[int, tuple[str, int]]:
+        """The texts by message id, each with the number of lines of sm itself at its end."""
+        query = "SELECT id, text, own_lines FROM messages WHERE id IN (SELECT value FROM json_each(?))"
+        rows = await self._read(query, (encode_json(list(message_ids)),))
+        return {number: (text, own_lines) for number, text, own_lines in rows}
+
     async def lost(self, sessions: Collection[str] | None = None) -> int:
         """Count the undelivered messages from and to these sessions (None for all).
 

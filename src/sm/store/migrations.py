@@ -160,6 +160,8 @@ _V16: tuple[str, ...] = (
     "CREATE INDEX sessions_removed ON sessions (completed_at) WHERE removed = 1",
 )
 
+_V17: tuple[str, ...] = ("ALTER TABLE messages ADD COLUMN own_lines INTEGER NOT NULL DEFAULT 0",)
+
 MIGRATIONS: dict[int, tuple[str, ...]] = {
     10: TABLES,
     11: _V11,
@@ -168,6 +170,7 @@ MIGRATIONS: dict[int, tuple[str, ...]] = {
     14: _V14,
     15: _V15,
     16: _V16,
+    17: _V17,
 }
 """The statements that make each version (`PRAGMA user_version`) from the one before, and the first from nothing."""
 _OLDEST, _NEWEST = min(MIGRATIONS), max(MIGRATIONS)

@@ -158,6 +158,8 @@ class BareSessionView:
     worktree: WorktreeView | None
     copy_of: str | None = field(metadata=OF_CAPABILITY)
     """The directory of which `worktree` is a copy, for callers who may read the session; null for a git worktree."""
+    takes_files: bool
+    """Messages of the operator to it may have files."""
     children: "Sequence[SessionView]"
     """Filled only with `recursive`."""
 

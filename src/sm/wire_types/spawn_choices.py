@@ -57,6 +57,8 @@ class SpawnTypeView:
     """The rules for permissions that are refused without a question."""
     estimate: Estimate | None
     """For a new session with the `model` of the query, if it has one. Null with fewer than 5 completed sessions."""
+    takes_files: bool
+    """Its task, and messages of the operator to it, may have files."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,7 +42,15 @@ async def send(
     mode = MessageMode(given.mode or MessageMode.AUTO)
     use = TextUse(given.answer) if given.answer else None
     sent = await messages.send(
-        caller, given.to, given.text, mode, given.ttl_s, key, use, given.request_id or None
+        caller,
+        given.to,
+        given.text,
+        mode,
+        given.ttl_s,
+        key,
+        use,
+        given.request_id or None,
+        given.files or (),
     )
     if (target := store.sessions.get(sent.done.session_id or "")) is not None:
         await seen.look(caller, [target])

@@ -235,10 +235,11 @@ async def children(
 async def spawn(
     request: ApiRequest, body: AgentToStart, key: RequestKey | None, *, sessions: Sessions
 ) -> StartedView:
-    apart = {"args", "cwd", "env", "environment", "process_limits", "wait_s", *_ADDITIONS}
+    apart = {"args", "cwd", "env", "environment", "files", "process_limits", "wait_s", *_ADDITIONS}
     wanted = SpawnRequest(
         **{name: value for name, value in asdict(body).items() if name not in apart},
         extra_args=tuple(body.args or ()),
+        files=tuple(body.files or ()),
         current_dir=body.cwd,
         env=body.env or {},
         environment=body.environment or {},

@@ -7,7 +7,7 @@ from sm.core.models import NO_WORKSPACE, PermissionMode
 from sm.equipment.agent_types import AgentType
 from sm.operations import spawn_operations
 from sm.operations.spawn_operations import SpawnScope
-from sm.services import SessionSums, SpawnChoices, SpawnTypes
+from sm.services import Attachers, SessionSums, SpawnChoices, SpawnTypes
 from sm.wire_types.spawn_choices import SpawnChoicesView, SpawnTypeView
 
 routes = OperationTable()
@@ -23,6 +23,7 @@ async def spawn_choices(
     usage: SessionSums,
     types: SpawnTypes,
     choices: SpawnChoices,
+    attachers: Attachers,
 ) -> SpawnChoicesView:
     caller, variables = request.caller, query.variables()
     request.authorizer.require(caller, spawn_operations.SHOW_CHOICES.audience, is_read=True)
@@ -43,12 +44,22 @@ async def spawn_choices(
         directories=list(directories),
         workspaces=list(choices.workspaces()),
         agent_type=next((session.agent_type for session in used), None),
-        types=[_view(kind, estimates.get(name), modes.get(name)) for name, kind in usable.items()],
+        types=[
+            _view(
+                kind,
+                estimates.get(name),
+                modes.get(name),
+                takes_files=attachers.takes_files(kind.provider, name),
+            )
+            for name, kind in usable.items()
+        ],
         models=list(dict.fromkeys(known))[:_MODELS_MAX],
     )
 
 
-def _view(kind: AgentType, estimate: Estimate | None, permission: PermissionMode | None) -> SpawnTypeView:
+def _view(
+    kind: AgentType, estimate: Estimate | None, permission: PermissionMode | None, *, takes_files: bool
+) -> SpawnTypeView:
     agent = kind.agent
     return SpawnTypeView(
         kind.name,
@@ -59,4 +70,5 @@ def _view(kind: AgentType, estimate: Estimate | None, permission: PermissionMode
         list(agent.auto_allow),
         list(agent.auto_deny),
         estimate,
+        takes_files,
     )
