@@ -9,6 +9,7 @@ import pytest
 from playwright.sync_api import Browser, Locator, Page, Route
 
 from tests.board.samples import row_data
+from tests.board.test_spawn_sheet import KNOWN, kind
 from tests.browser import AXE, DESKTOP, Tab, chromium, skip_without
 from tests.fixtures import context_fixture
 from tests.web.played_page import PlayedDaemon, played_page
@@ -22,6 +23,10 @@ ROWS = [
     row_data("0000000a", name="engineer-a", takes_files=True),
     row_data("0000000b", name="shell-b", agent_type="Sh", takes_files=False),
 ]
+CHOICES = {**KNOWN, "types": [*KNOWN["types"], kind("Sh", provider="command", takes_files=False)]}
+SH_TAKES_NONE = (
+    "Sh takes no files, because it reads messages line by line. Write the path of the file into the {}."
+)
 PNG = list(b"\x89PNG\r\n\x1a\n")
 DROP = """(target, files) => {
   const data = new DataTransfer();
@@ -80,7 +85,8 @@ class Visit:
 
     @property
     def form(self) -> Locator:
-        return self.tab.find(".compose")
+        """The field for a message, or the sheet that starts an agent."""
+        return self.tab.find("[data-files]").last
 
     def chips(self) -> list[str]:
         found: list[str] = self.tab.find(".file").evaluate_all(
@@ -101,6 +107,14 @@ class Visit:
     def notice(self, words: str) -> None:
         self.tab.until(lambda: self.tab.find(".file-notice").inner_text() == words, f"the words {words!r}")
 
+    def open_sheet(self) -> None:
+        self.tab.open("#/")
+        start = self.tab.find('.tools [data-act="spawn"]')
+        self.tab.until(lambda: start.get_attribute("aria-disabled") == "false", "a start is possible")
+        start.click()
+        kinds = self.tab.find('.start [name="agent_type"] option[value="Sh"]')
+        self.tab.until(lambda: kinds.count() == 1, "the agent types")
+
     def open(self, place: str) -> None:
         self.tab.open(place)
         self.tab.until(lambda: self.form.count() == 1, "the field for a message")
@@ -111,7 +125,7 @@ def visited(browser: Browser) -> Iterator[Any]:
     with contextlib.ExitStack() as stack:
 
         def visit(size: tuple[int, int] = DESKTOP, **options: Any) -> Visit:
-            link = stack.enter_context(played_page(PlayedDaemon(ROWS)))
+            link = stack.enter_context(played_page(PlayedDaemon(ROWS, choices=CHOICES)))
             context = browser.new_context(**options)
             stack.callback(context.close)
             tab = Tab(context, link)
@@ -285,7 +299,7 @@ def test_agent_that_takes_no_files_has_no_button_and_says_why(visited: Any) -> N
     visit.open(PLAIN)
     assert visit.tab.find(".file-button").count() == 0
     visit.drop(("a.png", "image/png", PNG))
-    visit.notice("Sh takes no files: write the path of the file into the message.")
+    visit.notice(SH_TAKES_NONE.format("message"))
     assert visit.chips() == []
     visit.open(PLACE)
     visit.notice("")
@@ -313,12 +327,60 @@ def test_dragged_file_shows_where_it_will_be(visited: Any) -> None:
     visit.tab.until(lambda: visit.tab.find(".file-drop").count() == 0, "no place")
 
 
-@pytest.mark.parametrize("scheme", ["dark", "light"])
-@pytest.mark.parametrize("size", [DESKTOP, PHONE])
-def test_files_have_no_violations_and_fit(visited: Any, size: tuple[int, int], scheme: str) -> None:
+def test_start_waits_for_uploads_and_an_agent_type_that_takes_none_says_why(visited: Any) -> None:
+    """The played daemon starts no agent."""
+    visit = visited()
+    visit.open_sheet()
+    visit.uploads.is_held = True
+    visit.drop(("a.png", "image/png", PNG))
+    visit.holds(1)
+    visit.tab.shows("sm spawn --file a.png --working-dir /w/app")
+    kinds, task = visit.form.locator('[name="agent_type"]'), visit.form.locator('[name="prompt"]')
+    task.fill("mend it")
+    kinds.select_option("Sh")
+    visit.notice(SH_TAKES_NONE.format("task"))
+    assert visit.tab.find(".file-button").count() == 0
+    kinds.select_option("Writer")
+    visit.notice("")
+    visit.form.locator('[data-act="do-spawn"]').click()
+    visit.tab.shows("Starts when 1 file is uploaded.")
+    visit.tab.press("Escape")
+    visit.tab.until(lambda: visit.tab.find(".start").count() == 0, "the sheet is closed")
+    visit.uploads.answer(visit.uploads.held.pop())
+    visit.open_sheet()
+    visit.has("a.png done")
+    assert visit.form.locator('[data-act="do-spawn"]').inner_text().split()[0] == "Start", "closed in time"
+    visit.form.locator('[data-act="do-spawn"]').click()
+    visit.tab.shows("no such session")
+    visit.has("a.png done")
+    assert task.input_value() == "mend it"
+    kinds.select_option("Sh")
+    visit.notice(SH_TAKES_NONE.format("task"))
+    visit.form.locator('[data-act="do-spawn"]').click()
+    focused = "document.activeElement.name"
+    visit.tab.until(lambda: visit.tab.page.evaluate(focused) == "agent_type", "the focus")
+    visit.form.locator('[data-act="clear-spawn"]').click()
+    visit.has()
+    visit.tab.until(lambda: visit.tab.text() and visit.uploads.removed == ["f-1"], "the removal")
+
+
+@pytest.mark.parametrize(
+    ("size", "scheme", "place"),
+    [
+        (DESKTOP, "light", "composer"),
+        (PHONE, "dark", "composer"),
+        (DESKTOP, "dark", "sheet"),
+        (PHONE, "light", "sheet"),
+    ],
+)
+def test_files_have_no_violations_and_fit(
+    visited: Any, size: tuple[int, int], scheme: str, place: str
+) -> None:
     skip_without(AXE.exists(), "axe-core")
     touch = {"has_touch": True, "is_mobile": True} if size == PHONE else {}
     visit = visited(size, color_scheme=scheme, **touch)
+    if place == "sheet":
+        visit.open_sheet()
     visit.uploads.is_held = True
     visit.drop(("screenshot of the whole page.png", "image/png", PNG * 3000), ("log.txt", "", [97] * 700))
     visit.holds(2)
@@ -332,7 +394,7 @@ def test_files_have_no_violations_and_fit(visited: Any, size: tuple[int, int], s
     found = visit.tab.page.evaluate("axe.run(document, {resultTypes: ['violations']})")["violations"]
     assert [(each["id"], [node["html"] for node in each["nodes"]]) for each in found] == []
     assert visit.tab.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-    box = visit.form.bounding_box()
+    box = visit.tab.find(".start-end" if place == "sheet" else ".compose").bounding_box()
     assert box is not None
     assert box["y"] + box["height"] <= size[1]
     assert box["height"] < size[1] / 2

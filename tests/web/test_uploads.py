@@ -11,14 +11,16 @@ from unittest import mock
 import pytest
 from aiohttp import web
 
+from sm.capabilities.files.operations import UPLOAD
 from sm.web.logins import WebScope
+from sm.web.page_files import STATIC
 from sm.web.uploads import FILE_MAX_BYTES
 from sm.wire import LOGIN_HEADER, PROTOCOL, PROTOCOL_HEADER
 from tests.web.served_app import ServedApp, served_app
 from tests.web.test_app import asked, bearer
 
 TAKEN = {"file_id": "f-1", "name": "a b.png", "size": 3, "media_type": "image/png"}
-UPLOAD = "/api/v1/files?name=a%20b.png"
+PATH = "/api/v1/files?name=a%20b.png"
 
 
 @pytest.fixture
@@ -67,7 +69,7 @@ async def test_file_reaches_the_daemon_as_it_is(app: ServedApp, tmp_path: Path) 
     content = bytes(range(256)) * 4096 * 10
     assert len(content) == FILE_MAX_BYTES
     async with file_daemon(tmp_path) as taken:
-        status, answer, _ = await asked(app, "POST", UPLOAD, headers_of(app), data=io.BytesIO(content))
+        status, answer, _ = await asked(app, "POST", PATH, headers_of(app), data=io.BytesIO(content))
     assert (status, answer) == (201, TAKEN)
     ((method, path, kind, login, body),) = taken
     assert (method, path, kind, login) == (
@@ -94,7 +96,7 @@ async def test_removal_names_one_file(app: ServedApp, tmp_path: Path, ref: str) 
     assert taken == []
 
 
-@pytest.mark.parametrize(("method", "path"), [("POST", UPLOAD), ("DELETE", "/api/v1/files/f-1")])
+@pytest.mark.parametrize(("method", "path"), [("POST", PATH), ("DELETE", "/api/v1/files/f-1")])
 async def test_login_that_may_only_look_sends_no_file(
     app: ServedApp, tmp_path: Path, method: str, path: str
 ) -> None:
@@ -105,7 +107,7 @@ async def test_login_that_may_only_look_sends_no_file(
 
 
 @pytest.mark.parametrize("origin", [None, "null", "http://evil.example"])
-@pytest.mark.parametrize(("method", "path"), [("POST", UPLOAD), ("DELETE", "/api/v1/files/f-1")])
+@pytest.mark.parametrize(("method", "path"), [("POST", PATH), ("DELETE", "/api/v1/files/f-1")])
 async def test_file_of_another_origin_is_refused(
     app: ServedApp, tmp_path: Path, method: str, path: str, origin: str | None
 ) -> None:
@@ -120,9 +122,14 @@ async def test_file_of_another_origin_is_refused(
 @pytest.mark.parametrize("kind", ["text/plain", "application/json", "multipart/form-data; boundary=x"])
 async def test_file_is_sent_as_plain_bytes(app: ServedApp, tmp_path: Path, kind: str) -> None:
     async with file_daemon(tmp_path) as taken:
-        status, _, _ = await asked(app, "POST", UPLOAD, headers_of(app) | {"Content-Type": kind}, data=b"x")
+        status, _, _ = await asked(app, "POST", PATH, headers_of(app) | {"Content-Type": kind}, data=b"x")
     assert status == 400
     assert taken == []
+
+
+def test_limit_is_that_of_the_daemon() -> None:
+    assert UPLOAD.file_max_bytes == FILE_MAX_BYTES
+    assert "const FILE_MAX_BYTES = 10 * 1024 * 1024;" in (STATIC / "files.js").read_text()
 
 
 async def pieces(count: int) -> AsyncIterator[bytes]:
@@ -136,7 +143,7 @@ async def test_file_that_is_too_large_is_refused_in_words(
 ) -> None:
     data: Any = io.BytesIO(bytes(FILE_MAX_BYTES + 1)) if is_announced else pieces(11)
     async with file_daemon(tmp_path) as taken:
-        status, answer, _ = await asked(app, "POST", UPLOAD, headers_of(app), data=data)
+        status, answer, _ = await asked(app, "POST", PATH, headers_of(app), data=data)
     assert status == 413
     assert answer["error"]["message"] == "the file is larger than 10,485,760 bytes"
     assert taken == []
@@ -154,28 +161,28 @@ async def test_files_in_receipt_are_limited_together(app: ServedApp, tmp_path: P
     headers = headers_of(app)
     async with file_daemon(tmp_path) as taken:
         with mock.patch("sm.web.uploads._RECEIVED_MAX_BYTES", 1000):
-            first = asyncio.create_task(asked(app, "POST", UPLOAD, headers, data=slow()))
+            first = asyncio.create_task(asked(app, "POST", PATH, headers, data=slow()))
             await begun.wait()
             while True:  # until the server has the first piece
-                status, answer, _ = await asked(app, "POST", UPLOAD, headers, data=bytes(600))
+                status, answer, _ = await asked(app, "POST", PATH, headers, data=bytes(600))
                 if status == 429:
                     break
             assert answer["error"]["message"].startswith("other files")
             taken.clear()
             rest.set()
             assert (await first)[0] == 201
-            assert (await asked(app, "POST", UPLOAD, headers, data=bytes(600)))[0] == 201
+            assert (await asked(app, "POST", PATH, headers, data=bytes(600)))[0] == 201
     assert [len(body) for *_, body in taken] == [603, 600]
 
 
 async def test_refusal_of_the_daemon_comes_back_in_its_words(app: ServedApp, tmp_path: Path) -> None:
     error = {"error": {"code": "usage", "message": "the name has a control character", "hint": "rename it"}}
     async with file_daemon(tmp_path, 400, error):
-        status, answer, _ = await asked(app, "POST", UPLOAD, headers_of(app), data=b"x")
+        status, answer, _ = await asked(app, "POST", PATH, headers_of(app), data=b"x")
     assert status == 400
     assert answer == error
 
 
 async def test_file_is_not_kept_without_a_daemon(app: ServedApp) -> None:
-    status, answer, _ = await asked(app, "POST", UPLOAD, headers_of(app), data=b"x")
+    status, answer, _ = await asked(app, "POST", PATH, headers_of(app), data=b"x")
     assert (status, answer["error"]["code"]) == (503, "daemon_unavailable")

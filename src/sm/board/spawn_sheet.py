@@ -98,7 +98,7 @@ def spawn_sheet(
         values.pop("workspace", None)
     action = ActionInput(fields=values)
     command = SPAWN_ACTION.command(replace(target, workspace=None, row=None), action)
-    takes_files = None if facts.kind is None else bool(facts.kind.get("takes_files"))
+    takes_files = None if facts.kind is None else bool(facts.kind["takes_files"])
     return SpawnSheet(fields, values, _prediction(facts, values), shlex.join(command), takes_files)
 
 

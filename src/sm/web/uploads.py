@@ -15,8 +15,11 @@ from sm.errors import LimitReached, NotPermitted, UsageError
 from sm.web.daemon_link import DaemonLink
 from sm.web.logins import WebLogin, scope_of
 
+DAEMON_ROUTES = ("POST /v1/files", "DELETE /v1/files/{ref}")
+"""The routes of the daemon that are called for a browser."""
 UPLOAD_PATH = "/api/v1/files"
 FILE_MAX_BYTES = 10 * 1024 * 1024
+"""The limit of the daemon."""
 FILE_TYPE = "application/octet-stream"
 _WITHIN_S = 600.0
 """The time for the content of a file. A phone can be slow."""

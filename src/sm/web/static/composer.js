@@ -2,7 +2,7 @@
 
 import { html, live, nothing, ref } from "./vendor/lit/lit.js";
 import { refusal, send, wordsOf } from "./acts.js";
-import { counted, files, release, uploaded } from "./files.js";
+import { counted, files, refuse, release, takesNone, uploaded } from "./files.js";
 import { state } from "./state.js";
 import { tell, ui } from "./ui.js";
 
@@ -33,11 +33,13 @@ export function composer(row, sent) {
   const draft = draftOf(row.id);
   if (why !== null && state.details.has(row.id) && !draft) return html`<p class="compose over hint">No message can be sent: ${why}.</p>`;
   const mode = modes.get(row.id) ?? "auto";
-  const attached = files(row.id, row.takes_files ? "" : `${row.type} takes no files: write the path of the file into the message.`);
+  const attached = files(row.id, row.takes_files ? "" : takesNone(row.type, "message"));
   const submit = (event) => {
     event.preventDefault();
-    if (!draftOf(row.id).trim()) document.getElementById("message")?.focus();
-    else if (why !== null) tell(`not possible: ${why}`, true);
+    if (!draftOf(row.id).trim()) {
+      document.getElementById("message")?.focus();
+      if (attached.count) tell("write what the agent does with the file", true);
+    } else if (why !== null) tell(`not possible: ${why}`, true);
     else if (!sending.has(row.id)) sendDraft(row.id, mode).then(sent);
   };
   const keys = (event) => {
@@ -78,6 +80,7 @@ async function sendDraft(id, mode) {
   const done = problem ? { ok: false, words: `not sent: ${problem}` } : await send("send", { session: id, need: null, text, mode, ...(ids.length ? { files: ids } : {}) });
   sending.delete(id);
   if (done.ok) release(id, entries);
+  else if (ids.length) refuse(id, done.words);
   // The draft may be another by now: only what was sent is removed.
   if (done.ok && draftOf(id) === text) keep(id, "");
   tell(wordsOf(done), !done.ok);

@@ -14,6 +14,7 @@ export const START = "start";
 const FILE_MAX_BYTES = 10 * 1024 * 1024;
 const COUNT_MAX = 10; // of one message
 const NAME_MAX = 100;
+const NAME_MAX_BYTES = 255;
 const AT_ONCE = 2;
 const WITHIN_MS = 600_000;
 const KEPT = "sm.files.";
@@ -82,13 +83,15 @@ function add(place, files) {
 
 /** The name under which the agent gets a file. It differs from the others of its place. */
 function nameOf(place, file) {
-  const clean = file.name.replace(/[\p{C}\p{Zl}\p{Zp}/\\]/gu, "_") || "file";
+  const clean = file.name.replace(/\p{Zs}/gu, " ").replace(/[\p{C}\p{Z}/\\]/gu, (c) => (c === " " ? c : "_")).trim() || "file";
   const dot = clean.lastIndexOf(".");
   const [stem, end] = dot > 0 ? [clean.slice(0, dot), clean.slice(dot).slice(0, 20)] : [clean, ""];
   const taken = new Set(place.entries.map(({ name }) => name));
   for (let count = 1; ; count += 1) {
     const more = count === 1 && !file.isNumbered ? end : `-${count}${end}`;
-    const name = [...stem].slice(0, NAME_MAX - more.length).join("") + more;
+    const start = [...stem].slice(0, NAME_MAX - more.length);
+    while (new TextEncoder().encode(start.join("") + more).length > NAME_MAX_BYTES) start.pop();
+    const name = start.join("") + more;
     if (!taken.has(name)) return name;
   }
 }
@@ -96,16 +99,21 @@ function nameOf(place, file) {
 function remove(place, entry, event) {
   const list = event.currentTarget.closest("form");
   const at = place.entries.indexOf(entry);
-  drop(place, [entry]);
-  if (entry.state === "done") {
-    const headers = { Authorization: `Bearer ${token()}` };
-    fetch(`${PATH}/${encodeURIComponent(entry.id)}`, { method: "DELETE", headers, credentials: "omit" }).catch(() => {}); // the daemon deletes it after a day
-  } else if (entry.state === "uploading") entry.request.abort();
   place.notice = "";
+  discard(place, [entry]);
   if (event.detail !== 0) return; // by a pointer
   ui.drawNow();
   const others = list.querySelectorAll('[data-act="remove-file"]');
   (others[Math.min(at, others.length - 1)] ?? list.querySelector("textarea"))?.focus();
+}
+
+function discard(place, entries) {
+  drop(place, entries);
+  const options = { method: "DELETE", headers: { Authorization: `Bearer ${token()}` }, credentials: "omit" };
+  for (const { state, id, request } of entries) {
+    if (state === "done") fetch(`${PATH}/${encodeURIComponent(id)}`, options).catch(() => {}); // the daemon deletes it after a day
+    request?.abort();
+  }
 }
 
 function drop(place, entries) {
@@ -136,7 +144,7 @@ function upload(place, entry) {
   };
   request.onload = () => {
     const { response, status } = request;
-    if (response?.file_id) Object.assign(entry, { state: "done", id: response.file_id, at: Date.now(), file: null });
+    if (response?.file_id) Object.assign(entry, { state: "done", id: response.file_id, at: Date.now() });
     else fail(entry, response?.error?.message ?? `the server answered ${status}`);
   };
   request.onerror = () => fail(entry, "no connection to sm web");
@@ -179,15 +187,21 @@ export async function uploaded(name) {
   return { entries: present(), ids: present().map(({ id }) => id), problem: failed ? `${visible(failed.name)} is not uploaded: try again, or remove it` : "" };
 }
 
+/** Note at the files that the daemon names in a refusal why they cannot be sent. */
+export function refuse(name, words) {
+  const place = placeOf(name);
+  for (const entry of place.entries) if (entry.id && words.includes(entry.id)) fail(entry, "it is no longer kept");
+  changed(place);
+}
+
 /** Forget files: they were sent. */
 export const release = (name, entries) => drop(placeOf(name), entries);
 
-/** Forget all files of a place, and the words about them. */
+/** Remove all files of a place, and the words about them. */
 export function clearFiles(name) {
   const place = placeOf(name);
-  for (const { request } of place.entries) request?.abort();
   Object.assign(place, { notice: "", isTried: false });
-  drop(place, place.entries);
+  discard(place, place.entries);
 }
 
 // Dragging and pasting
@@ -267,17 +281,27 @@ const noticeOf = ({ entries, notice, refusal, isTried }) => (!refusal ? notice :
 
 function chip(place, entry) {
   const name = visible(entry.name);
-  return html`<li class="file" data-state=${entry.state}><span class="file-name" title=${name}>${name}</span>
+  return html`<li class="file" data-state=${entry.state}><div class="file-facts"><span class="file-name" title=${name}>${name}</span>
     <span class="hint">${entry.state === "waiting" ? "waits" : amount(entry.size)}</span>
     ${entry.state === "uploading" ? html`<progress max="1" .value=${entry.part} aria-label="Upload of ${name}"></progress>` : nothing}
     ${entry.state === "failed" ? html`<span class="problem" role="alert">${entry.words}</span>
-      <button type="button" class="act small" data-act="upload-again" @click=${(event) => again(place, entry, event)}>Try again</button>` : nothing}
+      ${entry.file ? html`<button type="button" class="act small" data-act="upload-again" @click=${(event) => again(place, entry, event)}>Try again</button>` : nothing}` : nothing}</div>
     <button type="button" class="act small" data-act="remove-file" aria-label="Remove ${name}" @click=${(event) => remove(place, entry, event)}>×</button></li>`;
 }
 
 function amount(bytes) {
   if (bytes < 1000) return `${bytes} B`;
   return bytes < 1_000_000 ? `${Math.round(bytes / 1000)} kB` : `${(bytes / 1_000_000).toFixed(1)} MB`;
+}
+
+/** Why an agent of a type takes no files. `text`: what it gets. */
+export const takesNone = (type, text) => `${type} takes no files, because it reads messages line by line. Write the path of the file into the ${text}.`;
+
+/** The command with the files of a place. The person replaces the names with paths. */
+export function withFiles(command, name) {
+  const quoted = (text) => (/^[\w./-]+$/.test(text) ? text : `'${text.replaceAll("'", `'"'"'`)}'`);
+  const options = placeOf(name).entries.map((entry) => ` --file ${quoted(entry.name)}`);
+  return command.replace("sm spawn", () => `sm spawn${options.join("")}`);
 }
 
 /** `1 file is` or `2 files are`. */

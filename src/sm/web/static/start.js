@@ -4,7 +4,7 @@
 import { html, live, nothing, repeat } from "./vendor/lit/lit.js";
 import { carryOut, commandOf, copy, wordsOf } from "./acts.js";
 import { post } from "./api.js";
-import { clearFiles, counted, files, release, START, uploaded } from "./files.js";
+import { clearFiles, counted, files, refuse, release, START, takesNone, uploaded, withFiles } from "./files.js";
 import { state } from "./state.js";
 import { ui } from "./ui.js";
 
@@ -116,6 +116,12 @@ async function start(another) {
     focus(attached.problem ? "prompt" : "agent_type");
     return;
   }
+  if (attached.ids.length && !given.prompt?.trim()) {
+    isBusy = false;
+    refused = { field: "prompt", words: "Write what the agent does with the files." };
+    focus("prompt");
+    return;
+  }
   const { again } = sheet;
   const fields = { ...sheet.values, ...(given.prompt?.trim() ? { prompt: given.prompt } : {}) };
   const done = await carryOut("spawn", null, { workspace: null, fields, ...(attached.ids.length ? { files: attached.ids } : {}) });
@@ -124,6 +130,7 @@ async function start(another) {
     const place = sheet.fields.find(({ name }) => name === done.field);
     refused = { field: place?.name ?? "", words: wordsOf(done) };
     if (place?.rare) isOpenMore = true;
+    refuse(START, done.words);
     focus(refused.field || "prompt");
     return;
   }
@@ -197,7 +204,7 @@ function fieldView(field) {
 }
 
 function filesView() {
-  const refusal = sheet?.takes_files === false ? `${sheet.values.agent_type} takes no files: write the path of the file into the task.` : "";
+  const refusal = sheet?.takes_files === false ? takesNone(sheet.values.agent_type, "task") : "";
   const attached = files(START, refusal);
   return html`${attached.list}<p class="start-files">${attached.button}
     ${attached.count || Object.values(given).some(Boolean) ? html`<button type="button" class="act small" data-act="clear-spawn" @click=${clear}>Clear all</button>` : nothing}
@@ -219,7 +226,7 @@ function keys(event) {
 export function startView(frame) {
   const fields = sheet?.fields ?? [EMPTY_TASK];
   const parts = (rare) => repeat(fields.filter((field) => field.rare === rare), (field) => field.name, fieldView);
-  const command = sheet?.command ?? commandOf("spawn", null);
+  const command = withFiles(sheet?.command ?? commandOf("spawn", null), START);
   return frame("Start an agent", html`<form class="start" data-form="spawn" data-files=${START} novalidate @keydown=${keys}
       @submit=${(event) => { event.preventDefault(); start(false); }}>
     <div class="start-fields">${parts(false)}
