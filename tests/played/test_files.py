@@ -15,6 +15,7 @@ from tests.sim.stage import Instance
 MORE = """
   Inbox: {command: [sh, -c, "while sm inbox --take --wait --json >> read-$SM_SESSION_ID; do :; done"], prompt: file}
   Tty: {command: [sh, -c, "while read -r x; do echo \\"$x\\" >> read-$SM_SESSION_ID; done"], prompt: file, input: tty}
+limits: {max_per_workspace: 10000}
 """
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 48
 MAX = 10 * 1024 * 1024
@@ -278,9 +279,8 @@ def spawn(home: Instance, kind: str, task: str | None, *files: dict[str, Any], *
 def test_task_ends_with_the_lines_of_its_files(home: Instance) -> None:
     file = upload(home)
     reads = 'cat "$SM_PROMPT_FILE" > read; while sm inbox --take --wait --json; do :; done'
-    home.config.write_text(
-        f"{home.config.read_text()}  Reads: {{command: [sh, -c, {json.dumps(reads)}], prompt: file}}\n"
-    )
+    kind = f"  Reads: {{command: [sh, -c, {json.dumps(reads)}], prompt: file}}\n"
+    home.config.write_text(home.config.read_text().replace("limits:", f"{kind}limits:"))
     home.restart_daemon()
     session = spawn(home, "Reads", "Look at this\n", file)["session_id"]
     path = files_of(home, session) / file["file_id"] / "shot.png"
@@ -310,3 +310,176 @@ def test_session_row_and_agent_type_say_whether_they_take_files(home: Instance) 
     choices = home.get("/v1/spawn-choices")
     found = {kind["name"]: kind["takes_files"] for kind in choices["types"]}
     assert (found["Inbox"], found["Tty"]) == (True, False)
+
+
+# Commands
+
+
+def written(home: Instance, name: str, content: bytes = PNG) -> str:
+    path = home.work / name
+    path.write_bytes(content)
+    return str(path)
+
+
+def test_sm_send_attaches_files_to_the_message_of_each_session(home: Instance) -> None:
+    sessions = [home.spawn("Inbox", "a task")["session_id"] for _ in range(2)]
+    paths = (written(home, "a.png"), written(home, "b.txt", b"text"))
+    home.sm("send", *sessions, "look", *(word for path in paths for word in ("--file", path)))
+    for session in sessions:
+        (logged,) = home.json("log", session)
+        _, first, second = logged["text"].split("\n")
+        assert first.startswith(f"[sm] file 1: {files_of(home, session)}/f-")
+        assert (
+            first.endswith("/a.png (image/png, 12 kB)"),
+            second.endswith("/b.txt (text/plain, 4 bytes)"),
+        ) == (
+            True,
+            True,
+        )
+    assert uploads(home) == []
+
+
+def test_sm_send_deletes_its_uploads_when_the_message_is_refused(home: Instance) -> None:
+    tty = home.spawn("Tty", "a task")["session_id"]
+    refused = home.refused("send", tty, "look", "--file", written(home, "a.png"), exit_code=2)
+    assert "agents of type Tty take no files" in refused
+    assert uploads(home) == []
+
+
+def test_sm_send_and_spawn_name_a_file_that_they_cannot_attach(home: Instance) -> None:
+    session = home.spawn("Inbox", "a task")["session_id"]
+    (home.work / "folder").mkdir()
+    good = written(home, "good.png")
+    for path, words in (
+        (str(home.work / "gone"), "no such file or directory"),
+        (str(home.work / "folder"), "is a directory"),
+        (written(home, "large", b"x" * (MAX + 1)), "larger than 10,485,760 bytes"),
+        (written(home, "empty", b""), "the file empty is empty"),
+        (written(home, "a\u202eb"), "name: character U+202E at position 2 is not allowed"),
+    ):
+        for command in (("send", session, "look"), ("spawn", "Inbox", "a task")):
+            refused = home.refused(*command, "--file", good, "--file", path, exit_code=2)
+            assert f": {words}" in refused.replace("\n", " "), (command, refused)
+            assert "--file /" in refused
+    assert (home.json("log", session), len(home.json("ls")), uploads(home)) == ([], 1, [])
+
+
+def test_sm_send_refuses_an_answer_with_files(home: Instance) -> None:
+    refused = home.refused("send", "x", "look", "--answer", "--file", "a", exit_code=2)
+    assert "--answer and --file cannot be used together" in refused
+
+
+def test_sm_spawn_attaches_files_to_the_task(home: Instance) -> None:
+    session = home.spawn("Inbox", "a task", "--file", written(home, "a.png"))["session_id"]
+    (file,) = files_of(home, session).iterdir()
+    assert (file / "a.png").read_bytes() == PNG
+
+
+def test_agent_cannot_attach_files_with_a_command(home: Instance) -> None:
+    session = home.spawn("Inbox", "a task")["session_id"]
+    refused = home.run_inside(session, "send", session, "look", "--file", written(home, "a.png"))
+    assert (refused.returncode, "only the operator may attach files" in refused.stderr) == (5, True)
+
+
+# Retention
+
+
+def test_unused_file_is_deleted_after_its_time(home: Instance) -> None:
+    home.config.write_text(f"{home.config.read_text()}\nfiles: {{unused_hours: 1}}\n")
+    home.restart_daemon()
+    file, session = upload(home), home.spawn("Sleeper", "a task")["session_id"]
+    used = upload(home, "used.png")
+    send(home, session, "look", used)
+    home.wait(3500)
+    assert [path.name for path in uploads(home)] == [file["file_id"]]
+    home.wait(100 + 600)
+    assert (uploads(home), call(home, "GET", "/v1/files")[1]["unused"]) == ([], 0)
+    assert (files_of(home, session) / used["file_id"] / "used.png").exists()
+
+
+def test_files_of_a_session_go_with_its_removal(home: Instance) -> None:
+    session = home.spawn("Inbox", "a task", "--file", written(home, "a.png"))["session_id"]
+    other = home.spawn("Inbox", "a task", "--file", written(home, "b.png"))["session_id"]
+    home.sm("kill", session)
+    assert files_of(home, session).exists()
+    home.sm("rm", session)
+    home.settle()
+    assert (files_of(home, session).exists(), files_of(home, other).exists()) == (False, True)
+
+
+def test_next_daemon_deletes_what_a_crash_has_left(home: Instance) -> None:
+    unused, session = upload(home), home.spawn("Inbox", "a task")["session_id"]
+    used, lost = upload(home, "used.png"), upload(home, "lost.png")
+    send(home, session, "look", used)
+    home.kill_daemon()
+    (home.state / "uploads" / lost["file_id"]).unlink()  # a person has deleted it
+    strays = [home.state / "uploads" / name for name in ("f-1", "f-2.new", used["file_id"])]
+    strays += [files_of(home, session) / name for name in ("f-3", "f-4.new")]
+    strays += [files_of(home, "0123abcd")]
+    for stray in strays:
+        stray.mkdir() if stray.parent != home.state / "uploads" else stray.write_bytes(b"x")
+    home.start_daemon()
+    assert [stray for stray in strays if stray.exists()] == []
+    assert [path.name for path in uploads(home)] == [unused["file_id"]]
+    assert [path.name for path in files_of(home, session).iterdir()] == [used["file_id"]]
+    assert call(home, "GET", "/v1/files")[1]["unused"] == 1
+    assert "no such file" in send(home, session, "look", lost)["error"]["message"]
+
+
+def test_link_in_place_of_the_directory_of_files_is_not_followed(home: Instance, tmp_path: Path) -> None:
+    session = home.spawn("Inbox", "a task")["session_id"]
+    files_of(home, session).symlink_to(tmp_path)
+    file = upload(home)
+    assert "cannot copy the file shot.png" in send(home, session, "look", file)["error"]["message"]
+    assert (list(tmp_path.iterdir()), len(uploads(home))) == ([], 1)
+
+
+# Crashes
+
+_STEPS = 90
+"""More steps than an upload and its message take."""
+_SPAWN_STEPS = 160
+
+
+@pytest.mark.parametrize("third", range(3))
+def test_message_and_its_file_are_whole_when_the_daemon_is_dropped_between_any_two_steps(
+    home: Instance, third: int
+) -> None:
+    session, pids = home.spawn("Sleeper", "a task")["session_id"], set[int]()
+    path = written(home, "a.png")
+    steps = range(_STEPS - third, -1, -3)
+    for step in steps:
+        home.drop_after(step)
+        home.sm("send", session, f"look {step}", "--no-wait", "--file", path)
+        pids.add(home.world.daemon.process.pid)
+    assert len(pids) > len(steps) / 2, "most of the steps belong to the message"
+    home.sm("status")  # starts a daemon if the last one was dropped after its answer
+    home.restart()
+    logged = [message["text"].split("\n") for message in home.json("log", session, "--limit", "200")]
+    assert [text for text, _ in logged] == [f"look {step}" for step in steps]
+    named = {line.removeprefix("[sm] file 1: ").removesuffix(" (image/png, 12 kB)") for _, line in logged}
+    assert len(named) == len(steps)
+    assert {Path(name).read_bytes() for name in named} == {PNG}
+    assert {str(copy) for copy in files_of(home, session).rglob("*.*")} == named
+    # An answer of an upload that was lost leaves an unused upload, and nothing else.
+    assert call(home, "GET", "/v1/files")[1]["unused"] == len(uploads(home))
+
+
+@pytest.mark.parametrize("sixth", range(6))
+def test_task_and_its_file_are_whole_when_the_daemon_is_dropped_between_any_two_steps(
+    home: Instance, sixth: int
+) -> None:
+    path, ids, pids = written(home, "a.png"), list[str](), set[int]()
+    for step in range(_SPAWN_STEPS - sixth, -1, -6):
+        home.drop_after(step)
+        ids.append(home.spawn("Sleeper", "a task", "--file", path)["session_id"])
+        pids.add(home.world.daemon.process.pid)
+    assert len(pids) > len(ids) / 2, "most of the steps belong to the spawn"
+    home.sm("status")
+    home.restart()
+    home.settle()
+    assert {own.name for own in home.launch_dir.glob("*.files")} == {f"{session}.files" for session in ids}
+    for session in ids:
+        (copy,) = files_of(home, session).iterdir()
+        assert (copy / "a.png").read_bytes() == PNG
+    assert call(home, "GET", "/v1/files")[1]["unused"] == len(uploads(home))

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import click
 
+from sm.cli.attached_files import uploaded
 from sm.cli.call import Call
 from sm.cli.display.errors import Failures
 from sm.cli.display.output import print_json
@@ -91,15 +92,21 @@ def deliver(
     *,
     several: bool,
     use: TextUse | None = None,
+    files: Sequence[tuple[str, bytes]] = (),
 ) -> int:
-    """Send the text to each session, print the outcome of each message, and return the exit code."""
+    """Send the text to each session, print the outcome of each message, and return the exit code.
+
+    `files`: the paths and the contents of files that each message has.
+    """
     body = options.body(text, None if use is None else use.value)
     client = call.instance.client(rate_wait_s=options.rate_wait_s)
     messages: list[JsonObject] = []
     failures = Failures()
     for session in sessions:
         try:
-            messages.append(_send(client, {**body, "to": session}))
+            with uploaded(client, files) as ids:
+                attached = {"files": ids} if ids else {}
+                messages.append(_send(client, {**body, **attached, "to": session}))
         except SmError as error:
             if not several:
                 raise

@@ -109,6 +109,8 @@ class PlanContext:
     """The display name of the parent, or None for the operator."""
     prompt_file: str = ""
     """The absolute path to which `AgentPlan.prompt_file` will be written."""
+    files: str = ""
+    """The absolute path of the directory with the files that messages name, which may not exist yet, or empty."""
     agent: AgentConfig = field(default_factory=AgentConfig)
     """The settings of the agent type; empty for a command and for a type that no longer exists."""
     agent_types: Mapping[str, str | None] = field(default_factory=dict)

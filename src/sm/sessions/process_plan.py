@@ -104,6 +104,7 @@ class ProcessPlanner:
             environment=environment,
             parent=None if parent is None else parent.display_name,
             prompt_file=paths.prompt_file,
+            files=paths.files,
             agent=AgentConfig() if kind is None else kind.agent,
             agent_types={usable.name: usable.agent.description for usable in types.usable},
             granted=replace(grants.granted, mcp_file=mcp_file),

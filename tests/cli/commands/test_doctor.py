@@ -62,6 +62,8 @@ def test_doctor_reports_items_that_need_an_agreement(machine: Sm, peer: Peer) ->
     peer.script("GET /v1/workspaces/shop", answer(shown))
     peer.script("GET /v1/telegram", answer({"configured": False}))
     peer.script("GET /v1/archives", answer({"bytes": None, "max_mb": None, "keep_days": None, "held": 0}))
+    files = {"unused": 1, "unused_bytes": 12_000, "unused_hours": 24, "unused_max_mb": 200}
+    peer.script("GET /v1/files", answer(files))
     assert problems(machine("doctor")) == [
         "warning  sandboxes: no Docker engine runs: /x.sock does not exist  -> start it",
         "warning  workspace shop: no answer",

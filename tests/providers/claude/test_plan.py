@@ -211,6 +211,15 @@ def test_settings_have_a_hook_per_event_and_switch_off_what_passes_sm() -> None:
     assert settings["permissions"] == {"allow": allowed}
 
 
+def test_settings_allow_reads_of_the_files_of_messages_in_every_process() -> None:
+    context = replace(start(), files="/state/launch/aaaa1111.files")
+    begun = provider().plan(SpawnRequest("reviewer"), context)
+    resumed = provider().resume(context, begun.flags, OLD, fork=False)
+    for planned in (begun, resumed):
+        allowed = json.loads(value_of(planned.argv, "--settings"))["permissions"]["allow"]
+        assert allowed[-1] == "Read(//state/launch/aaaa1111.files/**)"
+
+
 def test_settings_allow_tools_only_for_an_agent_with_the_server_of_sm() -> None:
     settings = json.loads(value_of(with_tools().argv, "--settings"))
     commands = [f"Bash(sm {command}:*)" for command in UNASKED]

@@ -17,7 +17,7 @@ def setup(kernel: Kernel) -> None:
     kernel.attachers.each.append(FileAttacher(store, kernel.paths, disk))
     kernel.keepers.each.append(FileKeeper(disk))
     kernel.at_start.append(retention.remove_strays)
-    kernel.tasks["files"] = retention.run
+    kernel.tasks["uploads"] = retention.run
     kernel.use_cases[operations.SHOW] = uploads.show
     kernel.use_cases[operations.UPLOAD] = uploads.upload
     kernel.use_cases[operations.DELETE] = uploads.delete

@@ -237,6 +237,7 @@ def _daemon(instance: Instance) -> Iterator[Check]:
         *_telegram(client),
         *_web(instance),
         *_archives(client),
+        *_files(client),
     ]
     yield from found
     yield from _trouble(client, " ".join(check.what for check in found))
@@ -294,6 +295,18 @@ def _archives(client: Client) -> Iterator[Check]:
             "sm inbox names them; sm export SESSION FILE keeps one; archives: in config.yaml sets the limits",
             needed=False,
         )
+
+
+def _files(client: Client) -> Iterator[Check]:
+    """Show the room of uploaded files that wait for a message, and how long they are kept."""
+    try:
+        status = client.get("/v1/files", timeout_s=5.0)
+    except SmError as error:
+        yield Check(False, f"uploaded files: {error.message}", error.hint, needed=False)
+        return
+    mb, most, hours = status["unused_bytes"] / 1_000_000, status["unused_max_mb"], status["unused_hours"]
+    found = f"{plural(status['unused'], 'uploaded file')}, {mb:,.1f} MB (at most {most:,} MB)"
+    yield Check(True, f"{found}, kept {plural(hours, 'hour')} for a message")
 
 
 def _cgroups(client: Client) -> Iterator[Check]:

@@ -15,6 +15,10 @@ A TEXT that is exactly /compact [INSTRUCTIONS], /clear or /context is a command 
 a header once the agent is idle. Agents may only send /compact, and only to their own children. Any other text that
 begins with / arrives as text: for commands with a dialog, use sm attach.
 
+--file attaches a file, such as a screenshot: at most 10 files of 10 MiB. The agent gets a copy, which is deleted with
+the session, and a line at the end of the text says where it is. A text with files is a message: it answers no
+question.
+
 From a session, the name operator stands for you: the message waits in your inbox (sm inbox), and sm top, the web page
 and Telegram show it. An agent may send limits.operator_messages_per_minute of them.
 
@@ -34,6 +38,7 @@ Examples:
   sm send engineer-login --message "The tests are green again"
   git diff | sm send reviewer-1 reviewer-2 -
   sm send engineer-login "/compact keep the names of the failing tests"
+  sm send engineer-login "The page looks like this now" --file page.png
 """
 
 import shlex
@@ -43,6 +48,7 @@ from typing import Any
 
 import click
 
+from sm.cli.attached_files import file_option, read_files
 from sm.cli.call import Call, json_option
 from sm.cli.delivery import DeliveryOptions, deliver, delivery_options
 from sm.cli.options import TextCommand, running_sessions
@@ -58,12 +64,24 @@ from sm.errors import NotFound, NotPermitted, UsageError
 )
 @click.option("--answer", is_flag=True, help="Answer the agent's open question.")
 @click.option("--message", is_flag=True, help="Send a message, and leave the agent's question open.")
+@file_option("File for the agent. May be given several times. Agents may not use this option.")
 @delivery_options
 @json_option
-def command(sessions: tuple[str, ...], answer: bool, message: bool, call: Call, **options: Any) -> int:
+def command(
+    sessions: tuple[str, ...],
+    answer: bool,
+    message: bool,
+    files: tuple[str, ...],
+    call: Call,
+    **options: Any,
+) -> int:
     *named, text = sessions
     if answer and message:
         raise UsageError("--answer and --message cannot be used together")
+    if answer and files:
+        raise UsageError(
+            "--answer and --file cannot be used together", "send the files as a message: --message"
+        )
     if not named:
         raise UsageError("SESSION and TEXT are required", "sm send SESSION TEXT")
     recipients = list(dict.fromkeys(named))
@@ -71,7 +89,15 @@ def command(sessions: tuple[str, ...], answer: bool, message: bool, call: Call, 
     if several:
         _require_known(call, sessions)
     use = TextUse.ANSWER if answer else TextUse.MESSAGE if message else _default_use(call)
-    return deliver(call, recipients, message_text(text), DeliveryOptions(**options), several=several, use=use)
+    return deliver(
+        call,
+        recipients,
+        message_text(text),
+        DeliveryOptions(**options),
+        several=several,
+        use=use,
+        files=read_files(files),
+    )
 
 
 def _require_known(call: Call, words: Sequence[str]) -> None:

@@ -24,6 +24,7 @@ Examples:
   sm spawn Engineer "Implement the login endpoint" --name login
   sm spawn Engineer - --worktree < task.md
   sm spawn Writer "Shorten the second chapter" --copy
+  sm spawn Engineer "Make the page look like this" --file design.png
 """
 
 import os
@@ -35,6 +36,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
+from sm.cli.attached_files import file_option, read_files, uploaded
 from sm.cli.call import Call, json_option
 from sm.cli.instance import Instance
 from sm.cli.options import (
@@ -190,6 +192,10 @@ def _can_ask() -> bool:
     type=click.Path(),
     help="Read the prompt from FILE; - means stdin.",
 )
+@file_option(
+    "File that belongs to the prompt, such as a screenshot; a line at the end of the prompt says where the agent finds "
+    "it. May be given several times. Agents may not use this option."
+)
 @click.option(
     "--env",
     "variables",
@@ -255,6 +261,7 @@ def command(
     working_dir: str | None,
     worktree: bool,
     is_copy: bool,
+    files: tuple[str, ...],
     rate_wait_s: float,
     attach: bool,
     call: Call,
@@ -289,7 +296,10 @@ def command(
         if is_copy:
             body["new_copy"] = True
         timeout_s = START_TIMEOUT_S + (settings["wait_s"] or 0)
-        text = _post(client, body, timeout_s, ask=not call.as_json and instance.session_id is None)
+        with uploaded(client, read_files(files)) as ids:
+            if ids:
+                body["files"] = ids
+            text = _post(client, body, timeout_s, ask=not call.as_json and instance.session_id is None)
     except SmError as error:
         if isinstance(error, UnknownAgentType) and instance.session_id is None:
             error = explain(error, instance, body.get("working_dir") or body["cwd"], body["agent_type"])

@@ -4,7 +4,7 @@ import asyncio
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -26,6 +26,7 @@ from sm.board.details import target_lines
 from sm.board.guard import DEAD_S
 from sm.board.prediction import predicted
 from sm.board.tabs import TABS
+from sm.cli.attached_files import delete_uploads, read_files, uploaded
 from sm.cli.tui import proposals, texts
 from sm.cli.tui.action_calls import carry_out
 from sm.cli.tui.board_app import BoardApp
@@ -33,7 +34,7 @@ from sm.cli.tui.forms import ActionForm, Done, FormProblem, no_form
 from sm.cli.tui.page_tabs import PageTabs
 from sm.cli.tui.pages import FollowPage
 from sm.cli.tui.screens import KeyQuestion, LinePrompt, TextPage
-from sm.cli.tui.start_sheet import StartSheet
+from sm.cli.tui.start_sheet import FILES, StartSheet, paths_in
 from sm.cli.tui.suggestions import entered, suggested_sessions
 from sm.client.http import Client
 from sm.core.request_lines import verdict
@@ -306,10 +307,37 @@ class ActionRunner:
         place = Target(workspace=target.workspace, cwd=target.cwd)
 
         def submit(values: Mapping[str, str], done: Done) -> None:
-            self._carry_out("spawn", Target(cwd=target.cwd), ActionInput(fields=values), done)
+            paths = paths_in(values.get(FILES.name, ""))
+            fields = {name: text for name, text in values.items() if name != FILES.name}
+            if paths:
+                self._app.run_worker(self._start_with_files(Target(cwd=target.cwd), fields, paths, done))
+            else:
+                self._carry_out("spawn", Target(cwd=target.cwd), ActionInput(fields=fields), done)
 
         app = self._app
         app.ask(StartSheet(self._client, place, lambda: app.board.rows, self._new_agent, submit))
+
+    async def _start_with_files(
+        self, target: Target, fields: Mapping[str, str], paths: Sequence[str], done: Done
+    ) -> None:
+        """Upload files, and start an agent with them. The uploads are deleted again if it does not start."""
+
+        def upload() -> tuple[str, ...]:
+            with uploaded(self._client, read_files(paths)) as ids:
+                return tuple(ids)
+
+        try:
+            files = await asyncio.to_thread(upload)
+        except SmError as error:
+            done(FormProblem(error.message.removeprefix("--file "), FILES.name))
+            return
+
+        def end(problem: FormProblem | None) -> None:
+            if problem is not None:
+                self._app.run_worker(asyncio.to_thread(delete_uploads, self._client, files))
+            done(problem)
+
+        self._carry_out("spawn", target, ActionInput(fields=fields, files=files), end)
 
     def _ask_question(self, name: str, target: Target, words: ActionInput, done: Done = no_form) -> None:
         """Ask the question of the action, if it has one, and carry it out."""

@@ -230,7 +230,7 @@ class ClaudeProvider(Provider):
             prompt_file = prompt
             argument = f"Your task is in the file {start.prompt_file} (SM_PROMPT_FILE). Read that file first."
         mode = mode_of(command) or DEFAULT
-        own = self._session_options(start, mode, reads=None if prompt_file is None else start.prompt_file)
+        own = self._session_options(start, mode, reads=() if prompt_file is None else (start.prompt_file,))
         argv = (*command, "--session-id", conversation, *own)
         return AgentPlan(
             (*argv, "--", argument) if prompt.strip() else argv,
@@ -349,7 +349,9 @@ class ClaudeProvider(Provider):
             raise UsageError(f"unknown preset {name!r}", f"presets in config.yaml (claude.presets): {known}")
         return preset
 
-    def _session_options(self, start: PlanContext, mode: str, *, reads: str | None = None) -> tuple[str, ...]:
+    def _session_options(
+        self, start: PlanContext, mode: str, *, reads: Sequence[str] = ()
+    ) -> tuple[str, ...]:
         """The options that sm sets for every process of a session, in place of a change to the user's settings.
 
         `mode`: the permission mode of the process.
@@ -364,6 +366,8 @@ class ClaudeProvider(Provider):
             additions=start.additions,
             has_tools=start.granted.own_server,
         )
+        if start.files:
+            reads = (*reads, f"{start.files}/**")
         abilities = abilities_of(start.program)
         own = abilities.own_settings(may_message=self._claude.sessions_may_message)
         default_mode = abilities.answered_mode(mode, start.program.permission_mode)

@@ -1,7 +1,7 @@
 """Builds the claude settings of one session: hooks and allowed commands. Pure."""
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from sm.core.programs import OWN_SERVER
 from sm.providers.base import GrantedCapabilities
@@ -37,7 +37,7 @@ UNASKED_TOOLS = (
 
 
 def session_settings(
-    sm: str, reads: str | None, given: GrantedCapabilities, mode: str | None = None
+    sm: str, reads: Sequence[str], given: GrantedCapabilities, mode: str | None = None
 ) -> Mapping[str, object]:
     """Settings that add a hook for each of EVENTS and allow UNASKED, in addition to the user's settings.
 
@@ -49,8 +49,8 @@ def session_settings(
     The first request of a conversation is sent as soon as the hook of its prompt has ended, also without the tools of
     an MCP server that has not listed them (measured: 2.1.197 and 2.1.332). So that hook waits for those of sm.
 
-    `reads`: absolute path of a file outside the working directory (the task) that claude would otherwise ask to read
-    (measured).
+    `reads`: absolute paths of files outside the working directory (the task, and `**` below the directory of files)
+    that claude would otherwise ask to read (measured).
 
     `mode`: a `permissions.defaultMode` for this process.
 
@@ -62,8 +62,7 @@ def session_settings(
     allowed = [f"Bash(sm {name}:*)" for name in UNASKED]
     if given.own_server:
         allowed += (f"mcp__{OWN_SERVER}__{name}" for name in UNASKED_TOOLS)
-    if reads is not None:
-        allowed.append(f"Read(/{reads})")
+    allowed += (f"Read(/{path})" for path in reads)
     settings: dict[str, object] = {
         "hooks": _hooks(sm, given),
         "permissions": {
