@@ -18,7 +18,7 @@ from sm.core.states import CallerKind, TrustLevel
 from sm.operations.access_rules import EVERY_CALLER, Audience, CallerRole
 from sm.operations.workspace_operations import SEE_WORKSPACE
 from sm.policy.relations import Position, Relation, may
-from sm.web import start_sheets
+from sm.web import start_sheets, uploads
 from sm.web.changes import DAEMON_ROUTES
 from sm.web.relay import GET_ROUTES
 
@@ -101,7 +101,7 @@ def declared_operations() -> Iterator[operations.Operation]:
 def door_table() -> str:
     declared = {(each.method, each.path): each for each in declared_operations()}
     pages = {f"GET {_shape(path)}" for path in GET_ROUTES} | {
-        _shape(route) for route in (*DAEMON_ROUTES, *start_sheets.DAEMON_ROUTES)
+        _shape(route) for route in (*DAEMON_ROUTES, *start_sheets.DAEMON_ROUTES, *uploads.DAEMON_ROUTES)
     }
     heads = [
         "route",

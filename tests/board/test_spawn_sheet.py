@@ -27,7 +27,13 @@ ESTIMATE = {
 
 
 def kind(name: str, **more: Any) -> dict[str, Any]:
-    facts = {"provider": "claude", "model": None, "description": None, "permission_mode": None}
+    facts = {
+        "provider": "claude",
+        "model": None,
+        "description": None,
+        "permission_mode": None,
+        "takes_files": True,
+    }
     return {"name": name, **facts, "auto_allow": [], "auto_deny": [], "estimate": None, **more}
 
 

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import tempfile
 import threading
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,11 +22,13 @@ _HEADERS = {PROTOCOL_HEADER: str(PROTOCOL)}
 
 @dataclass(frozen=True, slots=True)
 class PlayedDaemon:
-    """The answers of a daemon. Its rows never change."""
+    """The answers of a daemon. Its rows never change, and it refuses all actions."""
 
     rows: Sequence[Json] = ()
     requests: Sequence[dict[str, Any]] = ()
     workspaces: Sequence[str] = ()
+    choices: Mapping[str, Any] | None = None
+    """The answer to `GET /v1/spawn-choices`."""
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
         """Answer what the page asks for, and 404 for all else."""
@@ -40,9 +42,10 @@ class PlayedDaemon:
             "/v1/usage": {"buckets": [], "totals": {}},
             "/v1/events": {"events": [], "next": None},
             "/v1/sessions": [],
+            "/v1/spawn-choices": self.choices,
         }
         missing = {"error": {"code": "not_found", "message": "no such session", "hint": None}}
-        found = answers.get(request.path)
+        found = answers.get(request.path) if request.method == "GET" else None
         return web.json_response(
             missing if found is None else found, status=404 * (found is None) or 200, headers=_HEADERS
         )

@@ -206,7 +206,8 @@ def _on_request(operation: DoorNames) -> Callable[[Target, ActionInput], tuple[s
 
 
 def _send(target: Target, words: ActionInput) -> ApiCall:
-    return ApiCall(SEND.path, {"to": _id(target), "text": words.text, "mode": words.mode, "wait_s": 0})
+    body = {"to": _id(target), "text": words.text, "mode": words.mode, "wait_s": 0}
+    return ApiCall(SEND.path, body | ({"files": list(words.files)} if words.files else {}))
 
 
 def _send_command(target: Target, words: ActionInput) -> tuple[str, ...]:

@@ -68,6 +68,8 @@ class SpawnSheet:
     """The effects of a start, in one sentence."""
     command: str
     """The equivalent command."""
+    takes_files: bool | None
+    """True if the agent can be given files with its task. None if the agent type is not known."""
 
     def problem(self) -> SheetField | None:
         """The first field with a problem, or None if an agent can start."""
@@ -96,7 +98,8 @@ def spawn_sheet(
         values.pop("workspace", None)
     action = ActionInput(fields=values)
     command = SPAWN_ACTION.command(replace(target, workspace=None, row=None), action)
-    return SpawnSheet(fields, values, _prediction(facts, values), shlex.join(command))
+    takes_files = None if facts.kind is None else bool(facts.kind["takes_files"])
+    return SpawnSheet(fields, values, _prediction(facts, values), shlex.join(command), takes_files)
 
 
 def kept_for_another(given: Mapping[str, str]) -> Mapping[str, str]:

@@ -36,6 +36,7 @@ from sm.web.page_files import TERMINAL_PAGE, PageFiles
 from sm.web.sockets import SocketLogins
 from sm.web.start_sheets import StartSheets
 from sm.web.terminal_socket import TerminalSockets
+from sm.web.uploads import FILE_MAX_BYTES, UPLOAD_PATH, FileUploads
 
 log = logging.getLogger(__name__)
 
@@ -109,6 +110,7 @@ def _application(
     lane_view.add_routes(app, link, LOGIN)
     changes.add_routes(app)
     StartSheets(hub, link, LOGIN).add_routes(app)
+    FileUploads(link, LOGIN).add_routes(app)
     return app
 
 
@@ -135,7 +137,7 @@ async def _answer(
     except _Misdirected as error:
         return _refusal(NotPermitted(str(error)), 421)
     except web.HTTPException as error:
-        return _refusal(_of_http(error), error.status)
+        return _refusal(_of_http(error, request.path), error.status)
     except ConnectionError:
         raise
     except Exception:
@@ -213,10 +215,12 @@ def _refusal(error: SmError, status: int | None = None) -> web.Response:
     return _json({"error": body}, status or error.http_status)
 
 
-def _of_http(error: web.HTTPException) -> SmError:
+def _of_http(error: web.HTTPException, path: str) -> SmError:
     match error.status:
         case 404 | 405:
             return NotFound("there is nothing at this address")
+        case 413 if path == UPLOAD_PATH:
+            return LimitReached(f"the file is larger than {FILE_MAX_BYTES:,} bytes")
         case 413:
             return LimitReached(f"the request is larger than {FRAME_MAX_BYTES:,} bytes")
         case _:

@@ -1,5 +1,6 @@
 """Asks the daemon over its socket, on behalf of a login."""
 
+import io
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
@@ -67,7 +68,8 @@ class DaemonLink:
         *,
         login: WebLogin | None,
         query: Mapping[str, str] | Sequence[tuple[str, str]] | None = None,
-        content: bytes | None = None,
+        content: bytes | io.BytesIO | None = None,
+        content_type: str = "application/json",
         key: str | None = None,
         timeout_s: float | None,
     ) -> AsyncIterator[aiohttp.ClientResponse]:
@@ -75,7 +77,7 @@ class DaemonLink:
 
         `timeout_s` is None if the answer is an event stream, which has a heartbeat.
         """
-        headers = {"Content-Type": "application/json"}
+        headers = {"Content-Type": content_type}
         if login is not None:
             headers[LOGIN_HEADER] = login.name
         if key is not None:

@@ -61,6 +61,7 @@ def row_fields(row: BoardRow, labels: Container[str] = ()) -> Fields:
         "parent": row.parent_id,
         "archived": data["archived"],
         "held": data["messages_held"],
+        "takes_files": data["takes_files"],
         "requests": list(row.requests),
     }
 

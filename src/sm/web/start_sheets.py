@@ -131,6 +131,7 @@ def sheet_json(sheet: SpawnSheet) -> Mapping[str, Any]:
         "values": sheet.values,
         "prediction": sheet.prediction,
         "command": sheet.command,
+        "takes_files": sheet.takes_files,
     }
 
 

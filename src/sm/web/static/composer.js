@@ -2,6 +2,7 @@
 
 import { html, live, nothing, ref } from "./vendor/lit/lit.js";
 import { refusal, send, wordsOf } from "./acts.js";
+import { counted, files, refuse, release, takesNone, uploaded } from "./files.js";
 import { state } from "./state.js";
 import { tell, ui } from "./ui.js";
 
@@ -32,10 +33,13 @@ export function composer(row, sent) {
   const draft = draftOf(row.id);
   if (why !== null && state.details.has(row.id) && !draft) return html`<p class="compose over hint">No message can be sent: ${why}.</p>`;
   const mode = modes.get(row.id) ?? "auto";
+  const attached = files(row.id, row.takes_files ? "" : takesNone(row.type, "message"));
   const submit = (event) => {
     event.preventDefault();
-    if (!draftOf(row.id).trim()) document.getElementById("message")?.focus();
-    else if (why !== null) tell(`not possible: ${why}`, true);
+    if (!draftOf(row.id).trim()) {
+      document.getElementById("message")?.focus();
+      if (attached.count) tell("write what the agent does with the file", true);
+    } else if (why !== null) tell(`not possible: ${why}`, true);
     else if (!sending.has(row.id)) sendDraft(row.id, mode).then(sent);
   };
   const keys = (event) => {
@@ -46,16 +50,18 @@ export function composer(row, sent) {
     keep(row.id, event.target.value);
     ui.draw();
   };
-  return html`<form class="compose" @submit=${submit} ${measured}>
+  return html`<form class="compose" data-files=${row.id} @submit=${submit} ${measured}>
     <textarea id="message" rows="1" aria-label="Message to ${row.label}" aria-describedby="message-says" placeholder="Message to ${row.short}" maxlength="50000"
       .value=${live(draft)} @input=${type} @keydown=${keys}></textarea>
+    ${attached.list}
     <div class="compose-line">
       <label class="mode" title=${MODES[mode]}><span class="unseen">Delivery</span><select .value=${live(mode)} @change=${(event) => {
         modes.set(row.id, event.target.value);
         ui.draw();
       }}>${Object.keys(MODES).map((name) => html`<option value=${name} ?selected=${name === mode} title=${MODES[name]}>${name}</option>`)}</select></label>
-      <p class="hint" id="message-says">${says(row, mode, why)}${draft ? " · draft kept" : ""}</p>
-      ${why === null ? html`<button class="act go" data-act="send">${sending.has(row.id) ? "Sending" : "Send"}<kbd class="for-keys" aria-hidden="true">Ctrl ⏎</kbd></button>` : nothing}
+      <p class="hint" id="message-says">${sending.has(row.id) && attached.left ? `Will be sent when ${counted(attached.left)} uploaded` : html`${says(row, mode, why)}${draft ? " · draft kept" : ""}`}</p>
+      ${why === null ? attached.button : nothing}
+      ${why === null ? html`<button class="act go" data-act="send">${!sending.has(row.id) ? "Send" : attached.left ? "Uploading" : "Sending"}<kbd class="for-keys" aria-hidden="true">Ctrl ⏎</kbd></button>` : nothing}
     </div>
   </form>`;
 }
@@ -70,8 +76,11 @@ async function sendDraft(id, mode) {
   const text = draftOf(id);
   sending.add(id);
   ui.draw();
-  const done = await send("send", { session: id, need: null, text, mode });
+  const { entries, ids, problem } = await uploaded(id);
+  const done = problem ? { ok: false, words: `not sent: ${problem}` } : await send("send", { session: id, need: null, text, mode, ...(ids.length ? { files: ids } : {}) });
   sending.delete(id);
+  if (done.ok) release(id, entries);
+  else if (ids.length) refuse(id, done.words);
   // The draft may be another by now: only what was sent is removed.
   if (done.ok && draftOf(id) === text) keep(id, "");
   tell(wordsOf(done), !done.ok);

@@ -4,21 +4,19 @@
 import { html, live, nothing, repeat } from "./vendor/lit/lit.js";
 import { carryOut, commandOf, copy, wordsOf } from "./acts.js";
 import { post } from "./api.js";
+import { clearFiles, counted, files, refuse, release, START, takesNone, uploaded, withFiles } from "./files.js";
 import { state } from "./state.js";
 import { ui } from "./ui.js";
 
 const KEPT = "sm.start";
 const ASK_MS = 150;
-const FILE_MAX_BYTES = 40_000;
 const TASK_SENT_MAX = 12_000; // of a longer task the server needs to know only that it is too long
 const OPTION_MAX = 70;
-const PICTURE = "Agents take text alone. Save the picture where the agent can read it, and write its path into the task.";
 
 let given = read(); // what the person has changed, by the name of the field
 let sheet = null; // the newest answer
 let trouble = ""; // why there is no newer one
 let refused = null; // what the daemon has said against the last start: {field, words}
-let aside = ""; // the words about a file
 let isTried = false; // a start has been asked for: what is missing is a problem from then on
 let isBusy = false; // a start is under way, also while the sheet is closed
 let isOpenMore = false;
@@ -40,7 +38,7 @@ function keep(values) {
 
 /** Begin with what was typed before. The facts are asked for anew. */
 export function openStart() {
-  [sheet, trouble, refused, aside, isTried] = [null, "", null, "", false];
+  [sheet, trouble, refused, isTried] = [null, "", null, false];
   ask();
 }
 
@@ -86,6 +84,7 @@ function close() {
 
 function clear() {
   keep({});
+  clearFiles(START);
   openStart();
   focus("prompt");
 }
@@ -93,6 +92,12 @@ function clear() {
 async function start(another) {
   if (isBusy) return;
   [isBusy, isTried, refused] = [true, true, null];
+  ui.drawNow();
+  const attached = await uploaded(START);
+  if (ui.dialog?.view !== startView) {
+    isBusy = false; // it was closed while a file was uploaded
+    return;
+  }
   let sent;
   do {
     sent = given;
@@ -105,71 +110,38 @@ async function start(another) {
     focus(wrong?.name ?? "prompt");
     return;
   }
+  if (attached.problem || (attached.ids.length && sheet.takes_files === false)) {
+    isBusy = false;
+    if (attached.problem) refused = { field: "", words: `Not started: ${attached.problem}.` };
+    focus(attached.problem ? "prompt" : "agent_type");
+    return;
+  }
+  if (attached.ids.length && !given.prompt?.trim()) {
+    isBusy = false;
+    refused = { field: "prompt", words: "Write what the agent does with the files." };
+    focus("prompt");
+    return;
+  }
   const { again } = sheet;
   const fields = { ...sheet.values, ...(given.prompt?.trim() ? { prompt: given.prompt } : {}) };
-  const done = await carryOut("spawn", null, { workspace: null, fields });
+  const done = await carryOut("spawn", null, { workspace: null, fields, ...(attached.ids.length ? { files: attached.ids } : {}) });
   isBusy = false;
   if (!done.ok) {
     const place = sheet.fields.find(({ name }) => name === done.field);
     refused = { field: place?.name ?? "", words: wordsOf(done) };
     if (place?.rare) isOpenMore = true;
+    refuse(START, done.words);
     focus(refused.field || "prompt");
     return;
   }
+  release(START, attached.entries);
   const isSame = given === sent; // else it is the input for another agent by now
   if (isSame) keep(another ? again : {});
-  [isTried, aside] = [false, ""];
+  isTried = false;
   if (ui.dialog?.view !== startView) return;
   if (isSame && !another) return close();
   await ask();
   focus("prompt");
-}
-
-// The task
-
-async function addFiles(files, area) {
-  for (const file of files) {
-    aside = "";
-    if (file.type.startsWith("image/")) aside = PICTURE;
-    else if (file.size > FILE_MAX_BYTES) aside = `${file.name} is too long for a task. Write its path into the task.`;
-    else {
-      const text = await textOf(file);
-      if (text === null) aside = `${file.name} is not a text. Write its path into the task.`;
-      else insert(area, text);
-    }
-  }
-  ui.drawNow();
-}
-
-async function textOf(file) {
-  try {
-    const text = new TextDecoder("utf-8", { fatal: true }).decode(await file.arrayBuffer());
-    return text.includes("\0") ? null : text.trimEnd();
-  } catch {
-    return null; // a directory cannot be read either
-  }
-}
-
-function insert(area, text) {
-  const before = area.value.slice(0, area.selectionStart);
-  const gap = before && !before.endsWith("\n") ? "\n" : "";
-  area.setRangeText(`${gap}${text}`, area.selectionStart, area.selectionEnd, "end");
-  change("prompt", area.value);
-}
-
-const areaOf = (event) => event.target.closest("form").querySelector('[name="prompt"]');
-
-function drop(event) {
-  if (!event.dataTransfer.files.length) return;
-  event.preventDefault();
-  addFiles([...event.dataTransfer.files], areaOf(event));
-}
-
-function paste(event) {
-  const { files } = event.clipboardData;
-  if (!files.length || event.clipboardData.types.includes("text/plain")) return;
-  event.preventDefault();
-  addFiles([...files], areaOf(event));
 }
 
 // The fields
@@ -183,7 +155,7 @@ const short = (text) => (text.length > OPTION_MAX ? `${text.slice(0, OPTION_MAX)
 function task(field) {
   return html`<textarea class="wide" name="prompt" rows="4" data-first spellcheck="true" placeholder="What the agent does. Without a task it waits for a message."
       aria-invalid=${wrong(field)} aria-describedby=${described(field)} .value=${live(valueOf(field))}
-      @input=${(event) => change("prompt", event.target.value)} @paste=${paste}></textarea>`;
+      @input=${(event) => change("prompt", event.target.value)}></textarea>`;
 }
 
 function typeChoice(field) {
@@ -226,12 +198,18 @@ function fieldView(field) {
   const entry = field.kind === "choice" ? choice(field) : html`<label>${field.title} ${(ENTRIES[field.kind] ?? line)(field)}</label>`;
   const problem = problemOf(field);
   return html`<div class="start-field" data-field=${field.name}>${entry}
-    ${field.name === "prompt" ? html`<p class="start-files"><label class="act small">Add a text file <input class="unseen" type="file" multiple
-        @change=${(event) => { addFiles([...event.target.files], areaOf(event)); event.target.value = ""; }}></label>
-      ${Object.values(given).some(Boolean) ? html`<button type="button" class="act small" data-act="clear-spawn" @click=${clear}>Clear all</button>` : nothing}
-      <span class="hint" role="status">${aside || html`<span class="start-drop">A file can be dropped here too.</span>`}</span></p>` : nothing}
+    ${field.name === "prompt" ? filesView() : nothing}
     ${problem ? html`<p class="problem" role="alert" id="problem-${field.name}">${problem}</p>`
       : field.notes.length ? html`<div class="hint notes" id="notes-${field.name}">${field.notes.map((note) => html`<p>${note}</p>`)}</div>` : nothing}</div>`;
+}
+
+function filesView() {
+  const refusal = sheet?.takes_files === false ? takesNone(sheet.values.agent_type, "task") : "";
+  const attached = files(START, refusal);
+  return html`${attached.list}<p class="start-files">${attached.button}
+    ${attached.count || Object.values(given).some(Boolean) ? html`<button type="button" class="act small" data-act="clear-spawn" @click=${clear}>Clear all</button>` : nothing}
+    ${refusal ? nothing : html`<span class="hint start-drop">Files can be dropped and pasted too.</span>`}
+    ${isBusy && attached.left ? html`<span class="hint" role="status">Starts when ${counted(attached.left)} uploaded.</span>` : nothing}</p>`;
 }
 
 const EMPTY_TASK = { name: "prompt", title: "Task", kind: "long text", value: "", problem: "", notes: [], rare: false };
@@ -248,8 +226,8 @@ function keys(event) {
 export function startView(frame) {
   const fields = sheet?.fields ?? [EMPTY_TASK];
   const parts = (rare) => repeat(fields.filter((field) => field.rare === rare), (field) => field.name, fieldView);
-  const command = sheet?.command ?? commandOf("spawn", null);
-  return frame("Start an agent", html`<form class="start" data-form="spawn" novalidate @keydown=${keys} @dragover=${(event) => event.preventDefault()} @drop=${drop}
+  const command = withFiles(sheet?.command ?? commandOf("spawn", null), START);
+  return frame("Start an agent", html`<form class="start" data-form="spawn" data-files=${START} novalidate @keydown=${keys}
       @submit=${(event) => { event.preventDefault(); start(false); }}>
     <div class="start-fields">${parts(false)}
       ${sheet === null ? html`<p class="hint">${trouble || "Loading the choices."}</p>` : html`<details class="start-more" ?open=${isOpenMore} @toggle=${(event) => { isOpenMore = event.target.open; }}>
