@@ -100,10 +100,10 @@ def test_ended_children_are_counted_for_their_parent() -> None:
 
 def test_task_of_a_failed_session_has_its_reason_and_its_last_words() -> None:
     failed = replace(ENDED, status_reason="exit code 3", completion_message="exit code 3")
-    assert current_task(failed, "", None, "KeyError: 'x'").text == "exit code 3: \"KeyError: 'x'\""
-    assert current_task(failed, "", None, None).text == "exit code 3"
+    assert current_task(failed, "", None, "KeyError: 'x'", "task").text == "exit code 3: \"KeyError: 'x'\""
+    assert current_task(failed, "", None, None, "task").text == "exit code 3"
     reported = replace(failed, completion_message="the tests fail")
-    assert current_task(reported, "", None, "bye").text == "the tests fail"
+    assert current_task(reported, "", None, "bye", "task").text == "the tests fail"
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,9 @@ def test_task_of_a_failed_session_has_its_reason_and_its_last_words() -> None:
     ],
 )
 def test_task_of_a_waiting_session_is_its_oldest_request(requests: list[Request], expected: str) -> None:
-    task = current_task(replace(RUNNING, note="reading"), request_line(requests), "Bash: npm test", "hello")
+    task = current_task(
+        replace(RUNNING, note="reading"), request_line(requests), "Bash: npm test", "hello", "task"
+    )
     assert (task.kind, task.text) == (TaskKind.REQUEST, expected)
 
 
@@ -145,5 +147,13 @@ def test_task_of_a_waiting_session_is_its_oldest_request(requests: list[Request]
 def test_task_is_never_empty(
     changes: dict[str, Any], known: tuple[str | None, str | None], kind: str, text: str
 ) -> None:
-    task = current_task(replace(RUNNING, **changes), "", *known)
+    task = current_task(replace(RUNNING, **changes), "", *known, None)
     assert (task.kind, task.text) == (kind, text)
+
+
+def test_task_of_an_agent_that_has_said_nothing_is_the_one_that_it_was_started_with() -> None:
+    for status in (Status.RUNNING, Status.IDLE):
+        told = replace(RUNNING, status=status, note=None, title=None)
+        task = current_task(told, "", None, None, "Build the login page")
+        assert (task.kind, task.text) == (TaskKind.PROMPT, "Build the login page")
+        assert current_task(told, "", None, "Hello", "Build the login page").text == "Hello"

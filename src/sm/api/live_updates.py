@@ -44,7 +44,7 @@ class RowViews:
         may_read = self.authorizer.may_read(caller, session)
         done, total = used.todo if used.todo is not None and may_read else (None, None)
         asked = row.requests if self.requests.may_see_of(caller, session) else ()
-        texts = (row.activity, row.said or row.last_words) if may_read else (None, None)
+        texts = (row.activity, row.said or row.last_words, row.prompt) if may_read else (None, None, None)
         task = current_task(session, request_line(asked), *texts)
         return build_view(
             LiveRowView,

@@ -149,14 +149,17 @@ class EndedChildren:
         return {end[0]}
 
 
-def current_task(session: Session, asked: str, activity: str | None, answer: str | None) -> Task:
+def current_task(
+    session: Session, asked: str, activity: str | None, answer: str | None, prompt: str | None
+) -> Task:
     """The most useful description of what the session does or waits for.
 
-    `asked`: the `request_line` of its open requests; `activity`: its current activity; `answer`: its last words.
+    `asked`: the `request_line` of its open requests; `activity`: its current activity; `answer`: its last words;
+    `prompt`: the task that it was started with.
     """
     reason = TaskKind.REASON, session.status_reason
     note, title = (TaskKind.NOTE, session.note), (TaskKind.TITLE, session.title)
-    said = TaskKind.ANSWER, answer
+    said, told = (TaskKind.ANSWER, answer), (TaskKind.PROMPT, prompt)
     candidates: tuple[tuple[TaskKind, str | None], ...]
     match attention(session, (asked,) if asked else (), None):
         case Attention.WORKING | Attention.IDLE if session.paused is not None:
@@ -166,12 +169,12 @@ def current_task(session: Session, asked: str, activity: str | None, answer: str
         case Attention.WORKING if session.restarts is not None and session.restarts.next_at is not None:
             candidates = (reason,)
         case Attention.WORKING:
-            candidates = note, (TaskKind.ACTIVITY, activity), said, title, reason
+            candidates = note, (TaskKind.ACTIVITY, activity), said, title, told, reason
         case Attention.IDLE:
-            candidates = said, note, title, reason
+            candidates = said, note, title, told, reason
         case _ if session.status in FAILURES:
-            told = session.completion_message
-            own = TaskKind.RESULT, None if told == session.status_reason else told
+            result = session.completion_message
+            own = TaskKind.RESULT, None if result == session.status_reason else result
             candidates = own, (TaskKind.REASON, failure_words(session.status_reason, answer)), said
         case _:
             candidates = (TaskKind.RESULT, session.completion_message), reason, said

@@ -28,6 +28,8 @@ class LiveRow:
     """Compared, unlike that of `usage`."""
     said: str | None
     """The beginning of the agent's last words. Compared, unlike those of `usage`."""
+    prompt: str | None
+    """The beginning of the task that the session was started with."""
     requests: tuple[Request, ...]
     """The open requests that have no proposed answer, oldest first."""
     messages_held: int

@@ -16,5 +16,7 @@ class TaskKind(StrEnum):
     ANSWER = "answer"
     """The agent's last words."""
     TITLE = "title"
+    PROMPT = "prompt"
+    """The task that the session was started with."""
     REASON = "reason"
     """The reason of the session's pause, or of its status."""

@@ -101,6 +101,7 @@ class Reads:
         self.events = store.events
         self.status_events = store.status_events
         self.checkpoints = store.checkpoints
+        self.spawn_prompts = store.spawn_prompts
         self.dead_letters = store.dead_letters
         self.follow_leaving = store.memory.follow_leaving
 

@@ -64,6 +64,8 @@ class Live:
         self._unseen_since = seen.since(OPERATOR)
         self._words: dict[str, tuple[str, str | None]] = {}
         """The time of the failure and the last words of each failed session that the operator has not seen."""
+        self._prompts: dict[str, str] = {}
+        """The tasks of sessions with rows."""
         self._no_words_until_s = 0.0
         """The time of the loop before which the terminal server is not asked for words again."""
         self._rows: dict[str, LiveRow] = {}
@@ -166,6 +168,8 @@ class Live:
             for begin in range(0, len(ready), _LOOKED_AT_ONCE):
                 part = ready[begin : begin + _LOOKED_AT_ONCE]
                 wordless = await self._read_words(part)
+                new = [s for s in part if s not in self._rows]
+                self._prompts |= await self._store.spawn_prompts(new, TASK_MAX) if new else {}
                 await self._read_past(part)
                 late = self._update(part, await self._usages(part), now_s, at_once=at_once)
                 self._unmeasured.difference_update(part)
@@ -277,6 +281,7 @@ class Live:
         if self._rows.pop(session_id, None) is None:
             return
         self._words.pop(session_id, None)
+        self._prompts.pop(session_id, None)
         self._revised.pop(session_id, None)
         self._pace.forget(session_id)
         self._removed[session_id] = self.number = number
@@ -299,6 +304,7 @@ class Live:
             activity=monitor.activity(session.id),
             model=usage.model,
             said=usage.answer or None,
+            prompt=self._prompts.get(session.id),
             requests=self._changes.requests.get(session.id, ()),
             messages_held=self._changes.held.get(session.id, 0),
             attention=group,

@@ -74,6 +74,15 @@ class KernelReads(EventReads):
         rows = await self.read("SELECT spawn_prompt FROM sessions WHERE id = ?", (session_id,))
         return rows[0][0] if rows else None
 
+    async def spawn_prompts(self, session_ids: Collection[str], limit: int) -> dict[str, str]:
+        """The first `limit` characters of the tasks of sessions, by id, without sessions that have none."""
+        rows = await self.read(
+            "SELECT id, substr(spawn_prompt, 1, ?) FROM sessions"
+            " WHERE id IN (SELECT value FROM json_each(?)) AND spawn_prompt <> ''",
+            (limit, encode_json(list(session_ids))),
+        )
+        return dict(rows)
+
     async def effects_in(self, state: str) -> list[Effect]:
         """Rows of the outbox in `state`, in order, except calls to Telegram. New rows arrive in `effects`."""
         rows = await self.read(

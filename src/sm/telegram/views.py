@@ -19,6 +19,7 @@ from sm.core.pauses import pause_fact
 from sm.core.requests import Request
 from sm.core.session_lines import HEADINGS, ended_children, left_out, loss
 from sm.core.states import TrustLevel
+from sm.core.task_kinds import TASK_MAX
 from sm.core.telegram_model import session_object
 from sm.core.telegram_text import preformatted
 from sm.core.text import folded
@@ -57,6 +58,7 @@ class ListedWork:
     monitor: Monitor
     seen: SeenSessions
     sessions: Sessions
+    store: Reads
 
     async def open_requests(self, caller: Caller) -> list[Request]:
         return await self.requests.list_requests(caller, all=False, limit=0)
@@ -79,9 +81,10 @@ class ListedWork:
             if session.id not in answers and attention(session, (), since) is Attention.FAILED:
                 answers[session.id] = await monitor.last_words(session) or ""
         ended = await self.sessions.ended_children(caller, shown)
+        prompts = await self.store.spawn_prompts([session.id for session in shown], TASK_MAX)
 
         def task(session: Session) -> str:
-            words = monitor.activity(session.id), answers.get(session.id)
+            words = monitor.activity(session.id), answers.get(session.id), prompts.get(session.id)
             children = {"children_failed": ended.failed(session.id), "children_done": ended.done(session.id)}
             told = current_task(session, request_line(asked.get(session.id, [])), *words).text
             return "; ".join(filter(None, (ended_children(children), told)))

@@ -136,6 +136,7 @@ async def overview(
     ended = await sessions.ended_children(caller, shown)
     failed = [s for s in shown if groups[s.id] is Attention.FAILED and usages[s.id].answer is None]
     words = {s.id: await monitor.last_words(s) for s in failed[:_WORDS_MAX]}
+    prompts = await store.spawn_prompts([s.id for s in shown], TASK_MAX)
     return [
         overview_json(
             request.views,
@@ -145,6 +146,7 @@ async def overview(
             usages[s.id],
             ended,
             words.get(s.id),
+            prompts.get(s.id),
             activity=monitor.activity(s.id),
             may_read=authorizer.may_read(caller, s),
         )
@@ -433,15 +435,16 @@ def overview_json(
     used: SessionUsage,
     ended: EndedChildren,
     words: str | None,
+    prompt: str | None,
     *,
     activity: str | None,
     may_read: bool,
 ) -> OverviewView:
     """A row of the overview. A caller that may not read the session does not see its texts.
 
-    `words`: the last line that it printed, for a session that said nothing else.
+    `words`: the last line that it printed, for a session that said nothing else; `prompt`: its task at its start.
     """
-    texts = (activity, used.answer or words) if may_read else (None, None)
+    texts = (activity, used.answer or words, prompt) if may_read else (None, None, None)
     task = current_task(session, request_line(requests), *texts)
     return OverviewView(
         **{**vars(views.session(session)), "model": used.model},
