@@ -1,6 +1,7 @@
 """The regions of `sm top`: where the selection starts, and what the free lines below the list show."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -120,3 +121,20 @@ async def test_filter_is_typed_in_the_screen_of_the_list(home: Instance) -> None
         await view.shows("pear", "plum", "q: quit")
         await view.press("/", *"plum", "enter", "q")
         await view.until(lambda: not view.app.is_running, "q quits again")
+
+
+async def test_filter_takes_its_first_keys_when_it_opens_before_the_first_rows(home: Instance) -> None:
+    home.spawn("Sleeper", "x")
+    app = TopApp(Client(str(home.socket)), Pace(rest_s=0.0, notice_s=3600, undo_s=3600))
+    async with app.run_test(size=(100, 30)) as pilot:
+        view = View(app, pilot)
+        await view.press("/", "n", "o", "n", "e")
+        await view.shows("filter: none", "Esc: as before")
+        await view.press("escape", "q")
+
+
+async def test_filter_stays_closed_when_the_app_ends_before_its_first_rows(tmp_path: Path) -> None:
+    app = TopApp(Client(str(tmp_path / "no-daemon.sock")))
+    async with app.run_test():
+        app.exit()
+        app.open_filter()

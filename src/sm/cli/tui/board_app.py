@@ -41,7 +41,7 @@ from sm.feed import Feed, FeedNews, Mail, Situation
 _AGES_EVERY_S = 1.5
 """The least time between two drawings of ages alone: with a tick each second, every other one draws."""
 _DRAW_EVERY_S = 0.25
-_HINTS_AFTER_S = 0.05
+_COMPLETE_AFTER_S = 0.05
 """After this time, the first rows are on the terminal, which another thread writes to."""
 
 
@@ -81,8 +81,8 @@ class BoardApp(App[None]):
         self._notice: tuple[str, float] = ("", 0.0)
         self._is_laid_out = False
         """The regions have their sizes."""
-        self._has_hints = False
-        """The last line has the keys for the selection."""
+        self._is_complete = False
+        """The regions have all that the first drawing does not need."""
 
     # Regions
 
@@ -105,6 +105,10 @@ class BoardApp(App[None]):
     def main(self) -> Screen[object]:
         """The screen with the regions, also while a page or a prompt is over it."""
         return self.screen_stack[0]
+
+    @property
+    def _has_regions(self) -> bool:
+        return self.is_running and bool(self.screen_stack) and bool(self.main.query("#foot"))
 
     def rows_view(self, name: str) -> RowsView:
         return self.main.query_one(f"#{name}", RowsView)
@@ -160,7 +164,7 @@ class BoardApp(App[None]):
             self.choose(None)
         if is_first and self.board.revision is not None:
             self.draw()
-            self.set_timer(_HINTS_AFTER_S, self._show_hints)
+            self.set_timer(_COMPLETE_AFTER_S, self._complete_regions)
         else:
             self.draw_soon()
 
@@ -179,7 +183,8 @@ class BoardApp(App[None]):
 
     def _tick(self) -> None:
         """Draw the new ages: every second while something needs the person or counts down, else every other one."""
-        self._has_hints = True
+        if not self._is_complete:
+            self._complete_regions()
         clock_s = time.monotonic()
         counts = self.found or self.undo_text(clock_s) or self.board.lost_for_s(clock_s) is not None
         if counts or clock_s - self._drawn_s >= _AGES_EVERY_S:
@@ -188,7 +193,7 @@ class BoardApp(App[None]):
     def draw(self) -> None:
         clock_s = time.monotonic()
         self._drawn_s, self._is_draw_due = clock_s, False
-        if not self.is_running or not self.screen_stack or not self.main.query("#foot"):
+        if not self._has_regions:
             return
         board, before = self.board, self.board.place
         rests = clock_s - self._touched_s >= self.pace.rest_s
@@ -269,15 +274,17 @@ class BoardApp(App[None]):
 
     def _hints(self) -> str:
         """The keys for the selection. Their actions need as much time as the first drawing, so they come after it."""
-        if not self._has_hints:
+        if not self._is_complete:
             return ""
         from sm.cli.tui.key_hints import hint_line
 
         return hint_line(self.target, self.found, self.size.width)
 
-    def _show_hints(self) -> None:
-        self._has_hints = True
-        self.draw()
+    def _complete_regions(self) -> None:
+        if self._has_regions:
+            self._is_complete = True
+            self.filter_field.complete()
+            self.draw()
 
     # What the person chooses
 

@@ -4,7 +4,6 @@ from collections.abc import Callable
 
 from rich.text import Text
 from textual import events
-from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.geometry import Size
 from textual.reactive import Reactive
@@ -24,7 +23,8 @@ class _OneLineInput(Input):
 class FilterField(Vertical):
     """A part of the screen with the list, because below a screen of its own each change would redraw all lines.
 
-    Call `press` with each key while it is open. `change`: takes the text after each key.
+    Call `press` with each key while it is open. `change`: takes the text after each key. Call `complete` once the first
+    rows are on the screen: an input has as many styles as all other regions.
     """
 
     DEFAULT_CSS = """
@@ -37,12 +37,12 @@ class FilterField(Vertical):
         self._change = change
         self._before = ""
 
-    def compose(self) -> ComposeResult:
-        yield Static(Text(f"Filter ({KEYS})  Enter: keep  Esc: as before"))
-        yield _OneLineInput(select_on_focus=False, compact=True)
-
-    def on_mount(self) -> None:
-        self._input.can_focus = False
+    def complete(self) -> None:
+        """Make the line of help and the input, unless they are there or the app ends."""
+        if self.is_attached and not self.children:
+            field = _OneLineInput(select_on_focus=False, compact=True)
+            field.can_focus = False
+            _ = self.mount(Static(Text(f"Filter ({KEYS})  Enter: keep  Esc: as before")), field)
 
     @property
     def _input(self) -> Input:
@@ -54,6 +54,9 @@ class FilterField(Vertical):
 
     def open(self, text: str) -> None:
         """Show the field with the present filter."""
+        self.complete()
+        if not self.children:  # the app ends
+            return
         field, self._before = self._input, text
         with field.prevent(Input.Changed):
             field.value = text
