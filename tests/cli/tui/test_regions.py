@@ -1,6 +1,7 @@
 """The regions of `sm top`: where the selection starts, and what the free lines below the list show."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -130,3 +131,10 @@ async def test_filter_takes_its_first_keys_when_it_opens_before_the_first_rows(h
         await view.press("/", "n", "o", "n", "e")
         await view.shows("filter: none", "Esc: as before")
         await view.press("escape", "q")
+
+
+async def test_filter_stays_closed_when_the_app_ends_before_its_first_rows(tmp_path: Path) -> None:
+    app = TopApp(Client(str(tmp_path / "no-daemon.sock")))
+    async with app.run_test():
+        app.exit()
+        app.open_filter()

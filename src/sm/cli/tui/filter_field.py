@@ -38,8 +38,8 @@ class FilterField(Vertical):
         self._before = ""
 
     def complete(self) -> None:
-        """Make the line of help and the input, unless they are there."""
-        if not self.children:
+        """Make the line of help and the input, unless they are there or the app ends."""
+        if self.is_attached and not self.children:
             field = _OneLineInput(select_on_focus=False, compact=True)
             field.can_focus = False
             _ = self.mount(Static(Text(f"Filter ({KEYS})  Enter: keep  Esc: as before")), field)
@@ -55,6 +55,8 @@ class FilterField(Vertical):
     def open(self, text: str) -> None:
         """Show the field with the present filter."""
         self.complete()
+        if not self.children:  # the app ends
+            return
         field, self._before = self._input, text
         with field.prevent(Input.Changed):
             field.value = text
