@@ -236,7 +236,7 @@ export function startView(frame) {
       ${refused && refused.field === "" ? html`<p class="problem" role="alert">${refused.words}</p>` : nothing}
       ${trouble && sheet !== null ? html`<p class="problem" role="alert">${trouble}</p>` : nothing}
       <p class="start-prediction" role="status">${sheet?.prediction ?? ""}</p>
-      <p class="start-command"><code>${command}</code><button type="button" class="act small" @click=${() => copy(command)}>Copy</button></p>
+      <p class="start-command"><code tabindex="0">${command}</code><button type="button" class="act small" @click=${() => copy(command)}>Copy</button></p>
       <div class="buttons"><button class="act go" data-act="do-spawn" aria-disabled=${isBusy}>${isBusy ? "Starting" : html`Start<kbd aria-hidden="true">Ctrl-Enter</kbd>`}</button>
         <button type="button" class="act" data-act="do-another" aria-disabled=${isBusy} @click=${() => start(true)}>Start, then another</button>
         <button type="button" class="act" @click=${close}>Close</button></div></div></form>`, "start-dialog");
