@@ -33,7 +33,7 @@ from sm.cli.tui.forms import ActionForm, Done, FormProblem, no_form
 from sm.cli.tui.page_tabs import PageTabs
 from sm.cli.tui.pages import FollowPage
 from sm.cli.tui.screens import KeyQuestion, LinePrompt, TextPage
-from sm.cli.tui.start_sheet import StartSheet
+from sm.cli.tui.start_sheet import StartDrafts, StartSheet
 from sm.cli.tui.suggestions import entered, suggested_sessions
 from sm.client.http import Client
 from sm.core.request_lines import verdict
@@ -50,8 +50,7 @@ class ActionRunner:
         self._client = client
         self.page_tabs = PageTabs(app.board, client, app.source, lambda: app.found)
         self._drafts: dict[str, str] = {}
-        self._new_agent: dict[str, str] = {}
-        """The input in the sheet of a new agent, until one has started with it."""
+        self._start_drafts = StartDrafts()
         self._undo: tuple[str, Target, float] | None = None
         """The action, its target, and the time until which it is possible."""
         self._answered: set[str] = set()
@@ -309,7 +308,7 @@ class ActionRunner:
             self._carry_out("spawn", Target(cwd=target.cwd), ActionInput(fields=values), done)
 
         app = self._app
-        app.ask(StartSheet(self._client, place, lambda: app.board.rows, self._new_agent, submit))
+        app.ask(StartSheet(self._client, place, lambda: app.board.rows, self._start_drafts, submit))
 
     def _ask_question(self, name: str, target: Target, words: ActionInput, done: Done = no_form) -> None:
         """Ask the question of the action, if it has one, and carry it out."""
