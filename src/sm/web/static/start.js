@@ -50,7 +50,7 @@ async function ask() {
   const fields = { ...given, ...(given.prompt === undefined ? {} : { prompt: given.prompt.slice(0, TASK_SENT_MAX) }) };
   try {
     const answer = await post("/start-sheet", { workspace: state.workspace || null, fields });
-    if (mine === asked) [sheet, trouble] = [answer, answer.trouble];
+    if (mine === asked) [sheet, trouble] = [answer.trouble && sheet ? sheet : answer, answer.trouble]; // it has no facts then
   } catch (error) {
     if (mine === asked) trouble = error.message;
   }
