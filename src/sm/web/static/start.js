@@ -5,7 +5,7 @@ import { html, live, nothing, repeat } from "./vendor/lit/lit.js";
 import { carryOut, commandOf, copy, wordsOf } from "./acts.js";
 import { post } from "./api.js";
 import { state } from "./state.js";
-import { ui } from "./ui.js";
+import { go, sessionPath, ui } from "./ui.js";
 
 const KEPT = "sm.start";
 const ASK_MS = 150;
@@ -120,7 +120,11 @@ async function start(another) {
   if (isSame) keep(another ? again : {});
   [isTried, aside] = [false, ""];
   if (ui.dialog?.view !== startView) return;
-  if (isSame && !another) return close();
+  if (isSame && !another) {
+    close();
+    if (done.session) go(sessionPath(done.session));
+    return;
+  }
   await ask();
   focus("prompt");
 }
