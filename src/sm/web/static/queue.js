@@ -7,6 +7,7 @@ import { state } from "./state.js";
 import { tell, ui } from "./ui.js";
 
 const GHOST_MS = 6000;
+const HELD_MS = 30_000; // of a line that would move others while the person points at them
 const canHover = matchMedia("(hover: hover)");
 export const guard = new ButtonGuard();
 export const selected = new Set(); // keys
@@ -34,7 +35,8 @@ export function arrange() {
   const held = isHeld();
   const known = new Map(state.needs.map((need) => [need.key, need]));
   for (const [key, ghost] of ui.ghosts) {
-    if (known.has(key) || (!held && clock - ghost.at > (ghost.need.kind === "request" ? GHOST_MS : 0))) ui.ghosts.delete(key);
+    const age = clock - ghost.at;
+    if (known.has(key) || age > HELD_MS || (!held && age > (ghost.need.kind === "request" ? GHOST_MS : 0))) ui.ghosts.delete(key);
   }
   const isShown = ({ key }) => known.has(key) || ui.ghosts.has(key); // a passed one only if it was drawn before
   const before = drawn.filter(isShown).map(({ key }) => key);

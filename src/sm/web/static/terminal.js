@@ -5,7 +5,7 @@ import { cells, lineNodes, plainLine, textOf } from "./terminal_lines.js";
 import { visible } from "./words.js";
 
 const WIDTH = "sm.terminal";
-const FONT = { least: 9, most: 14, step: 0.5 };
+const FONT = { least: matchMedia("(max-width: 760px)").matches ? 12 : 9, most: 14, step: 0.5 }; // a phone is scrolled sideways
 const END_PX = 4; // so near to the end is at the end
 const TOP_PX = 40;
 const PAST = [2_000, 10_000]; // lines that are asked for, one after the other
