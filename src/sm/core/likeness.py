@@ -5,7 +5,6 @@ every other request concerns the work, the answer or the start of one session.
 """
 
 import hashlib
-import os.path
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -29,9 +28,10 @@ def place_of(session: Data) -> str:
     directory, tree, origin = session["working_dir"], session["worktree"], session.get("copy_of")
     if not tree or not (origin or tree["branch"]):
         return f"directory {directory}"
-    inside = os.path.relpath(directory, tree["path"])
-    more = "" if inside == "." else f", {inside}"
-    return f"copies of {origin}{more}" if origin else f"worktrees in {os.path.dirname(tree['path'])}{more}"
+    path: str = tree["path"]
+    inside = directory.removeprefix(path).strip("/")
+    more = f", {inside}" if inside else ""
+    return f"copies of {origin}{more}" if origin else f"worktrees in {path.rpartition('/')[0]}{more}"
 
 
 def likeness(request: Data, place: str) -> str | None:
