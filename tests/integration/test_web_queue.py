@@ -330,8 +330,12 @@ def test_words_for_requests_survive_a_reload_until_they_are_sent(stage: Stage, v
         tab.page.reload()
         tab.is_in_phase("live")
         tab.until(lambda: first.name not in tab.requests(), "it is answered")
-        kept = tab.page.evaluate("Object.values(sessionStorage).join()")
-        assert "never" in kept and "because" in kept and "not\\nnow" not in kept
+
+        def kept() -> str:
+            return str(tab.page.evaluate("Object.values(sessionStorage).join()"))
+
+        tab.until(lambda: "not\\nnow" not in kept(), "the words that were sent are forgotten")
+        assert "never" in kept() and "because" in kept()
 
 
 def test_reason_of_a_denial_is_kept_while_the_server_has_no_requests_yet(

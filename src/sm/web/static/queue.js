@@ -4,7 +4,7 @@ import { begin, decide, decisionOf, keyOf, refusal, wordsOf } from "./acts.js";
 import { ButtonGuard } from "./guard.js";
 import { afterDenial, draftsFor, hasUnkept, readDraftsAgain, roundOf } from "./proposals.js";
 import { state } from "./state.js";
-import { tell, ui } from "./ui.js";
+import { keepInputs, tell, ui } from "./ui.js";
 
 const GHOST_MS = 6000;
 const HELD_MS = 30_000; // of a line that would move others while the person points at them
@@ -48,7 +48,9 @@ export function arrange() {
   drawn = keys.map((key) => known.get(key) ?? { ...ui.ghosts.get(key).need, ghost: ui.ghosts.get(key) });
   for (const set of [ui.opened, selected]) for (const key of set) if (!known.has(key)) set.delete(key);
   // A server that has just begun has no requests yet.
-  if (!state.loading) for (const key of ui.inputs.keys()) if (!known.has(key)) ui.inputs.delete(key);
+  const over = state.loading ? [] : [...ui.inputs.keys()].filter((key) => !known.has(key));
+  for (const key of over) ui.inputs.delete(key);
+  if (over.length) keepInputs();
   for (const [key, { digest }] of failures) if (known.get(key)?.digest !== digest) failures.delete(key);
   return drawn;
 }
