@@ -115,7 +115,8 @@ def test_unseen_failure_needs_a_person_and_an_unseen_result_only_a_look() -> Non
     assert [rows[name].is_over for name in "abcd"] == [False, False, True, False]
     quiet = Quiet()
     quiet.update(found[2:], 10.0)
-    assert quiet.since_s == 10.0
+    assert quiet.since_s == 0.0
+    assert needs_title(found[2:], quiet.since_s, AT_S) == "Nothing needs you; done, not seen yet: 1"
     assert [chip.needs for chip in chips(rows, found, [], "x")] == [1]
 
 
@@ -132,7 +133,7 @@ def test_quiet_is_since_the_last_need_was_gone() -> None:
     for found, now_s in (([], 10.0), ([], 20.0), (some, 30.0), ([], 40.0)):
         quiet.update(found, now_s)
         since.append(quiet.since_s)
-    assert since == [10.0, 10.0, None, 40.0]
+    assert since == [0.0, 0.0, None, 40.0], "0: since before the first look"
 
 
 def test_chips_count_needs_outside_of_the_chosen_workspace() -> None:

@@ -90,7 +90,16 @@ def test_sentence_says_all_only_if_nothing_else_is_decided(found: dict[str, Any]
 
 
 def test_equal_requests_are_grouped_with_the_sentence_that_says_what_is_equal() -> None:
-    rows = {r.id: r for r in (row("a", workspace="shop"), row("b", workspace="shop"), row("c"), row("d"))}
+    rows = {
+        r.id: r
+        for r in (
+            row("a", workspace="shop"),
+            row("b", workspace="shop"),
+            row("c"),
+            row("d"),
+            row("e", working_dir="/e"),
+        )
+    }
     asked = [
         permission(1, command="npm install", description="for a"),
         permission(2, session="b", description="for b", command="npm install"),
@@ -98,6 +107,7 @@ def test_equal_requests_are_grouped_with_the_sentence_that_says_what_is_equal() 
         permission(4, command="npm test"),
         permission(5, tool="Edit", session="c", file_path="x", old_string="a", new_string="b"),
         permission(6, tool="Edit", session="d", file_path="x", old_string="a", new_string="b"),
+        permission(9, tool="Edit", session="e", file_path="x", old_string="a", new_string="b"),
         request(7, session_id="a"),
         request(8, session_id="a"),
     ]
@@ -110,9 +120,10 @@ def test_equal_requests_are_grouped_with_the_sentence_that_says_what_is_equal() 
         "r4": "r4",
         "r5": "r5 r6",
         "r6": "r5 r6",
+        "r9": "r9",
     }
-    assert groups["r1"].words == "the same command in the same workspace: 2 of 8"
-    assert groups["r5"].words == "the same tool use outside of workspaces: 2 of 8"
+    assert groups["r1"].words == "the same command in the same workspace: 2 of 9"
+    assert groups["r5"].words == "the same tool use in the same directory: 2 of 9"
 
 
 def test_requests_of_sessions_that_the_view_does_not_know_are_equal_to_none() -> None:

@@ -248,6 +248,14 @@ def test_task_that_is_too_long_is_a_problem_before_it_is_sent() -> None:
     assert problem.problem.startswith("the task has 10,001 characters, at most 10,000 are possible")
 
 
+def test_dash_is_no_task_because_the_command_would_read_stdin() -> None:
+    for task in ("-", " -\n"):
+        problem = sheet(prompt=task).problem()
+        assert problem is not None and problem.field.name == "prompt"
+        assert problem.problem == "- means stdin in the command: write the task, or leave it empty"
+    assert sheet(prompt="--all").problem() is None
+
+
 def test_parent_decides_directory_and_workspace() -> None:
     known = {**KNOWN, "directory": place("/w/lead", "worktree", "shop")}
     shown = sheet(known, SHOP, parent="lead")

@@ -148,6 +148,22 @@ def test_page_offers_to_load_again_when_a_module_is_lost(visitor: Visitor, serve
         tab.is_in_phase("live")
 
 
+def test_lost_page_of_a_session_offers_to_load_the_session_that_is_open(
+    stage: Stage, visitor: Visitor
+) -> None:
+    ids = [stage.spawn("Sh", "exec sleep 1000", "--name", name)["session_id"] for name in ("one", "two")]
+    with visitor.tab() as tab:
+        tab.page.route("**/session.js", lambda route: route.abort("internetdisconnected"))
+        for session_id in ids:
+            tab.open(f"#/s/{session_id}/why")
+            tab.shows("A part of this page could not be loaded.")
+            address = tab.page.get_by_text("Load it again").evaluate("link => link.href")
+            assert address.endswith(f"#/s/{session_id}/why")
+        tab.page.unroute("**/session.js")
+        tab.page.get_by_text("Load it again").click()
+        tab.until(lambda: tab.find(f'.session[data-session="{ids[1]}"]').count() == 1, "its page")
+
+
 def test_page_of_a_withdrawn_login_shows_nothing_more(browser: Browser, instance: Instance) -> None:
     instance.spawn("Sleeper", "x", "--name", "login")
     with web_server(instance, "--name", "wall") as server:
@@ -496,7 +512,9 @@ def test_page_of_a_session_that_is_not_in_the_list_opens(stage: Stage, visitor: 
         action(tab, "rm").click()
         tab.find('[data-act="do-rm"]').click()
         tab.shows("no such session")
-        for unknown in ("00000000", "no%20id"):
+        for unknown in ("00000000", "no%20id", "%", "%E0%A4%A"):
+            tab.open("#/")
+            tab.hides("no such session")
             tab.open(f"#/s/{unknown}/peek")
             tab.shows("no such session")
         tab.open("#/")

@@ -306,6 +306,38 @@ def test_reason_of_a_denial_is_kept_when_its_form_is_closed(stage: Stage, visito
         assert decision["behavior"] == "deny" and "not\nnow" in decision["message"]
 
 
+def test_words_for_requests_survive_a_reload_until_they_are_sent(stage: Stage, visitor: Visitor) -> None:
+    first, second = asks(stage, "make", "a", "b")
+    agent = stage.agent("Plain", "--name", "asker", "--workspace", "shop")
+    question = agent.open_dialog("AskUserQuestion", {"questions": [{"question": "Why?", "options": []}]})
+    question.start_wait()
+    with visitor.tab() as tab:
+        for dialog, words in ((first, "not\nnow"), (second, "never")):
+            tab.request(dialog.name).locator('[data-act="deny"]').click()
+            line(tab, dialog.name).locator("textarea").fill(words)
+        tab.request(question.name).locator('[data-act="answer"]').click()
+        line(tab, question.name).locator("textarea").fill("because")
+        tab.page.reload()
+        tab.is_in_phase("live")
+        for dialog, words in ((first, "not\nnow"), (second, "never")):
+            field = line(tab, dialog.name).locator("textarea")
+            tab.until(lambda: field.count() == 1, "the form is open again")  # noqa: B023 - awaited
+            assert field.input_value() == words
+        tab.request(question.name).locator('[data-act="answer"]').click()
+        assert line(tab, question.name).locator("textarea").input_value() == "because"
+        tab.request(first.name).locator('[data-act="submit"]').click()
+        assert behaviour(first) == "deny"
+        tab.page.reload()
+        tab.is_in_phase("live")
+        tab.until(lambda: first.name not in tab.requests(), "it is answered")
+
+        def kept() -> str:
+            return str(tab.page.evaluate("Object.values(sessionStorage).join()"))
+
+        tab.until(lambda: "not\\nnow" not in kept(), "the words that were sent are forgotten")
+        assert "never" in kept() and "because" in kept()
+
+
 def test_reason_of_a_denial_is_kept_while_the_server_has_no_requests_yet(
     stage: Stage, visitor: Visitor
 ) -> None:

@@ -76,8 +76,7 @@ def test_head_is_one_line_with_two_actions_that_fit_and_a_menu(stage: Stage, vis
         tab.until(
             lambda: buttons.all_inner_texts() == ["Interrupt", "Attach"], "the actions of a running agent"
         )
-        assert tab.find("#session-title").inner_text().split()[-1] == "headed"
-        assert tab.find(".session-head .type").inner_text() == "Plain"
+        assert tab.find("#session-title").inner_text().split()[-1] == "plain-headed"
         dialog = agent.open_dialog("Bash", {"command": "make"})
         names = [f"Answer {dialog.name}", "Interrupt"]
         tab.until(lambda: buttons.all_inner_texts() == names, "the actions of one that waits")
@@ -93,6 +92,17 @@ def test_head_is_one_line_with_two_actions_that_fit_and_a_menu(stage: Stage, vis
         tab.until(
             lambda: buttons.all_inner_texts() == ["Restore", "Archive"], "the actions of one that has ended"
         )
+
+
+def test_reason_of_the_status_has_the_room_beside_the_list(stage: Stage, visitor: Visitor) -> None:
+    agent = stage.agent("Plain", "--name", "waiter")
+    with visitor.tab(place=f"#/s/{agent.id}/why") as tab:
+        agent.open_dialog("Bash", {"command": "make build && make deploy-to-staging"})
+        status = tab.find(".session-status")
+        tab.until(lambda: "make deploy-to-staging" in status.inner_text(), "the reason")
+        box = status.evaluate("e => [e.scrollWidth - e.clientWidth, e.scrollHeight - e.clientHeight]")
+        assert max(box) <= 1, f"{status.inner_text()} is cut by {box}"
+    stage.sm("kill", agent.id, "--force")
 
 
 def test_menu_has_the_other_actions_and_closes_with_escape(stage: Stage, visitor: Visitor) -> None:
@@ -194,6 +204,19 @@ def test_lines_that_have_left_the_screen_come_when_a_person_scrolls_to_the_top(
         tab.find(".to-end").click()
         tab.until(lambda: tab.find(".screen-past > div").count() == 0, "only the screen")
         assert tab.find(".screen").evaluate(AT_END)
+    printer.end()
+
+
+def test_lines_that_have_left_the_screen_keep_their_colours(stage: Stage, visitor: Visitor) -> None:
+    printer = Printer(stage, r"printf '\033[31mred\033[0m plain\n'; seq 1 200")
+    with visitor.tab(place=f"#/s/{printer.id}/peek") as tab:
+        shows(tab, "200")
+        scroll_up(tab, 10_000)
+        first = tab.find(".screen-past > div").first
+        tab.until(lambda: first.count() == 1 and first.inner_text() == "red plain", "the first line")
+        parts = first.locator("span")
+        assert parts.all_inner_texts() == ["red", " plain"]
+        assert "--ansi-1" in str(parts.first.get_attribute("style"))
     printer.end()
 
 

@@ -100,6 +100,8 @@ def test_agent_starts_with_the_sheet_and_errors_stand_at_their_fields(stage: Sta
         tab.until(lambda: form.count() == 0, "the end of the sheet")
         tab.shows("sh-formed")
         session = stage.session("sh-formed")
+        place = f"#/s/{session['session_id']}/peek"
+        tab.until(lambda: tab.attribute("place") == place, "the page of the new session")
         assert session["worktree"]["branch"] == "fix"
         assert session["budget"]["limits"]["usd"] == 5
 
@@ -135,6 +137,7 @@ def test_another_agent_begins_with_all_but_the_task_and_the_name(stage: Stage, v
             assert form.locator('[name="name"]').input_value() == ""
             assert form.locator('[name="working_dir"]').input_value() == str(stage.work)
         tab.press("Escape")
+        assert tab.attribute("place") in ("", "#/")
         tab.page.mouse.move(5, 5)  # under the pointer the list holds still
         tab.shows("sh-first", "sh-second")
         form = open_sheet(tab)
@@ -200,6 +203,7 @@ def test_late_answer_leaves_what_was_typed_meanwhile_and_other_dialogs_alone(
         tab.until(lambda: tab.find("dialog table").count() > 0, "the help")
         answer()
         assert tab.find("dialog table").count() > 0
+        assert tab.attribute("place") in ("", "#/")
         assert len(starts) == 2
 
 

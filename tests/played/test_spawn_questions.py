@@ -88,6 +88,13 @@ def test_wrong_answer_is_asked_for_again(home: Instance) -> None:
     assert home.session("sh-third")["working_dir"] == str(home.work)
 
 
+def test_dash_is_refused_as_a_task_and_reads_no_stdin(home: Instance) -> None:
+    ended = typed(home, "-", "exec sleep 1000", "Sh", "", "", "", "", "", "fourth")
+    assert ended.returncode == 0, ended.stdout
+    assert "- means stdin in the command: write the task, or leave it empty" in ended.stdout
+    assert "sm spawn --name fourth Sh 'exec sleep 1000'\n" in ended.stdout.replace("\r", "")
+
+
 def test_end_of_the_input_starts_nothing(home: Instance) -> None:
     ended = typed(home, "exec sleep 1000", "Sh")
     assert ended.returncode == 4

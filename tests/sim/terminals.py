@@ -330,6 +330,12 @@ class FakeTerminals:
     async def capture_styled(self, name: str) -> list[str]:
         return visible(await self._pane(name, runs=True))
 
+    async def capture_styled_history(self, name: str, lines: int) -> list[str]:
+        kept = list((await self._pane(name, runs=True)).lines)
+        while kept and not _STYLE.sub("", kept[-1]).strip():
+            kept.pop()
+        return kept[-lines:] if lines > 0 else []
+
     async def show_line(self, name: str, text: str) -> None:
         await self._pane(name)
 

@@ -42,6 +42,7 @@ async def answering_daemon(
 ) -> AsyncIterator[list[str]]:
     """A daemon of `board_hub` with these answers, by path: 404 for others. Yields the paths that were asked for.
 
+    A path with a query is only for requests with exactly that query. None as an answer is a 404 too.
     `more`: further headers of each answer. `bodies`: gets the body of each POST.
     """
     asked = list[str]()
@@ -50,7 +51,7 @@ async def answering_daemon(
         asked.append(request.path)
         if bodies is not None and request.method == "POST":
             bodies.append(await request.json())
-        found = answers.get(request.path)
+        found = answers.get(request.path_qs if request.path_qs in answers else request.path)
         error = {"error": {"code": "not_found", "message": "no such session", "hint": None}}
         body, status = (error, 404) if found is None else (found, 200)
         return web.json_response(

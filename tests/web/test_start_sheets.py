@@ -91,6 +91,28 @@ async def test_refused_question_stands_at_its_field_and_nothing_is_lost(
     assert answer["trouble"].startswith("no daemon is running")
 
 
+async def test_refused_question_shows_no_facts_of_another_tab(app: ServedApp, tmp_path: Path) -> None:
+    other = {
+        **KNOWN,
+        "types": [],
+        "agent_type": None,
+        "directory": {**KNOWN["directories"][0], "path": "/secret"},
+    }
+    answers = {
+        "/v1/spawn-choices": KNOWN,
+        "/v1/spawn-choices?working_dir=/secret": other,
+        "/v1/spawn-choices?parent=nobody": None,
+    }
+    without = mock.patch.dict("os.environ", HOME="", CLAUDE_CONFIG_DIR="")  # they would be in the query
+    async with answering_daemon(tmp_path, answers):
+        with without:
+            there = (await sheet(app, fields={"working_dir": "/secret"}))[1]
+            answer = (await sheet(app, fields={"parent": "nobody"}))[1]
+    assert field(there, "agent_type")["value"] == ""
+    assert field(answer, "parent")["problem"] == "no such session"
+    assert [known["value"] for known in field(answer, "agent_type")["suggestions"]] == ["Engineer", "Writer"]
+
+
 @pytest.mark.parametrize(
     "entered", [{"fields": {"a": 1}}, {"more": 1}, {"fields": {str(n): "" for n in range(50)}}]
 )

@@ -67,6 +67,8 @@ def needs_title(found: Sequence[BoardNeed], quiet_s: float | None, now_s: float)
         return f"Needs you: {urgent}{done}"
     if quiet_s is None:
         return f"Needs you: loading{done}"
+    if not quiet_s:
+        return f"Nothing needs you{done}"
     since = clock(iso(quiet_s), utc(now_s))
     return f"Nothing needs you since {since} ({span(max(0.0, now_s - quiet_s))}){done}"
 

@@ -5,7 +5,15 @@ from collections.abc import Mapping, Sequence
 from sm.board.needs import BoardNeed, Data
 from sm.board.row import BoardRow
 from sm.core.dataclass import dataclass
-from sm.core.likeness import likeness
+from sm.core.likeness import likeness, place_of
+
+_PLACES = {
+    "workspace": "in the same workspace",
+    "directory": "in the same directory",
+    "worktrees": "in worktrees beside each other",
+    "copies": "in copies of the same directory",
+}
+"""The sentence parts by the first word of a place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +35,8 @@ def equal_requests(found: Sequence[BoardNeed], rows: Mapping[str, BoardRow]) -> 
             continue
         count += 1
         row = rows.get(need.session_id or "")
-        # The workspace of a session that the view does not know is not known either.
-        if row is not None and (key := likeness(need.request, row.workspace)) is not None:
+        # The place of a session that the view does not know is not known either.
+        if row is not None and (key := likeness(need.request, place_of(row.data))) is not None:
             groups.setdefault(key, []).append(need)
     grouped = dict[str, EqualRequests]()
     for needs in groups.values():
@@ -47,4 +55,6 @@ def _same(request: Data) -> str:
 
 
 def _place(row: BoardRow) -> str:
-    return "in the same workspace" if row.workspace else "outside of workspaces"
+    """The place, which the row and its equals share."""
+    kind = place_of(row.data).partition(" ")[0]
+    return _PLACES[kind]

@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Any
 
 from sm.board.row import BoardRow
-from sm.board.words import request_words, shown
+from sm.board.words import request_words, shown, status_word
 from sm.core.dataclass import dataclass
 from sm.core.messages import SM_ITSELF, TYPED_WHOLE
 from sm.core.session_lines import loss
@@ -82,7 +82,7 @@ def needs(
             f"stale {row.id}",
             row.id,
             row.label,
-            f"{row.status}? {row.task()}",
+            f"no sign that it is still {status_word(row.status, stale=False)}; last: {row.task()}",
             row.status_at_s,
         )
         for row in rows.values()
@@ -164,9 +164,12 @@ class Quiet:
 
     def __init__(self) -> None:
         self.since_s: float | None = None
+        """None while something needs a person, or it is not known. 0 if nothing has since before the first look."""
+        self._has_looked = False
 
     def update(self, found: Sequence[BoardNeed], now_s: float) -> None:
         if any(need.is_urgent for need in found):
             self.since_s = None
         elif self.since_s is None:
-            self.since_s = now_s
+            self.since_s = now_s if self._has_looked else 0.0
+        self._has_looked = True

@@ -203,7 +203,7 @@ def _field(facts: _Facts, field: InputField) -> SheetField:
     plain = SheetField(field, facts.given.get(field.name, ""), field.hint)
     match field.name:
         case "prompt":
-            return replace(plain, problem=_too_long(plain.value))
+            return replace(plain, problem=_task_problem(plain.value))
         case "agent_type":
             return _type_field(facts, plain)
         case "working_dir":
@@ -225,7 +225,9 @@ def _field(facts: _Facts, field: InputField) -> SheetField:
             return plain
 
 
-def _too_long(text: str) -> str:
+def _task_problem(text: str) -> str:
+    if text == "-":
+        return "- means stdin in the command: write the task, or leave it empty"
     if len(text) <= PROMPT_MAX:
         return ""
     return (

@@ -67,24 +67,25 @@ def answer_equal(
     Lists them before, and asks a person at a terminal. Answers no other request than those that were listed. `at`: the
     time of the list. Raises IllegalState for a request that must be answered alone.
     """
-    from sm.core.likeness import equal_requests  # its classes would make every answer slower
+    from sm.core.likeness import equal_requests, place_of  # its classes would make every answer slower
 
     client = call.client
     request = request_of(client, reference)
     requests: list[JsonObject] = client.get("/v1/requests")
-    places = _workspaces(client)
+    listed = whole_list(client, "/v1/sessions", {"archived": True})
+    places = {session["session_id"]: place_of(session) for session in listed}
 
-    def place_of(one: JsonObject) -> str | None:
+    def request_place(one: JsonObject) -> str:
         # A session that the list does not have, such as a new one, is equal to no other.
         return places.get(one["session_id"], f"session {one['session_id']}")
 
-    equal = equal_requests(request, requests, place_of)
+    equal = equal_requests(request, requests, request_place)
     if not equal:
         name = request["request_id"]
         is_open = any(one["request_id"] == name for one in requests)
         why = "only permissions with all their arguments can be equal" if is_open else "it is not open"
         raise IllegalState(f"no requests are equal to {name}: {why}", f"see it: sm requests {name}")
-    for text in _listed(equal, len(requests), place_of(request), at):
+    for text in _listed(equal, len(requests), request_place(request), at):
         click.echo(text, err=True)
     ask(f"{_VERBS[bool(verdict['approved'])]} {plural(len(equal), 'request')}?", yes=yes)
     return _answer(call, client, equal, verdict, done, Failures())
@@ -93,13 +94,12 @@ def answer_equal(
 _VERBS = {True: "Approve", False: "Deny"}
 
 
-def _listed(equal: Sequence[JsonObject], count: int, place: str | None, at: datetime) -> list[str]:
+def _listed(equal: Sequence[JsonObject], count: int, place: str, at: datetime) -> list[str]:
     from sm.core.text import TOOL_USE_MAX, quoted, tool_use
 
     first = equal[0]
-    where = "outside of workspaces" if place is None else f"in workspace {line(place)}"
     use = quoted(tool_use(first["tool"], first["arguments"]), TOOL_USE_MAX)
-    head = f"{len(equal)} of {plural(count, 'open request')}, all {where}: {use}"
+    head = f"{len(equal)} of {plural(count, 'open request')}, all in {line(place, 4096)}: {use}"
     return [
         head,
         *(f"  {r['request_id']}  {label(r)}{_by_sub_agent(r)}  {age(r['created_at'], at)}" for r in equal),
@@ -108,12 +108,6 @@ def _listed(equal: Sequence[JsonObject], count: int, place: str | None, at: date
 
 def _by_sub_agent(request: JsonObject) -> str:
     return f" (sub-agent {line(request['agent'])})" if request["agent"] else ""
-
-
-def _workspaces(client: Client) -> dict[str, str | None]:
-    """The slug of the workspace of each session that the caller may see."""
-    listed = whole_list(client, "/v1/sessions", {"archived": True})
-    return {session["session_id"]: session["workspace"] for session in listed}
 
 
 def request_of(client: Client, reference: str) -> JsonObject:

@@ -1,7 +1,7 @@
 """Tells which open requests are equal, so that a person may answer them together. Pure.
 
-Equal requests ask for the same use of the same tool in the same workspace. Only permissions can be equal: every other
-request concerns the work, the answer or the start of one session.
+Equal requests ask for the same use of the same tool in the same place (`place_of`). Only permissions can be equal:
+every other request concerns the work, the answer or the start of one session.
 """
 
 import hashlib
@@ -17,11 +17,27 @@ _DEPTH_MAX = 50
 """Arguments that are nested deeper are never equal to others."""
 
 
-def likeness(request: Data, workspace: str | None) -> str | None:
+def place_of(session: Data) -> str:
+    """The place of a session's work: `workspace shop`, and outside of workspaces for example `directory /home/me/app`.
+
+    Worktrees beside each other are one place, and so are copies of one directory. `session`: as in the answer of
+    `/v1/sessions`.
+    """
+    if session["workspace"]:
+        return f"workspace {session['workspace']}"
+    directory, tree, origin = session["working_dir"], session["worktree"], session.get("copy_of")
+    if not tree or not (origin or tree["branch"]):
+        return f"directory {directory}"
+    path: str = tree["path"]
+    inside = directory.removeprefix(path).strip("/")
+    more = f", {inside}" if inside else ""
+    return f"copies of {origin}{more}" if origin else f"worktrees in {path.rpartition('/')[0]}{more}"
+
+
+def likeness(request: Data, place: str) -> str | None:
     """The key under which open requests are equal, or None for a request that must be answered alone.
 
-    `request`: as in the answer of `/v1/requests`. `workspace`: the slug of the workspace of the session that asks, or
-    None outside of workspaces.
+    `request`: as in the answer of `/v1/requests`. `place`: that of the session that asks.
 
     None for everything but permissions, for plans, for arguments that are cut, and once there is an answer.
     """
@@ -37,21 +53,21 @@ def likeness(request: Data, workspace: str | None) -> str | None:
     remark = None if ruled is None else ruled.remark
     try:
         use = _ordered({name: value for name, value in arguments.items() if name != remark})
-        text = encode([tool, use, workspace])
+        text = encode([tool, use, place])
     except (RecursionError, TypeError):
         return None
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def equal_requests(
-    reference: Data, requests: Iterable[Data], workspace_of: Callable[[Data], str | None]
+    reference: Data, requests: Iterable[Data], request_place: Callable[[Data], str]
 ) -> list[Data]:
     """The requests that are equal to `reference`, in their order. Empty if it must be answered alone.
 
-    `requests` may contain `reference`. `workspace_of`: gives the slug of the workspace of a request's session.
+    `requests` may contain `reference`. `request_place`: gives the place of a request's session.
     """
-    key = likeness(reference, workspace_of(reference))
-    return [] if key is None else [r for r in requests if likeness(r, workspace_of(r)) == key]
+    key = likeness(reference, request_place(reference))
+    return [] if key is None else [r for r in requests if likeness(r, request_place(r)) == key]
 
 
 def _ordered(value: Any, depth: int = 0) -> Any:

@@ -29,6 +29,8 @@ _UNDO_MAX = 20
 class ActResult:
     words: str
     undo: str | None
+    session: str | None = None
+    """The id of the session that was started."""
 
 
 class Acts:
@@ -70,7 +72,8 @@ class Acts:
                 del self._undone[next(iter(self._undone))]
         if action.name == "send":
             return ActResult(await message_words(self._link, self._tab.login, answer), None)
-        return ActResult(f"done: {action.command_line(target, words)}", action.undo)
+        started = answer["session_id"] if action.name == "spawn" else None
+        return ActResult(f"done: {action.command_line(target, words)}", action.undo, started)
 
     async def _post(self, call: ApiCall, body: Body) -> Any:
         timeout_s = START_TIMEOUT_S if call.is_long else TIMEOUT_S

@@ -208,7 +208,7 @@ class _Connection:
         self._running += 1
         try:
             result = await self._acts.carry_out(frame)
-            done = {"ok": True, "words": result.words, "undo": result.undo}
+            done = {"ok": True, "words": result.words, "undo": result.undo, "session": result.session}
         except SmError as error:
             done = error_fields(error, frame.action)
         finally:

@@ -15,7 +15,7 @@ from sm.board.main_actions import main_actions
 from sm.board.need_actions import need_actions
 from sm.board.prediction import MODES, predicted
 from sm.board.short_names import short_name
-from sm.board.words import context_bar, says_all, shown, sign_of, status_word
+from sm.board.words import context_bar, request_kind, says_all, shown, sign_of, status_word
 from sm.core.figures import dollars
 from sm.core.quotation import option_description
 from sm.core.request_lines import request_body
@@ -78,7 +78,7 @@ def need_fields(need: BoardNeed, row: BoardRow | None, equal: EqualRequests | No
     names = dict.fromkeys((*offered.buttons, *offered.menu, *(DECISIONS if request is not None else ())))
     fields: dict[str, Any] = {
         "kind": need.kind.value,
-        "word": "" if request is None else shown(request["kind"], 20),
+        "word": "" if request is None else request_kind(request),
         "key": need.key,
         "session_id": need.session_id,
         "label": need.label,

@@ -20,7 +20,6 @@ def action_fields(action: BoardAction) -> Offer:
         "title": action.title,
         "scope": scope_of(action.name).value,
         "undo": action.undo,
-        "needs_text": action.name in ("send", "answer"),
         "needs_session": action.needs_session,
         "on_server": action.call is not None,
         "fields": [_field(field) for field in action.fields],

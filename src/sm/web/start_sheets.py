@@ -1,6 +1,7 @@
 """Describes the sheet that starts an agent, for what a person has entered in a browser."""
 
 import asyncio
+import contextlib
 import os
 import time
 from collections.abc import Mapping
@@ -55,8 +56,6 @@ class StartSheets:
         self._known: dict[tuple[tuple[str, str], ...], tuple[float, Any]] = {}
         """The answers of the daemon by their query, each with the time until which it is used again: the page asks for
         a sheet after each key."""
-        self._last: Any = None
-        """The last answer, for a query that the daemon refuses."""
 
     def add_routes(self, app: web.Application) -> None:
         app.router.add_post("/api/start-sheet", self._show)
@@ -80,14 +79,25 @@ class StartSheets:
     async def _sheet(self, entered: _Entered, login: WebLogin) -> Mapping[str, Any]:
         given = self._as_meant(entered.fields)
         target = Target(workspace=entered.workspace)
-        query, refusals = dict(choices_query(given, target)), dict[str, str]()
-        try:
-            known = await self._choices(query, login)
-        except SmError as error:
-            known, refusals = self._last, {asked_field(query, error.code): error.message}
+        known, refusals = await self._facts(given, target, login)
         sheet = spawn_sheet(known, given, target, refusals)
         again = kept_for_another(entered.fields)
         return {**sheet_json(sheet), "again": again, "trouble": refusals.get("", "")}
+
+    async def _facts(
+        self, given: Mapping[str, str], target: Target, login: WebLogin
+    ) -> tuple[Any, Mapping[str, str]]:
+        """The answer of the daemon, and its refusals by field. A field that it refuses is left out of the question."""
+        query = choices_query(given, target)
+        try:
+            return await self._choices(query, login), {}
+        except SmError as error:
+            field = asked_field(query, error.code)
+            refusals = {field: error.message}
+        if field:
+            with contextlib.suppress(SmError):
+                return await self._choices(choices_query({**given, field: ""}, target), login), refusals
+        return None, refusals
 
     def _as_meant(self, fields: Mapping[str, str]) -> Mapping[str, str]:
         """The input of the person as the daemon takes it, with whole paths, and IDs of sessions that share a name."""
@@ -98,7 +108,7 @@ class StartSheets:
             given["working_dir"] = os.path.normpath(os.path.expanduser(directory))
         return given
 
-    async def _choices(self, query: dict[str, str], login: WebLogin) -> Any:
+    async def _choices(self, query: Mapping[str, str], login: WebLogin) -> Any:
         key, clock_s = tuple(sorted(query.items())), time.monotonic()
         until_s, answer = self._known.get(key, (0.0, None))
         if clock_s >= until_s:
@@ -109,7 +119,6 @@ class StartSheets:
             self._known[key] = (clock_s + _KNOWN_FOR_S, answer)
             while len(self._known) > _KNOWN_MAX:
                 del self._known[next(iter(self._known))]
-        self._last = answer
         return answer
 
 

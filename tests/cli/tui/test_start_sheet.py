@@ -10,6 +10,7 @@ from textual.widgets import Input, TextArea
 from sm.board.spawn_sheet import Json
 from sm.cli.spawn_questions import spawn_choices
 from sm.cli.tui import start_sheet
+from sm.cli.tui.forms import FormProblem
 from sm.cli.tui.start_sheet import StartSheet
 from sm.client.http import Client
 from tests.cli.tui.test_top import MORE, leave
@@ -224,3 +225,73 @@ async def test_text_that_is_typed_while_an_agent_starts_is_kept(
         assert sheet.query_one("#field-prompt", TextArea).text == "one two"
     (started,) = [s for s in home.json("ls") if s["working_dir"] == str(home.work / "slow")]
     leave(home, started["session_id"])
+
+
+async def test_sheet_that_is_opened_while_an_agent_starts_is_for_another_agent(
+    home: Instance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    may_answer = threading.Event()
+    post = Client.post
+
+    def late(client: Client, path: str, *args: Any, **options: Any) -> Any:
+        answer = post(client, path, *args, **options)
+        if path == "/v1/sessions":
+            assert may_answer.wait(60)
+        return answer
+
+    monkeypatch.setattr(Client, "post", late)
+    (home.work / "left").mkdir()
+    async with top(home) as view:
+        first = await open_sheet(view)
+        await view.press(*"one")
+        entry(first, "agent_type").value = "Sleeper"
+        entry(first, "working_dir").value = str(home.work / "left")
+        entry(first, "name").value = "left-one"
+        await view.press("ctrl+s")
+        await view.until(lambda: first._is_busy, "the start")
+        await view.press("escape")
+        await view.until(lambda: view.app.screen is not first, "the sheet closes")
+        second = await open_sheet(view)
+        assert second.query_one("#field-prompt", TextArea).text == ""
+        await view.press(*"two")
+        entry(second, "agent_type").value = "Sleeper"
+        entry(second, "working_dir").value = str(home.work / "left")
+        may_answer.set()
+        await view.until(lambda: not first._is_busy, "the answer")
+        assert view.app.screen is second
+        assert second.query_one("#field-prompt", TextArea).text == "two"
+        assert entry(second, "working_dir").value == str(home.work / "left")
+        await view.press("ctrl+s")
+        await view.until(lambda: view.app.screen is not second, "the sheet closes")
+    started = [s for s in home.json("ls") if s["working_dir"] == str(home.work / "left")]
+    assert {s["label"] for s in started} >= {"sleeper-left-one"}
+    assert len(started) == 2
+    for session in started:
+        leave(home, session["session_id"])
+
+
+async def test_text_of_a_start_that_fails_after_the_person_has_left_is_shown_again(
+    home: Instance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ends: list[Callable[[FormProblem | None], None]] = []
+    async with top(home) as view:
+        first = await open_sheet(view)
+        monkeypatch.setattr(first, "_submit", lambda values, done: ends.append(done))
+        await view.press(*"one")
+        entry(first, "agent_type").value = "Sleeper"
+        entry(first, "working_dir").value = str(home.work)
+        await view.press("ctrl+s")
+        await view.until(lambda: bool(ends), "the start")
+        await view.press("escape")
+        second = await open_sheet(view)
+        await view.press(*"two")
+        ends[0](FormProblem("the disk is full"))
+        assert second.query_one("#field-prompt", TextArea).text == "two"
+        await view.hides("the disk is full")
+        tasks = []
+        for sheet in (second, None):
+            shown = sheet or await open_sheet(view)
+            tasks.append(shown.query_one("#field-prompt", TextArea).text)
+            await view.press("escape")
+            await view.until(lambda: not isinstance(view.app.screen, StartSheet), "the sheet closes")
+        assert tasks == ["two", "one"]

@@ -397,7 +397,7 @@ async def test_list_is_greyed_with_its_age_without_a_daemon_and_comes_back() -> 
     with Instance() as home:
         agent = home.spawn("Sleeper", "x")["session_id"]
         async with top(home) as view:
-            await view.shows("sleeper-", "Nothing needs you since")
+            await view.shows("sleeper-", "Nothing needs you")
             home.sm("daemon", "stop")
             await view.shows("no daemon, the list is", "sleeper-")
             await view.select(agent)

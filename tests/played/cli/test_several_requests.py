@@ -133,6 +133,18 @@ def test_equal_requests_are_listed_and_answered(run: Sm, equal: Peer) -> None:
     ]
 
 
+def test_equal_requests_outside_of_workspaces_come_from_one_directory(run: Sm, peer: Peer) -> None:
+    directories = {4: "/app", 5: "/app", 6: "/etc"}
+    found = [permission(number, session_id=f"{number:08x}") for number in directories]
+    peer.script("GET /v1/requests", answer(found))
+    places = directories.items()
+    peer.script("GET /v1/sessions", answer([session(f"{n:08x}", working_dir=place) for n, place in places]))
+    script(peer, *found)
+    done = run("approve", "--same", "r4", "--yes")
+    assert done.err.splitlines()[0] == '2 of 3 open requests, all in directory /app: "Bash: npm test"'
+    assert [name for name, _ in answers(peer)] == ["r4", "r5"]
+
+
 def test_equal_requests_are_not_answered_without_a_yes_on_a_terminal(run: Sm, equal: Peer) -> None:
     shown = run.screen("approve", "--same", "r4", typed="n\n", code=4)
     assert "r8" in shown and "Approve 3 requests? [y/N]" in shown

@@ -4,8 +4,8 @@ REQUEST is a request ID, such as r57; sm requests lists them. Instead, you can g
 open request. To see exactly what the agent asks for, run sm requests r57. You can approve several requests at once.
 Then one MESSAGE goes to all of them, if all are of one kind, and amounts are not possible.
 
-With --same, all open permissions for the same tool with the same arguments in the same workspace are approved. They
-are listed before, and on a terminal you are asked.
+With --same, all open permissions for the same tool with the same arguments in the same workspace are approved, or
+outside of workspaces in the same directory. They are listed before, and on a terminal you are asked.
 
 With --always, sm writes a rule into rules.yaml beside config.yaml: all sessions of the same agent type may then use
 exactly this command, file, URL or MCP tool without a question. The rule is shown before, and you are asked. It also
@@ -56,7 +56,9 @@ _review_option = click.option(
     "--review", is_flag=True, help="Comment on the changes in your editor, and deny a completion with that."
 )
 _same_option = click.option(
-    "--same", is_flag=True, help="Also answer all open requests for the same in the same workspace."
+    "--same",
+    is_flag=True,
+    help="Also answer all open requests for the same in the same workspace or directory.",
 )
 _always_option = click.option(
     "--always", is_flag=True, help="Write a rule that allows the same to this agent type from now on."

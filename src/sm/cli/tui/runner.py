@@ -34,7 +34,7 @@ from sm.cli.tui.forms import ActionForm, Done, FormProblem, no_form
 from sm.cli.tui.page_tabs import PageTabs
 from sm.cli.tui.pages import FollowPage
 from sm.cli.tui.screens import KeyQuestion, LinePrompt, TextPage
-from sm.cli.tui.start_sheet import StartSheet
+from sm.cli.tui.start_sheet import StartDrafts, StartSheet
 from sm.cli.tui.suggestions import entered, suggested_sessions
 from sm.cli.tui.task_files import FILES, paths_in
 from sm.client.http import Client
@@ -52,8 +52,7 @@ class ActionRunner:
         self._client = client
         self.page_tabs = PageTabs(app.board, client, app.source, lambda: app.found)
         self._drafts: dict[str, str] = {}
-        self._new_agent: dict[str, str] = {}
-        """The input in the sheet of a new agent, until one has started with it."""
+        self._start_drafts = StartDrafts()
         self._undo: tuple[str, Target, float] | None = None
         """The action, its target, and the time until which it is possible."""
         self._answered: set[str] = set()
@@ -316,7 +315,7 @@ class ActionRunner:
                 self._carry_out("spawn", Target(cwd=target.cwd), ActionInput(fields=fields), done)
 
         app = self._app
-        app.ask(StartSheet(self._client, place, lambda: app.board.rows, self._new_agent, submit))
+        app.ask(StartSheet(self._client, place, lambda: app.board.rows, self._start_drafts, submit))
 
     async def _start_with_files(
         self, target: Target, fields: Mapping[str, str], paths: Sequence[str], done: Done

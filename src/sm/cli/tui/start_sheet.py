@@ -43,10 +43,26 @@ _SUGGESTED_MAX = 5
 _COMMAND_MAX = 300
 
 
+class StartDrafts:
+    """The input for agents that have not started yet, the oldest first. Each belongs to one sheet at most."""
+
+    def __init__(self) -> None:
+        self._drafts: list[dict[str, str]] = []
+
+    def take(self) -> dict[str, str]:
+        """The input with which a sheet begins. It is empty if there is none."""
+        return self._drafts.pop(0) if self._drafts else {}
+
+    def keep(self, given: Mapping[str, str]) -> None:
+        """Keep the input of a sheet that closes, for a later one."""
+        if any(given.values()):
+            self._drafts.append(dict(given))
+
+
 class StartSheet(ModalScreen[str | None]):
     """Asks for all that a new agent needs, until one has started or the person leaves with Esc.
 
-    `kept`: what the person has entered. The sheet changes it in place, so that nothing is lost when it closes.
+    A sheet that the person leaves gives its input back to `drafts`, also when its start fails later.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -72,11 +88,14 @@ class StartSheet(ModalScreen[str | None]):
     """
 
     def __init__(
-        self, client: Client, target: Target, rows: Callable[[], Rows], kept: dict[str, str], submit: Submit
+        self, client: Client, target: Target, rows: Callable[[], Rows], drafts: StartDrafts, submit: Submit
     ) -> None:
         super().__init__()
         self._client, self._target, self._rows = client, target, rows
-        self._given, self._submit = kept, submit
+        self._drafts, self._submit = drafts, submit
+        self._given = drafts.take()
+        self._taken: Mapping[str, str] = {}
+        """The input at the beginning of the running start."""
         self._known: Json | None = None
         self._asked: Mapping[str, str] | None = None
         self._refusals: Mapping[str, str] = {}
@@ -85,7 +104,7 @@ class StartSheet(ModalScreen[str | None]):
         """The refusal of the last start."""
         self._filled: dict[str, str] = {}
         """The texts that the sheet has written into its fields."""
-        self._is_tried = self._is_busy = self._has_more = self._is_asking = False
+        self._is_tried = self._is_busy = self._has_more = self._is_asking = self._has_left = False
         self._waiting_start: bool | None = None
         """The argument of a start that waits for an answer of the daemon."""
         self._sheet = self._made()
@@ -304,15 +323,28 @@ class StartSheet(ModalScreen[str | None]):
         self._show()
 
     def action_leave(self) -> None:
+        if self._has_left:
+            return
+        self._take_all()
+        self._has_left = True
+        self._drafts.keep(self._typed_since() if self._is_busy else self._given)
         _ = self.dismiss(None)
+
+    def _typed_since(self) -> Mapping[str, str]:
+        """The input that is not in the running start."""
+        return {name: text for name, text in self._given.items() if self._taken.get(name) != text}
+
+    def _take_all(self) -> None:
+        """Take what stands in the fields: the event of the last key may not have come."""
+        for entry in self.query(Input):
+            self._take(entry, entry.value)
+        for area in self.query(TextArea):
+            self._take(area, area.text)
 
     def action_start(self, another: bool) -> None:
         if self._is_busy or not self.is_mounted:
             return
-        for entry in self.query(Input):  # the event of the last key may not have come
-            self._take(entry, entry.value)
-        for area in self.query(TextArea):
-            self._take(area, area.text)
+        self._take_all()
         if self._is_asking:  # whether the agent gets a worktree of its own depends on the answer
             self._waiting_start = another
             return
@@ -325,18 +357,19 @@ class StartSheet(ModalScreen[str | None]):
             return
         self._is_busy = True
         self._show()
-        taken = dict(self._given)
-        self._submit(self._sheet.values, lambda problem: self._finish(problem, taken, another=another))
+        self._taken = dict(self._given)
+        self._submit(self._sheet.values, lambda problem: self._finish(problem, another=another))
 
-    def _finish(self, problem: FormProblem | None, taken: Mapping[str, str], *, another: bool) -> None:
-        """Show how the start ended. `taken`: what was entered at its beginning."""
+    def _finish(self, problem: FormProblem | None, *, another: bool) -> None:
+        """Show how the start ended. If the person has left, another sheet may be open: it stays as it is."""
         self._is_busy = False
-        since = {name: text for name, text in self._given.items() if taken.get(name) != text}
-        if problem is None:
-            self._given.clear()
-            self._given.update({**(kept_for_another(taken) if another else {}), **since})
-        if self.app.screen is not self:  # the person has left
+        if self._has_left:
+            if problem is not None:
+                self._drafts.keep(self._taken)
             return
+        since = self._typed_since()
+        if problem is None:
+            self._given = {**(kept_for_another(self._taken) if another else {}), **since}
         if problem is None and not another and not since:
             _ = self.dismiss(None)
             return

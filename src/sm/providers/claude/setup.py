@@ -50,7 +50,7 @@ from sm.providers.claude.readiness import (
 from sm.providers.claude.section import ClaudeSection
 from sm.providers.claude.settings_files import MANAGED, HooksOff, hooks_off, settings_files
 from sm.providers.claude.trouble import INSTALL
-from sm.providers.claude.trust import accept_bypass, trust
+from sm.providers.claude.trust import accept_bypass, trust, trust_repository
 from sm.providers.claude.values import mapping, string
 from sm.providers.readers import SetupQuestion
 from sm.sandboxes.home import ContainerHome
@@ -152,6 +152,13 @@ class ClaudeSetup:
                 accept_bypass(home)
             case _:
                 assert_never(question)
+
+    def carry_trust(
+        self, environment: Mapping[str, str], argv: Sequence[str], directory: str, copy: str
+    ) -> None:
+        home = ClaudeHome(environment)
+        if is_claude(argv[0]) and is_trusted(_state(home), environment, os.path.realpath(directory), argv[0]):
+            trust_repository(home, os.path.realpath(copy))
 
     def login(self, environment: Mapping[str, str], home: ContainerHome | None) -> Login:
         return login_of_agent(environment, home)

@@ -5,7 +5,8 @@ import os
 import re
 import stat
 import time
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
 
 from sm.errors import ExternalError, IllegalState, NotPermitted
 from sm.providers.base import TrustEntry
@@ -20,16 +21,32 @@ _LOOK_EVERY_S = 0.05
 _LONE = re.compile("[\ud800-\udfff]")
 
 
-def trust(home: ClaudeHome, directory: str) -> TrustEntry:
+Covering: TypeAlias = Callable[[Mapping[str, Any], str], str | None]
+"""Finds the trusted directory that covers another one in the object of the file."""
+
+
+def trust(home: ClaudeHome, directory: str, covering: Covering = trusted_by) -> TrustEntry:
     """Trust `directory` (absolute, without links) and below. Idempotent. Raises SmError.
 
     After the return, no running claude has undone the entry.
     """
-    covered = _write(home, directory)
+    covered = _write(home, directory, covering)
     running = [] if covered is not None else home.running_pids()
     if running:
-        _write_until_kept(home, directory, running)
+        _write_until_kept(home, directory, running, covering)
     return TrustEntry(home.state, covered or directory, changed=covered is None, running=tuple(running))
+
+
+def trust_repository(home: ClaudeHome, directory: str) -> TrustEntry:
+    """As `trust`, for a directory that will be a repository of its own: no entry above it covers it then."""
+    return trust(home, directory, _own_entry)
+
+
+def _own_entry(state: Mapping[str, Any], directory: str) -> str | None:
+    projects = state.get("projects")
+    entry = projects.get(directory) if isinstance(projects, dict) else None
+    is_trusted = isinstance(entry, dict) and entry.get("hasTrustDialogAccepted") is True
+    return directory if is_trusted else None
 
 
 def accept_bypass(home: ClaudeHome) -> TrustEntry:
@@ -59,11 +76,11 @@ def _make_directory(path: str) -> None:
         raise ExternalError(f"cannot create {path}: {(error.strerror or str(error)).lower()}") from None
 
 
-def _write(home: ClaudeHome, directory: str) -> str | None:
+def _write(home: ClaudeHome, directory: str, covering: Covering) -> str | None:
     """Write the entry, or return the trusted directory that covers `directory`. An SmError changes nothing."""
     for _ in range(_TRIES):
         path, state, status = _read(home)
-        covered = trusted_by(state, directory)
+        covered = covering(state, directory)
         if covered is not None:
             return covered
         _add(state, directory, path)
@@ -72,13 +89,13 @@ def _write(home: ClaudeHome, directory: str) -> str | None:
     raise ExternalError(f"{path} keeps changing", "end the running claude processes, then try again")
 
 
-def _write_until_kept(home: ClaudeHome, directory: str, running: list[int]) -> None:
+def _write_until_kept(home: ClaudeHome, directory: str, running: list[int], covering: Covering) -> None:
     """Rewrite the entry until no running claude undoes it. Raises IllegalState if one always does."""
     for _ in range(_TRIES):
-        if _is_kept(home, directory):
+        if _is_kept(home, directory, covering):
             return
-        _write(home, directory)
-    if not _is_kept(home, directory):
+        _write(home, directory, covering)
+    if not _is_kept(home, directory, covering):
         raise IllegalState(
             f"running claude processes (pid {', '.join(map(str, running[:5]))}) "
             f"keep overwriting the change to {home.state}",
@@ -86,10 +103,10 @@ def _write_until_kept(home: ClaudeHome, directory: str, running: list[int]) -> N
         )
 
 
-def _is_kept(home: ClaudeHome, directory: str) -> bool:
+def _is_kept(home: ClaudeHome, directory: str, covering: Covering) -> bool:
     deadline = time.monotonic() + _STABLE_S
     while True:
-        if trusted_by(_read(home)[1], directory) is None:
+        if covering(_read(home)[1], directory) is None:
             return False
         if time.monotonic() >= deadline:
             return True

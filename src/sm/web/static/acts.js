@@ -2,7 +2,7 @@
 
 import { press } from "./queue.js";
 import { rowOf, state } from "./state.js";
-import { focusSoon, go, sessionPath, tell, ui } from "./ui.js";
+import { focusSoon, go, keepInputs, sessionPath, tell, ui } from "./ui.js";
 
 const SCOPES = ["look", "answer", "all"];
 const UNDO_MS = 5000;
@@ -157,6 +157,7 @@ export async function decide(need, action, { text = "", answers = [], drafts = [
   if (done.ok) {
     ui.inputs.delete(need.key);
     ui.opened.delete(need.key);
+    keepInputs();
   }
   ui.answered.delete(need.key);
   tell(wordsOf(done), !done.ok);

@@ -57,11 +57,18 @@ const isFilled = (name) => state.columns === null || state.columns.includes(name
 /** The optional columns in a list of this width in pixels, and whether names are cut. */
 function fitting(pixels) {
   const wanted = Object.keys(OPTIONAL).filter((name) => isChosen(name) && isFilled(name));
+  setProperty("--task", "block");
   if (narrow.matches) return { names: wanted.filter((name) => name === "cost"), isTight: false };
   const { name, tagged, status } = neededWidths();
   const room = pixels / rem - status - 4 * GAP; // of the name, the task and the optional columns
   const used = () => wanted.reduce((sum, each) => sum + OPTIONAL[each] + GAP, 0);
   while (wanted.length && Math.min(name, NAME_MAX) + TASK_MIN + used() > room) wanted.pop();
+  if (wanted.length === 0 && Math.min(name, NAME_MAX) + TASK_LEAST > room) {
+    // A few letters of the task are worth less than whole names.
+    setProperty("--task", "none");
+    setProperty("--columns", `minmax(0, 1fr) ${status.toFixed(2)}rem`);
+    return { names: [], isTight: tagged > room };
+  }
   const most = wanted.length ? NAME_MAX : Math.max(room * 0.6, Math.min(NAME_MAX, room - TASK_LEAST));
   const isTight = Math.min(tagged, NAME_MAX) + TASK_MIN + used() > room;
   const given = Math.min(isTight ? name : tagged, most);

@@ -14,7 +14,7 @@ import { pageBeside } from "./pages.js";
 import { closeMenusOutside, settings } from "./settings.js";
 import { dropParts, keepView, lines, staleForS, state, takeBoard } from "./state.js";
 import { choose, forgetSelection, sayRests, sendView, syncSelection, touch, tree } from "./tree.js";
-import { isWide, readRoute, tell, ui } from "./ui.js";
+import { isWide, keepInputs, readRoute, tell, ui } from "./ui.js";
 import { span } from "./words.js";
 
 const EVERY_MS = 100;
@@ -249,7 +249,10 @@ async function start() {
   addEventListener("hashchange", readHash);
   addEventListener("resize", draw);
   addEventListener("scroll", draw, { passive: true });
-  addEventListener("pagehide", keepView);
+  addEventListener("pagehide", () => {
+    keepView();
+    keepInputs();
+  });
   document.addEventListener("visibilitychange", () => {
     sayHidden();
     if (document.hidden) ui.screen?.pause();

@@ -3,7 +3,7 @@
 import { html, live, nothing } from "./vendor/lit/lit.js";
 import { draftsFor, forgetDrafts } from "./proposals.js";
 import { focusNeed, guard, isDead, isTyping, press } from "./queue.js";
-import { tell, ui } from "./ui.js";
+import { keepInputs, tell, ui } from "./ui.js";
 
 /** What the person has typed for a request. It is kept when its form is closed. */
 export function inputOf(need) {
@@ -39,7 +39,7 @@ export function denyForm(need) {
   };
   return html`<form class="need-input" @submit=${submit} @keydown=${keysOf(submit, close)}>
     <label>Why not? The agent reads it; it may be empty.
-      <textarea rows="2" maxlength=${drafts.length ? 4_000 : 10_000} .value=${live(input.text)} @input=${(e) => (input.text = e.target.value)}></textarea></label>
+      <textarea rows="2" maxlength=${drafts.length ? 4_000 : 10_000} .value=${live(input.text)} @input=${(e) => { input.text = e.target.value; keepInputs(); }}></textarea></label>
     ${draftWords(need)}
     <div class="buttons">
       <button class="act small stop" data-act="submit" aria-disabled=${isDead(need)} @pointerdown=${down(need)}>${drafts.length ? `Deny with ${comments(drafts.length)}` : "Deny"}</button>
@@ -89,6 +89,7 @@ function questionField(need, question, input, place, isDirect) {
   const pick = (number, on) => {
     const before = question.multiple ? input.picks[place] ?? [] : [];
     input.picks[place] = on ? [...before, number].sort((one, other) => one - other) : before.filter((other) => other !== number);
+    keepInputs();
     ui.drawNow();
   };
   const words = (option) => html`<span>${option.label}${option.words ? html`: <span class="hint">${option.words}</span>` : nothing}</span>`;
@@ -100,6 +101,6 @@ function questionField(need, question, input, place, isDirect) {
     <legend>${question.question}</legend>
     ${options.map(isDirect ? answer : choice)}
     <label>${options.length ? "Or in words" : "Your answer"}
-      <textarea rows="1" maxlength="10000" .value=${live(input.words[place] ?? "")} @input=${(e) => (input.words[place] = e.target.value)}></textarea></label>
+      <textarea rows="1" maxlength="10000" .value=${live(input.words[place] ?? "")} @input=${(e) => { input.words[place] = e.target.value; keepInputs(); }}></textarea></label>
   </fieldset>`;
 }

@@ -8,7 +8,7 @@ import { changesBeside, isUnfolded } from "./proposals.js";
 import { canSelect, failures, focusNeed, guard, isDead, isRequest, optionsOf, press, select, selected, selectEqual, unfold } from "./queue.js";
 import { nowS, state } from "./state.js";
 import { sessionPath, ui } from "./ui.js";
-import { span } from "./words.js";
+import { clock, span } from "./words.js";
 
 const LOOKS = { message: "messages", failed: "peek", done: "peek" }; // the tab that tells most
 const FITS = 20; // characters of the options that stand in a narrow line
@@ -52,7 +52,7 @@ function check(need, hasPage) {
     @click=${(event) => (range = event.shiftKey)} @change=${() => select(need, range)}></label>`;
 }
 
-/** The sentence unfolds the line. What stands below it then does not stand here too. */
+/** The sentence unfolds the line. A question then stands below it, with its options. */
 function sentence(need, isOpen, hasPage) {
   if (need.ghost) return html`<p class="need-text"><s>${need.text}</s> <span class="answered">${need.ghost.words} ${span((performance.now() - need.ghost.at) / 1000)} ago</span></p>`;
   if (hasPage) return html`<p class="need-text"></p>`;
@@ -60,7 +60,7 @@ function sentence(need, isOpen, hasPage) {
     event.stopPropagation(); // the line unfolds too
     unfold(need);
     focusNeed(need.key);
-  }}><span aria-hidden="true">${isOpen ? "▾" : "▸"}</span>${isOpen ? html`<span class="hint">Fold</span>` : html`<span class="need-text">${need.text}</span>`}</button>`;
+  }}><span aria-hidden="true">${isOpen ? "▾" : "▸"}</span>${isOpen && need.questions.length ? html`<span class="hint">Hide</span>` : html`<span class="need-text">${need.text}</span>`}</button>`;
 }
 
 function body(need) {
@@ -69,6 +69,7 @@ function body(need) {
   return html`<div class="need-body">
     ${lines.length ? html`<pre class="quoted">${lines.map(bodyLine)}</pre>` : nothing}
     ${isQuestion ? answerForm(need) : lines.length ? nothing : html`<p>${need.text}</p>`}
+    ${need.since && !isRequest(need) ? html`<p class="hint">Since ${clock(need.since)}, ${span(nowS() - need.since)} ago</p>` : nothing}
   </div>`;
 }
 
@@ -105,13 +106,13 @@ function answerButtons(need) {
     deny: () => button(need, "deny", "Deny…", () => begin("deny", { need }), "stop"),
     answer: () => html`${place === null ? nothing : options.map(option)}${place === "fits" || ui.opened.has(need.key) ? nothing
       : button(need, "answer", "Answer…", () => begin("answer", { need }), `go${place === "fits-wide" ? " narrow" : ""}`)}`,
-    attach: () => (refusal("attach", { need }) === null ? sessionButton(need, "attach", () => begin("attach", { need })) : nothing),
+    attach: () => (refusal("attach", { need }) === null ? sessionButton(need, "attach", () => begin("attach", { need }), "Attach") : nothing),
   };
   const why = need.buttons.includes("approve") || need.buttons.includes("answer") ? null : refusal("approve", { need });
   return html`${need.buttons.map((name) => known[name]?.() ?? nothing)}${why === null ? nothing : html`<span class="why-not">${why}</span>`}`;
 }
 
-const sessionButton = (need, name, act) => html`<button class="act small" data-act=${name} title=${titleOf(need, name)} @click=${act}>${actionOf(name)?.title ?? name}</button>`;
+const sessionButton = (need, name, act, title = actionOf(name)?.title ?? name) => html`<button class="act small" data-act=${name} title=${titleOf(need, name)} @click=${act}>${title}</button>`;
 
 /** The buttons of what is no request. A message is marked by its entry, everything else is done to the session. */
 function lookButtons(need) {

@@ -30,7 +30,7 @@ function title() {
   const urgent = urgentNeeds().length;
   const done = state.needs.length > urgent ? `; done, not seen yet: ${state.needs.length - urgent}` : "";
   if (urgent > 0) return `Needs you: ${urgent}${done}`;
-  if (state.quietSince == null) return `${state.loading ? "Needs you: loading" : "Nothing needs you"}${done}`;
+  if (!state.quietSince) return `${state.loading ? "Needs you: loading" : "Nothing needs you"}${done}`;
   return `Nothing needs you since ${clock(state.quietSince)} (${span(nowS() - state.quietSince)})${done}`;
 }
 

@@ -23,22 +23,23 @@ async function withCharts(script) {
   return page;
 }
 
-const loaded = new Map(); // by name: the function that draws the page, or the words until it is there
+const loaded = new Map(); // by name: the function that draws the page, or {words} until it is there
 
-const LOST = html`<p class="problem">A part of this page could not be loaded. <a href=${location.href} @click=${() => location.reload()}>Load it again</a></p>`;
+const loading = () => html`<p class="empty">Loading.</p>`;
+const lost = () => html`<p class="problem">A part of this page could not be loaded. <a href=${location.href} @click=${() => location.reload()}>Load it again</a></p>`;
 
 export function pageBeside(name) {
   const [title, load] = PAGES[name];
   if (!loaded.has(name)) {
-    loaded.set(name, html`<p class="empty">Loading.</p>`);
+    loaded.set(name, { words: loading });
     const take = (found) => {
       loaded.set(name, found);
       ui.drawNow();
     };
-    load().then(take, () => take(LOST));
+    load().then(take, () => take({ words: lost }));
   }
   const found = loaded.get(name);
   if (typeof found === "function") return found();
   return html`<section class="page" aria-labelledby="page-title"><header class="page-head">
-    <a class="act back" href="#/" aria-label="Back to the list">←</a><h2 id="page-title" tabindex="-1">${title}</h2></header>${found}</section>`;
+    <a class="act back" href="#/" aria-label="Back to the list">←</a><h2 id="page-title" tabindex="-1">${title}</h2></header>${found.words()}</section>`;
 }

@@ -4,9 +4,10 @@ import { begin, decide, decisionOf, keyOf, refusal, wordsOf } from "./acts.js";
 import { ButtonGuard } from "./guard.js";
 import { afterDenial, draftsFor, hasUnkept, readDraftsAgain, roundOf } from "./proposals.js";
 import { state } from "./state.js";
-import { tell, ui } from "./ui.js";
+import { keepInputs, tell, ui } from "./ui.js";
 
 const GHOST_MS = 6000;
+const HELD_MS = 30_000; // of a line that would move others while the person points at them
 const canHover = matchMedia("(hover: hover)");
 export const guard = new ButtonGuard();
 export const selected = new Set(); // keys
@@ -34,7 +35,8 @@ export function arrange() {
   const held = isHeld();
   const known = new Map(state.needs.map((need) => [need.key, need]));
   for (const [key, ghost] of ui.ghosts) {
-    if (known.has(key) || (!held && clock - ghost.at > (ghost.need.kind === "request" ? GHOST_MS : 0))) ui.ghosts.delete(key);
+    const age = clock - ghost.at;
+    if (known.has(key) || age > HELD_MS || (!held && age > (ghost.need.kind === "request" ? GHOST_MS : 0))) ui.ghosts.delete(key);
   }
   const isShown = ({ key }) => known.has(key) || ui.ghosts.has(key); // a passed one only if it was drawn before
   const before = drawn.filter(isShown).map(({ key }) => key);
@@ -46,7 +48,9 @@ export function arrange() {
   drawn = keys.map((key) => known.get(key) ?? { ...ui.ghosts.get(key).need, ghost: ui.ghosts.get(key) });
   for (const set of [ui.opened, selected]) for (const key of set) if (!known.has(key)) set.delete(key);
   // A server that has just begun has no requests yet.
-  if (!state.loading) for (const key of ui.inputs.keys()) if (!known.has(key)) ui.inputs.delete(key);
+  const over = state.loading ? [] : [...ui.inputs.keys()].filter((key) => !known.has(key));
+  for (const key of over) ui.inputs.delete(key);
+  if (over.length) keepInputs();
   for (const [key, { digest }] of failures) if (known.get(key)?.digest !== digest) failures.delete(key);
   return drawn;
 }

@@ -20,11 +20,11 @@ export function sessionHead(row) {
   const age = span(nowS() - row.since);
   return html`<header class="session-head"><div class="session-line">
     <a class="act small back" href="#/" aria-label="Back to the list">←</a>
-    <h2 id="session-title" tabindex="-1" title=${row.label}><span class="sign s-${statusClass(row)}" aria-hidden="true">${row.sign}</span> ${row.short ?? row.label}</h2>
-    ${row.type ? html`<span class="tag type">${row.type}</span>` : nothing}
+    <h2 id="session-title" tabindex="-1" title=${row.label}><span class="sign s-${statusClass(row)}" aria-hidden="true">${row.sign}</span> ${row.label}</h2>
+    ${row.type && !row.label.includes(row.type.toLowerCase()) ? html`<span class="tag type">${row.type}</span>` : nothing}
     <p class="session-status" title=${row.task}><b class="s-${statusClass(row)}">${row.word} ${age}</b>${row.task ? html` ${row.task}` : nothing}</p>
-    <p class="session-meta">${row.context_percent == null ? nothing : html`<span title="context in use">${row.context_percent}%<span class="unseen"> of the context</span></span>`}
-      ${row.cost && row.cost !== "-" ? html`<span title="cost">${row.cost}</span>` : nothing}
+    <p class="session-meta">${row.context_percent == null ? nothing : html`<span title="context in use"><span class="unseen">context </span>${contextBar(row)}</span>`}
+      ${row.cost && row.cost !== "-" ? html`<span class="of-cost" title="cost">${row.cost}</span>` : nothing}
       ${row.branch ? html`<span class="of-branch" title="branch ${row.branch}">${row.branch}</span>` : nothing}</p>
     ${actions(row)}</div>
     ${isUnfolded ? facts(row) : nothing}

@@ -6,7 +6,7 @@ import { carryOut, commandOf, copy, wordsOf } from "./acts.js";
 import { post } from "./api.js";
 import { clearFiles, counted, files, refuse, release, START, takesNone, uploaded, withFiles } from "./files.js";
 import { state } from "./state.js";
-import { ui } from "./ui.js";
+import { go, sessionPath, ui } from "./ui.js";
 
 const KEPT = "sm.start";
 const ASK_MS = 150;
@@ -48,7 +48,7 @@ async function ask() {
   const fields = { ...given, ...(given.prompt === undefined ? {} : { prompt: given.prompt.slice(0, TASK_SENT_MAX) }) };
   try {
     const answer = await post("/start-sheet", { workspace: state.workspace || null, fields });
-    if (mine === asked) [sheet, trouble] = [answer, answer.trouble];
+    if (mine === asked) [sheet, trouble] = [answer.trouble && sheet ? sheet : answer, answer.trouble]; // it has no facts then
   } catch (error) {
     if (mine === asked) trouble = error.message;
   }
@@ -139,7 +139,11 @@ async function start(another) {
   if (isSame) keep(another ? again : {});
   isTried = false;
   if (ui.dialog?.view !== startView) return;
-  if (isSame && !another) return close();
+  if (isSame && !another) {
+    close();
+    if (done.session) go(sessionPath(done.session));
+    return;
+  }
   await ask();
   focus("prompt");
 }

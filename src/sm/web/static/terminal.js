@@ -1,11 +1,11 @@
 // The lines of one terminal as text of the page: its end in sight, its columns fitted to the width, links and a search.
 
 import { TerminalFind } from "./terminal_find.js";
-import { cells, lineNodes, plainLine, textOf } from "./terminal_lines.js";
+import { cells, lineNodes, pastLine, textOf } from "./terminal_lines.js";
 import { visible } from "./words.js";
 
 const WIDTH = "sm.terminal";
-const FONT = { least: 9, most: 14, step: 0.5 };
+const FONT = { least: matchMedia("(max-width: 760px)").matches ? 12 : 9, most: 14, step: 0.5 }; // a phone is scrolled sideways
 const END_PX = 4; // so near to the end is at the end
 const TOP_PX = 40;
 const PAST = [2_000, 10_000]; // lines that are asked for, one after the other
@@ -70,7 +70,7 @@ export class TerminalView {
   #sizes = new ResizeObserver(() => this.#fit());
   #changed = () => this.#fit();
 
-  /** `readLines`: read so many of the last lines of the session. */
+  /** `readLines`: read the runs of so many of the last lines of the session. */
   constructor(readLines) {
     this.#readLines = readLines;
     this.find = new TerminalFind({
@@ -121,7 +121,7 @@ export class TerminalView {
     this.#shown = lines;
     this.#rows = [];
     this.#draw();
-    this.#setPast(lines);
+    this.#setPast(lines.map((line) => [[visible(line), ""]]));
     this.#asked = lines.length < PAST[0] ? PAST.length : 1;
     this.#columns = Math.max(0, ...lines.map(cells));
     this.#showButtons();
@@ -194,7 +194,7 @@ export class TerminalView {
   }
 
   #setPast(lines) {
-    this.#past.replaceChildren(...lines.map((line) => plainLine(visible(line))));
+    this.#past.replaceChildren(...lines.map(pastLine));
     this.#asked = 0;
   }
 
@@ -255,7 +255,7 @@ export class TerminalView {
     const wanted = PAST[this.#asked];
     try {
       const lines = await this.#readLines(wanted);
-      const past = this.#rows.length ? pastOf(lines, this.#drawn.map(textOf)) : lines;
+      const past = this.#rows.length ? lines.slice(0, pastOf(lines.map(textOf), this.#drawn.map(textOf)).length) : lines;
       const below = this.#screen.scrollHeight - this.#screen.scrollTop;
       const asked = this.#asked + 1;
       this.#setPast(past);

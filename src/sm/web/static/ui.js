@@ -1,5 +1,21 @@
 // What is open in this tab: the route, a dialog, the bar of an undo, the words of the last act.
 
+const INPUTS = "sm.inputs";
+
+function keptInputs() {
+  try {
+    return JSON.parse(sessionStorage.getItem(INPUTS)) ?? [];
+  } catch {
+    return [];
+  }
+}
+
+/** Keep what is typed for requests over a reload of this tab. */
+export function keepInputs() {
+  const typed = [...ui.inputs].filter(([, { text, words, picks }]) => text || words.some(Boolean) || picks.length);
+  sessionStorage.setItem(INPUTS, JSON.stringify(typed));
+}
+
 export const ui = {
   draw: () => {}, // set by main.js: draw soon
   drawNow: () => {},
@@ -8,7 +24,7 @@ export const ui = {
   dialog: null,
   toast: null, // {words, bad}
   undo: null, // {name, session, label, until}
-  inputs: new Map(), // what is typed for requests: key -> {open: the form of a denial is, text, words, picks: of the answers}
+  inputs: new Map(keptInputs()), // what is typed for requests: key -> {open: the form of a denial is, text, words, picks: of the answers}
   opened: new Set(), // lines of the queue that are unfolded
   ghosts: new Map(), // lines of the queue that have passed: key -> {need, words, at}
   answered: new Set(), // requests that are being answered here
@@ -23,11 +39,20 @@ export function readRoute(hash) {
   const [, page = "", first = "", second = ""] = hash.split("/");
   if (page === "s" && first) {
     const tab = TABS.includes(second) ? second : "peek";
-    return { page: "session", session: decodeURIComponent(first), tab };
+    return { page: "session", session: decoded(first), tab };
   }
   if (page === "events") return { page, session: null, tab: "", ...eventPlace(first, second) };
   if (["spend", "timeline", "earlier"].includes(page)) return { page, session: null, tab: "" };
   return { page: "board", session: null, tab: "" };
+}
+
+/** The text of a part of the address, or the part itself if its escapes are malformed. */
+function decoded(part) {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
+  }
 }
 
 /** True if the page that is open needs the width: the list is beside it in a wide window only. */
