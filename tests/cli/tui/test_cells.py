@@ -99,6 +99,19 @@ def test_cost_names_the_sum_of_a_tree_that_is_known(
     assert f" {shown} " in line and ("∑" in line) == ("∑" in shown)
 
 
+@pytest.mark.parametrize("full", ["▰▰▰▰▰ 100%", "12/12", "999.0M", "$0.50"])
+def test_column_is_wide_enough_for_its_longest_usual_text(full: str) -> None:
+    used = {"input": 999_000_000, "output": 0, "cache_read": 0, "cache_write": 0}
+    more: dict[str, Any] = {"tokens": used, "todo_done": 12, "todo_total": 12, "context_percent": 100}
+    assert f" {full} " in session_line(200, **more)
+
+
+def test_cost_without_room_for_the_sum_of_its_tree_is_shown_alone() -> None:
+    tree = {"sessions": 2, "live": 2, "tokens": None, "cost_usd": 1234.5}
+    line = session_line(200, cost_usd=123.25, tree=tree)
+    assert " $123.25 " in line and "∑" not in line
+
+
 def test_sum_of_a_tree_leaves_its_cells_to_the_task_in_a_narrow_list() -> None:
     tree = {"sessions": 2, "live": 2, "tokens": None, "cost_usd": 2.0}
     assert " $0.50 " in session_line(80, cost_usd=0.5, tree=tree)

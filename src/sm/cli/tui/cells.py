@@ -29,7 +29,7 @@ _COST_ALONE, _SUMS_FROM = 9, 52
 """The width of the costs without sums of trees, which are shown if they leave so many cells for name and task."""
 _OPTIONAL: Mapping[Column, tuple[int, int]] = {
     Column.COST: (14, 42),
-    Column.CONTEXT: (10, 52),
+    Column.CONTEXT: (11, 52),
     Column.DONE: (6, 56),
     Column.TOKENS: (7, 57),
     Column.MODEL: (12, 57),
@@ -110,8 +110,10 @@ def name_text(line: Line) -> str:
 
 
 def _column_text(row: BoardRow, column: Column, width: int) -> str:
+    """The text of an optional column. A cost whose sum does not fit is shown without the sum."""
     text = COLUMN_TEXTS[column](row)
-    return text.partition(" ")[0] if column is Column.COST and width == _COST_ALONE else text
+    is_alone = width == _COST_ALONE or cell_len(text) >= width
+    return text.partition(" ")[0] if column is Column.COST and is_alone else text
 
 
 def session_cells(line: Line, widths: Widths, now_s: float, *, state: str, fresh: bool) -> Cells:
