@@ -21,7 +21,7 @@ from sm.board.needs_list import NeedsList
 from sm.board.order import Sort
 from sm.cli.tui import texts
 from sm.cli.tui.appearance import next_theme, show_theme
-from sm.cli.tui.below_list import BelowList
+from sm.cli.tui.below_list import BelowList, BelowPlace
 from sm.cli.tui.cells import fitted
 from sm.cli.tui.ending import end_with_terminal
 from sm.cli.tui.filter_field import FilterField
@@ -32,7 +32,7 @@ from sm.cli.tui.list_lines import ListCursor, ListLines
 from sm.cli.tui.notices import notice_sequence
 from sm.cli.tui.process import Pace, working_directory
 from sm.cli.tui.rows_view import RowsView
-from sm.cli.tui.screens import Turnable, close_dialog
+from sm.cli.tui.screens import FullPage, Turnable, close_dialog
 from sm.cli.tui.source import ThreadedSource
 from sm.client.http import Client
 from sm.core.text import folded
@@ -229,8 +229,9 @@ class BoardApp(App[None]):
         if detail.display:
             lines = target_lines(shown, now_s, detail_width(self.size.width), keys=keys)
             self._write("detail", texts.detail_text(lines))
-        can_ask = not self.is_lost and len(self.screen_stack) == 1
-        self._below.show(shown, now_s, keys, has_detail=detail.display, can_ask=can_ask)
+        in_sight = not any(isinstance(screen, FullPage) for screen in self.screen_stack)
+        place = BelowPlace(has_detail=detail.display, in_sight=in_sight, is_lost=self.is_lost)
+        self._below.show(shown, now_s, keys, place)
 
     def _write(self, name: str, text: Text | str) -> None:
         if self._texts.get(name) != text:

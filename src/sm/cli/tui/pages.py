@@ -12,12 +12,11 @@ from rich.text import Text
 from textual import events
 from textual.app import ComposeResult
 from textual.containers import VerticalScroll
-from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from sm.cli.tui import texts
 from sm.cli.tui.changes_view import ChangesView
-from sm.cli.tui.screens import TextPage, scroll_by_key
+from sm.cli.tui.screens import FullPage, TextPage, scroll_by_key
 from sm.cli.tui.spots import SpotCursor, Spots
 from sm.core.dataclass import dataclass
 from sm.core.quotation import wrapped_at_blanks
@@ -51,7 +50,7 @@ class PageTab:
     """The places of a picture that the cursor and the pointer can be on, or None if the tab has no cursor."""
 
 
-class FollowPage(ModalScreen[str | None]):
+class FollowPage(FullPage):
     """The result is a key in `keys` that the person pressed, or None after Esc or q.
 
     `is_dead` is asked before such a key has an effect: the page may have just appeared.
