@@ -2,11 +2,14 @@
 
 from typing import cast
 
-from sm.board import Target
+from rich.text import Text
+
+from sm.board import Target, needs
 from sm.cli.tui.page_tabs import PageTabs
 from sm.client.http import Client
 from sm.feed import FeedSource
-from tests.board.samples import board_of, row_data
+from tests.board.samples import AT_S, board_of, row_data
+from tests.cli.samples import request
 
 
 def test_children_of_a_session_include_those_that_are_older_than_their_parent() -> None:
@@ -19,3 +22,15 @@ def test_children_of_a_session_include_those_that_are_older_than_their_parent() 
     (lines,) = (tab.lines(None, 100) for tab in tabs if tab.title == "Children")
     shown = [str(line).split()[1:3] for line in lines]
     assert shown == [["engineer-child", "running"], ["└─", "engineer-deep"]]
+
+
+def test_change_that_a_request_proposes_has_its_colours_on_the_page_of_its_session() -> None:
+    edit = {"file_path": "a.py", "old_string": "one", "new_string": "two"}
+    asked = request(kind="permission", tool="Edit", arguments=edit)
+    board = board_of(row_data(str(asked["session_id"]), open_requests=[asked["request_id"]]))
+    found = needs(board.rows, [asked], [], {}, AT_S)
+    pages = PageTabs(board, cast(Client, None), cast(FeedSource, None), lambda: found)
+    target = Target(board.rows[str(asked["session_id"])])
+    (lines,) = (tab.lines(None, 80) for tab in pages.of_session(target) if tab.title == "Overview")
+    styles = {line.plain.strip(): line.style for line in lines if isinstance(line, Text)}
+    assert (styles["|- one"], styles["|+ two"], styles["| a.py"]) == ("red", "green", "")

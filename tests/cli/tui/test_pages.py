@@ -329,7 +329,7 @@ async def test_choices_are_kept_until_the_next_time(home: Instance, tmp_path: Pa
     async with top(home, kept=KeptChoices(str(tmp_path / "views.json"))) as view:
         await view.shows("order: needs me")
         await view.until(lambda: view.app.choices.workspace is None, "all sessions, as the workspace is gone")
-        assert view.app.theme == "textual-dark"
+        assert view.app.theme == "sm-dark"
         assert list(view.app.board.folded) == ["bbbbbbbb"]
 
 

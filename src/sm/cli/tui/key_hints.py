@@ -1,4 +1,4 @@
-"""The keys that the last line of `sm top` names: first those that matter for what is selected. Pure."""
+"""The keys that the last line of `sm top` and of its pages names, the most useful first. Pure."""
 
 from collections.abc import Sequence
 from typing import assert_never
@@ -17,6 +17,9 @@ _DETAILS: Hint = ("Enter", "details")
 _SEEN: Hint = ("m", "mark as seen")
 _TO_LIST, _TO_NEEDS = ("Tab", "list"), ("Tab", "needs you")
 _ALWAYS: Sequence[Hint] = (("?", "help"), ("q", "quit"))
+_TABS: Hint = ("[ ]", "other tab")
+_KEYS: Hint = ("?", "keys")
+_NAMES = {action.key: name for name, action in ACTIONS.items()}
 _MORE: Sequence[Hint] = (("s", "send"), ("n", "new"), ("/", "filter"), ("Ctrl-K", "actions"), ("b", "to all"))
 """The hints for wider screens, the most useful first."""
 
@@ -87,14 +90,40 @@ def hint_line(target: Target, found: Sequence[BoardNeed], width: int) -> str:
         for hint in (*switch, *_MORE)
         if hint[0] not in {key for key, _ in wanted} and _is_possible(hint, target)
     ]
-    kept, left = list[str](), width - cell_len(_text(_ALWAYS)) - 2
+    return _fitted(wanted, _ALWAYS, width)
+
+
+def page_hints(target: Target, found: Sequence[BoardNeed]) -> Sequence[Hint]:
+    """The keys of all actions on the page of a session, first those for its request, then those for its state.
+
+    `target`: with the request only if the page shows it. `found`: the entries that need the person.
+    """
+    hints = list[Hint]()
+    if target.need is not None:
+        hints += [(key, effect) for key, effect in request_hints(target.need) if key in _NAMES]
+    elif (waiting := shown_target(target, found).need) is not None:
+        hints.append(("a", f"go to {waiting.key}"))
+    possible = [action.name for action in ACTIONS.values() if action.refusal(target) is None]
+    for name in (*main_actions(target, found).names, *possible):
+        if ACTIONS[name].key not in {key for key, _ in hints}:
+            hints.append((ACTIONS[name].key, name))
+    return [hint for hint in hints if _is_possible(hint, target)]
+
+
+def page_line(hints: Sequence[Hint], width: int, *, has_tabs: bool = True) -> str:
+    """As many hints as `width` cells have room for, and always those for tabs and for all keys."""
+    return _fitted(hints, (_TABS, _KEYS) if has_tabs else (_KEYS,), width)
+
+
+def _fitted(wanted: Sequence[Hint], always: Sequence[Hint], width: int) -> str:
+    kept, left = list[str](), width - cell_len(_text(always)) - 2
     for hint in wanted:
         text = _text([hint])
         left -= cell_len(text) + (2 if kept else 0)
         if left < 0:
             break
         kept.append(text)
-    return "  ".join([*kept, _text(_ALWAYS)])
+    return "  ".join([*kept, _text(always)])
 
 
 def _text(hints: Sequence[Hint]) -> str:
@@ -103,6 +132,5 @@ def _text(hints: Sequence[Hint]) -> str:
 
 def _is_possible(hint: Hint, target: Target) -> bool:
     """Return whether the action of the key is possible for the target; other keys always are."""
-    action = next((action for action in ACTIONS.values() if action.key == hint[0]), None)
-    leads_to_request = action is not None and hint[1].startswith("go to ")
-    return action is None or leads_to_request or action.refusal(target) is None
+    name = _NAMES.get(hint[0])
+    return name is None or hint[1].startswith("go to ") or ACTIONS[name].refusal(target) is None

@@ -13,7 +13,7 @@ from sm.board.lanes import Lane, lanes
 from sm.board.order import forest_of
 from sm.board.spend import spend_by_model, spend_by_tree, spend_over_time
 from sm.board.tabs import EVENT_GROUPS, TABS, BoardTab
-from sm.cli.tui import pictures, tab_texts
+from sm.cli.tui import pictures, tab_texts, texts
 from sm.cli.tui.cells import session_cells, widths_of
 from sm.cli.tui.changes_tab import follow_changes
 from sm.cli.tui.pages import PageLines, PageTab
@@ -131,7 +131,8 @@ class PageTabs:
             "children": lambda answer, width: self._children(session_id, width),
         }
         if tab.name in own:
-            return PageTab(tab.title, command, own[tab.name])
+            need = (lambda: self._shown(session_id).need) if tab.name == "overview" else None
+            return PageTab(tab.title, command, own[tab.name], need=need)
         path, query = tab.request(session_id)
         return PageTab(
             tab.title,
@@ -152,10 +153,14 @@ class PageTabs:
         return found[name]
 
     def _overview(self, session_id: str, width: int) -> PageLines:
-        row = self._board.rows.get(session_id)
-        if row is None:
+        if session_id not in self._board.rows:
             return ["the session is no longer in the list"]
-        return target_lines(shown_target(Target(row), self._found()), self._now_s(), width)
+        lines = target_lines(self._shown(session_id), self._now_s(), width)
+        return list(map(texts.detail_line, lines))
+
+    def _shown(self, session_id: str) -> Target:
+        """The session with the request that its overview shows."""
+        return shown_target(Target(self._board.rows.get(session_id)), self._found())
 
     def _children(self, session_id: str, width: int) -> PageLines:
         rows = self._board.rows

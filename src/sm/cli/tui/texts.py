@@ -136,7 +136,12 @@ def _chip_text(chip: Chip) -> str:
 
 def detail_text(lines: Sequence[str]) -> Text:
     """Lines about a request or a session, with the colours of a change."""
-    return Text("\n").join(Text(text, _CHANGES.get(text.lstrip(" ")[:2], "")) for text in lines)
+    return Text("\n").join(map(detail_line, lines))
+
+
+def detail_line(text: str) -> Text:
+    """One line of `detail_text`."""
+    return Text(text, _CHANGES.get(text.lstrip(" ")[:2], ""))
 
 
 def announcement(new: Sequence[BoardNeed]) -> str:
