@@ -13,6 +13,7 @@ from sm.cli.tui.pages import FollowPage
 from sm.cli.tui.palette import Palette, PaletteChoice, action_choices
 from sm.cli.tui.runner import ACTION_KEYS, ActionRunner
 from sm.cli.tui.screens import TextPage
+from sm.cli.tui.timeline_tabs import FIRST_TAB
 
 _FAR = 10**9
 _PLACES = (
@@ -124,7 +125,7 @@ _VIEW_KEYS: Mapping[str, Callable[[BoardApp, ActionRunner], object]] = {
     "ctrl+k": _palette,
     "e": lambda app, runner: app.ask(FollowPage(runner.page_tabs.of_events())),
     "$": lambda app, runner: app.ask(FollowPage(runner.page_tabs.of_spend())),
-    "T": lambda app, runner: app.ask(FollowPage(runner.page_tabs.of_timeline())),
+    "T": lambda app, runner: app.ask(FollowPage(runner.page_tabs.of_timeline(), FIRST_TAB)),
     "A": lambda app, runner: app.toggle_archived(),
     "C": lambda app, runner: app.next_theme(),
     "?": _help,

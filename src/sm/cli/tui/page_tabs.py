@@ -9,7 +9,6 @@ from typing import Any
 from sm.board import Board, BoardNeed, Target
 from sm.board.columns import filled_columns
 from sm.board.details import shown_target, target_lines, utc
-from sm.board.lanes import Lane, lanes
 from sm.board.order import forest_of
 from sm.board.spend import spend_by_model, spend_by_tree, spend_over_time
 from sm.board.tabs import EVENT_GROUPS, TABS, BoardTab
@@ -18,10 +17,9 @@ from sm.cli.tui.cells import session_cells, widths_of
 from sm.cli.tui.changes_tab import follow_changes
 from sm.cli.tui.pages import PageLines, PageTab
 from sm.cli.tui.peek import follow_screen
-from sm.cli.tui.spots import Spots
+from sm.cli.tui.timeline_tabs import TimelineTabs
 from sm.client import live_stream
 from sm.client.http import Client
-from sm.core.timestamps import epoch_s
 from sm.feed import FeedSource
 
 _EVENTS = 500
@@ -84,37 +82,8 @@ class PageTabs:
         ]
 
     def of_timeline(self) -> Sequence[PageTab]:
-        """The last hour as lanes, and the same as a table."""
-        workspace = self._board.workspace
-
-        def read() -> Any:
-            found = live_stream.timeline(self._client, workspace=workspace)
-            query = {"limit": _EVENTS, "workspace": workspace}
-            return found, self._client.get("/v1/events", query)["events"]
-
-        def drawn(answer: Any) -> tuple[Sequence[Lane], float, float]:
-            found, events = answer
-            shown, until_s = lanes(found, events), epoch_s(found["until"])
-            return (
-                shown,
-                min((part.start_s for lane in shown for part in lane.spans), default=until_s),
-                until_s,
-            )
-
-        def picture(answer: Any, width: int) -> PageLines:
-            return pictures.lane_lines(*drawn(answer), width)
-
-        def spots(answer: Any, width: int) -> Spots:
-            return pictures.lane_spots(*drawn(answer), width)
-
-        def table(answer: Any, width: int) -> PageLines:
-            found, events = answer
-            return pictures.lane_table(lanes(found, events), epoch_s(found["until"]))
-
-        return [
-            PageTab("Timeline of the last hour", (), picture, read, spots=spots),
-            PageTab("Table", (), table, read),
-        ]
+        """The statuses of all sessions as lanes, and as a table. The tab to open first is `FIRST_TAB`."""
+        return TimelineTabs(self._client, self._board.workspace, self._now_s, self._board.rows.get).tabs()
 
     def _session_tab(self, tab: BoardTab, target: Target) -> PageTab:
         session_id = target.session_id

@@ -53,6 +53,10 @@ class PageTab:
     """The answers are `ShownChanges`, which have a region and keys of their own."""
     need: Callable[[], BoardNeed | None] | None = None
     """The request that the lines show now, if the tab can show one."""
+    heading: str = ""
+    """The title of the page without a command, if it differs from that of the tab."""
+    every_s: float = _EVERY_S
+    """The least time between two calls of `read`."""
     spots: Callable[[Any, int], Spots] | None = None
     """The places of a picture that the cursor and the pointer can be on, or None if the tab has no cursor."""
 
@@ -88,6 +92,8 @@ class FollowPage(FullPage):
         self._answer: Any = None
         self._is_read = False
         self._is_reading = False
+        self._next_s = 0.0
+        """The time of the next call of `read`."""
         self._trouble = ""
         self._shown: list[str | Text] = []
         self._end: Callable[[], object] | None = None
@@ -141,7 +147,7 @@ class FollowPage(FullPage):
     def _open(self, place: int) -> None:
         self._leave()
         self._place, self._answer, self._is_read, self._trouble = place, None, False, ""
-        self._shown, self._cursor = [], SpotCursor()
+        self._shown, self._cursor, self._next_s = [], SpotCursor(), 0.0
         self.query_one(VerticalScroll).scroll_home(animate=False)
         tab = self._tab
         self.query_one(VerticalScroll).display = not tab.has_changes
@@ -155,8 +161,8 @@ class FollowPage(FullPage):
     def _refresh(self) -> None:
         tab = self._tab
         if tab.read is not None:
-            if not self._is_reading:
-                self._is_reading = True
+            if not self._is_reading and time.monotonic() >= self._next_s:
+                self._is_reading, self._next_s = True, time.monotonic() + tab.every_s
                 self.run_worker(self._read(tab, tab.read))
         elif tab.follow is None:
             self._is_read = True
@@ -185,7 +191,7 @@ class FollowPage(FullPage):
         if not self.is_mounted or not self.query("#text"):
             return
         tab, width = self._tab, max(20, self.app.size.width - 2)
-        command = shlex.join(tab.command) if tab.command else tab.title
+        command = shlex.join(tab.command) if tab.command else tab.heading or tab.title
         trouble = f" | not up to date: {self._trouble}" if self._trouble else ""
         title = fitted(f"{command} (Esc: back){trouble}", self.app.size.width)
         self.query_one("#title", Static).update(Text(title))
