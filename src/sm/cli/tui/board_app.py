@@ -4,7 +4,7 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 from textual.app import App, ComposeResult
@@ -35,8 +35,12 @@ from sm.cli.tui.rows_view import RowsView
 from sm.cli.tui.screens import FullPage, Turnable, close_dialog
 from sm.cli.tui.source import ThreadedSource
 from sm.client.http import Client
+from sm.core.states import RequestKind
 from sm.core.text import folded
 from sm.feed import Feed, FeedNews, Mail, Situation
+
+if TYPE_CHECKING:
+    from sm.board.equal_requests import EqualRequests
 
 _AGES_EVERY_S = 1.5
 """The least time between two drawings of ages alone: with a tick each second, every other one draws."""
@@ -75,6 +79,8 @@ class BoardApp(App[None]):
         self._is_begun = False
         """The selection has its first place."""
         self._notice: tuple[str, float] = ("", 0.0)
+        self._equal_count = 0
+        """The number of requests in `equal_group`."""
 
     # Regions
 
@@ -124,6 +130,17 @@ class BoardApp(App[None]):
     def shown(self) -> Target:
         """The selection, with the request for which a selected agent waits."""
         return shown_target(self.target, self.found)
+
+    @property
+    def equal_group(self) -> "EqualRequests | None":
+        """The requests that may be answered with the shown one, or None without another one."""
+        need = self.shown.need
+        if need is None or need.request is None or need.request["kind"] != RequestKind.PERMISSION:
+            return None
+        from sm.board.equal_requests import equal_requests  # the first drawing rarely needs it
+
+        group = equal_requests(self.found, self.board.rows).get(need.key)
+        return group if group is not None and len(group.keys) > 1 else None
 
     @property
     def chips(self) -> Sequence[Chip]:
@@ -223,9 +240,11 @@ class BoardApp(App[None]):
         self._write("columns", self._lines.header())
         self._write("chips", texts.chip_line(self._shown_chips, board.workspace))
         self._write("needs-title", needs_title(self.found, self._situation.quiet.since_s, now_s))
+        group = self.equal_group
+        self._equal_count = 0 if group is None else len(group.keys)
         self._write("foot", self._foot(clock_s))
         shown, detail = self.shown, self.main.query_one("#detail", Static)
-        keys = texts.keys_of_request(self.target, shown)
+        keys = texts.keys_of_request(self.target, shown, self._equal_count)
         if detail.display:
             lines = target_lines(shown, now_s, detail_width(self.size.width), keys=keys)
             self._write("detail", texts.detail_text(lines))
@@ -243,7 +262,9 @@ class BoardApp(App[None]):
     def _foot(self, clock_s: float) -> str:
         text, until_s = self._notice
         return self.undo_text(clock_s) or (
-            text if clock_s < until_s else hint_line(self.target, self.found, self.size.width)
+            text
+            if clock_s < until_s
+            else hint_line(self.target, self.found, self.size.width, self._equal_count)
         )
 
     # What the person chooses

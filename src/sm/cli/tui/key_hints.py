@@ -17,6 +17,7 @@ _DETAILS: Hint = ("Enter", "details")
 _SEEN: Hint = ("m", "mark as seen")
 _TO_LIST, _TO_NEEDS = ("Tab", "list"), ("Tab", "needs you")
 _ALWAYS: Sequence[Hint] = (("?", "help"), ("q", "quit"))
+EQUAL_KEY = "="
 _TABS: Hint = ("[ ]", "other tab")
 _KEYS: Hint = ("?", "keys")
 _NAMES = {action.key: name for name, action in ACTIONS.items()}
@@ -24,8 +25,8 @@ _MORE: Sequence[Hint] = (("s", "send"), ("n", "new"), ("/", "filter"), ("Ctrl-K"
 """The hints for wider screens, the most useful first."""
 
 
-def request_hints(need: BoardNeed) -> Sequence[Hint]:
-    """The keys that answer a request."""
+def request_hints(need: BoardNeed, equal: int = 0) -> Sequence[Hint]:
+    """The keys that answer a request. `equal`: the number of requests that may be answered together with it."""
     request = need.request or {}
     match request.get("kind"):
         case "dialog":
@@ -37,28 +38,35 @@ def request_hints(need: BoardNeed) -> Sequence[Hint]:
             choose = [(f"1-{count}" if count > 1 else "1", "choose")] if count else []
             return (*choose, ("t", "answer"), ("d", "deny"))
         case _:
-            return (("a", "approve"), ("d", "deny"), _DETAILS)
+            return (("a", "approve"), ("d", "deny"), *_equal(equal), _DETAILS)
 
 
-def key_hints(target: Target, found: Sequence[BoardNeed]) -> Sequence[Hint]:
-    """The keys for what is selected, the most useful first. `found`: the entries that need the person."""
+def _equal(count: int) -> Sequence[Hint]:
+    return [(EQUAL_KEY, f"all {count} equal")] if count else ()
+
+
+def key_hints(target: Target, found: Sequence[BoardNeed], equal: int = 0) -> Sequence[Hint]:
+    """The keys for what is selected, the most useful first.
+
+    `found`: the entries that need the person; `equal`: the number of requests that may be answered together.
+    """
     need, row = target.need, target.row
     if need is not None:
-        return _of_need(need, _of_session(target, found))
+        return _of_need(need, _of_session(target, found), equal)
     if row is None:
         return (("n", "start an agent"), ("/", "filter"), ("+", "workspace"))
     waiting = shown_target(target, found).need
     if waiting is not None:
-        return (("a", f"go to {waiting.key}"), _DETAILS, *_of_session(target, found))
+        return (("a", f"go to {waiting.key}"), *_equal(equal), _DETAILS, *_of_session(target, found))
     seen = [_SEEN] if row.attention in ("failed", "done") else []
     return (*_of_session(target, found), _DETAILS, *seen)
 
 
-def _of_need(need: BoardNeed, of_session: Sequence[Hint]) -> Sequence[Hint]:
+def _of_need(need: BoardNeed, of_session: Sequence[Hint], equal: int) -> Sequence[Hint]:
     """The keys for an entry. `of_session`: those that fit its session."""
     match need.kind:
         case NeedKind.REQUEST:
-            return request_hints(need)
+            return request_hints(need, equal)
         case NeedKind.MESSAGE if need.message_id is not None:
             return (("M", "mark as read"), ("s", "reply"), _DETAILS)
         case NeedKind.MESSAGE:
@@ -81,10 +89,10 @@ def _of_session(target: Target, found: Sequence[BoardNeed]) -> Sequence[Hint]:
     return [(action.key, action.name) for action in fitting]
 
 
-def hint_line(target: Target, found: Sequence[BoardNeed], width: int) -> str:
+def hint_line(target: Target, found: Sequence[BoardNeed], width: int, equal: int = 0) -> str:
     """As many hints as `width` cells have room for, and always those for help and to quit."""
     switch = [_TO_LIST if target.need is not None else _TO_NEEDS] if found else []
-    wanted = [hint for hint in key_hints(target, found) if _is_possible(hint, target)]
+    wanted = [hint for hint in key_hints(target, found, equal) if _is_possible(hint, target)]
     wanted += [
         hint
         for hint in (*switch, *_MORE)

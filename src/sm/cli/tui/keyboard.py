@@ -9,6 +9,7 @@ from sm.board import Sort
 from sm.board.chips import neighbour_of
 from sm.cli.tui import texts
 from sm.cli.tui.board_app import BoardApp
+from sm.cli.tui.key_hints import EQUAL_KEY
 from sm.cli.tui.pages import FollowPage
 from sm.cli.tui.palette import Palette, PaletteChoice, action_choices
 from sm.cli.tui.runner import ACTION_KEYS, ActionRunner
@@ -17,6 +18,7 @@ from sm.cli.tui.timeline_tabs import FIRST_TAB
 
 _FAR = 10**9
 _PLACES = (
+    (EQUAL_KEY, "Answer all requests that ask for the same", "sm approve --same REQUEST"),
     ("/", "Filter the list", ""),
     ("S", "Next order of the list", ""),
     ("e", "Show the events", "sm events"),
@@ -112,6 +114,7 @@ _VIEW_KEYS: Mapping[str, Callable[[BoardApp, ActionRunner], object]] = {
     "end": lambda app, runner: app.move(_FAR),
     "pagedown": lambda app, runner: app.move(app.page_size),
     "pageup": lambda app, runner: app.move(-app.page_size),
+    EQUAL_KEY: lambda app, runner: runner.equal.show(),
     "enter": lambda app, runner: runner.show_details(),
     "escape": _escape,
     "left": lambda app, runner: _fold(app, True),

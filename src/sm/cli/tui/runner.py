@@ -29,6 +29,7 @@ from sm.board.tabs import TABS
 from sm.cli.tui import proposals, texts
 from sm.cli.tui.action_calls import carry_out
 from sm.cli.tui.board_app import BoardApp
+from sm.cli.tui.equal_answers import EqualAnswers
 from sm.cli.tui.forms import ActionForm, Done, FormProblem, no_form
 from sm.cli.tui.key_hints import Hint, page_hints
 from sm.cli.tui.page_tabs import PageTabs
@@ -57,6 +58,7 @@ class ActionRunner:
         """The action, its target, and the time until which it is possible."""
         self._answered: set[str] = set()
         """The requests that were answered here."""
+        self.equal = EqualAnswers(app, client, self._answered)
 
     def act(
         self,
@@ -309,7 +311,8 @@ class ActionRunner:
         app.ask(form)
 
     def _show_start_sheet(self, target: Target) -> None:
-        place = Target(workspace=target.workspace, cwd=target.cwd)
+        around = target.workspace or (None if target.row is None else target.row.workspace)
+        place = Target(workspace=around, cwd=target.cwd)
 
         def submit(values: Mapping[str, str], done: Done) -> None:
             self._carry_out("spawn", Target(cwd=target.cwd), ActionInput(fields=values), done)

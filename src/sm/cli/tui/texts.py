@@ -11,9 +11,10 @@ from sm.board import ACTIONS, KEYS, Board, BoardNeed, Chip, Target
 from sm.board.details import count_line
 from sm.board.tabs import CHANGES_KEYS
 from sm.board.words import shown
-from sm.cli.tui.key_hints import request_hints
+from sm.cli.tui.key_hints import EQUAL_KEY, request_hints
 from sm.core.lines import line
 from sm.core.quotation import BAR
+from sm.core.request_lines import request_body
 from sm.core.timestamps import span
 
 _CHANGES: Mapping[str, str] = {f"{BAR}-": "red", f"{BAR}+": "green"}
@@ -23,6 +24,7 @@ VIEW_KEYS = (
     ("j k ↓ ↑", "Move the selection; g G: to the first or last line; PageUp PageDown"),
     ("Tab", "Switch between the region of what needs you and the list"),
     ("Enter", "Show the selected request or session in full"),
+    (EQUAL_KEY, "Answer all requests that ask for the same as the selected one, after a list of them"),
     ("← → Space", "Fold and unfold the sessions below the selected one"),
     ("0-9", "Choose a workspace; while an open question with options is selected: answer it"),
     ("[ ]", "Choose the workspace before or after; on a page with tabs: another tab"),
@@ -144,6 +146,20 @@ def detail_line(text: str) -> Text:
     return Text(text, _CHANGES.get(text.lstrip(" ")[:2], ""))
 
 
+def lines_in(lines: Sequence[str], asked: int, height: int) -> Sequence[str]:
+    """The lines for which there is room, the last of them says how much of the request is missing.
+
+    `asked`: the number of the first lines that are the request itself. Without room for them, its head, tool and path
+    go first, which the list of requests has too.
+    """
+    if asked <= height:
+        return lines[:height]
+    change = next((place for place, text in enumerate(lines[:asked]) if text == "change:"), 0)
+    kept = lines[change:asked] if change else lines[1:asked]
+    missing = len(kept) - height + 1
+    return kept if missing <= 1 else [*kept[: height - 1], f"… {missing} more lines: Enter"]
+
+
 def announcement(new: Sequence[BoardNeed]) -> str:
     """The first of new entries that need the person, and how many more there are."""
     more = f" (and {len(new) - 1} more)" if len(new) > 1 else ""
@@ -156,13 +172,30 @@ def titled(title: str, text: Text, width: int) -> Text:
     return Text("\n").join([Text(rule + "─" * max(0, width - cell_len(rule)), "dim"), text])
 
 
-def keys_of_request(selected: Target, shown: Target) -> str:
-    """The keys that answer the shown request. If only its session is selected, a key leads to it first."""
+def keys_of_request(selected: Target, shown: Target, equal: int = 0) -> str:
+    """The keys that answer the shown request. If only its session is selected, a key leads to it first.
+
+    `equal`: the number of requests that may be answered together with it.
+    """
     need = shown.need
     if need is None or need.request is None:
         return ""
-    keys = "  ".join(f"{key}: {effect}" for key, effect in request_hints(need))
+    keys = "  ".join(f"{key}: {effect}" for key, effect in request_hints(need, equal))
     return keys if selected.need is not None else f"a: go to {need.key}, then {keys}"
+
+
+def equal_lines(needs: Sequence[BoardNeed], words: str, now_s: float, width: int) -> list[str]:
+    """The words of equal requests once, then each of them with its session and its age, then the keys."""
+    asked, listed = needs[0].request or {}, list[str]()
+    for need in needs:
+        by = (
+            f" (sub-agent {line(need.request['agent'])})"
+            if need.request and need.request.get("agent")
+            else ""
+        )
+        listed.append(f"  {need.key:<5} {span(max(0.0, now_s - need.since_s)):>5}  {need.label}{by}")
+    uses = request_body(dict(asked), width, commands=False)
+    return [words, *uses, "", *listed, "", f"a: approve all {len(needs)}  d: deny all {len(needs)}"]
 
 
 def question_text(question: Mapping[str, Any]) -> str:
