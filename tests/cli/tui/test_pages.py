@@ -163,6 +163,33 @@ async def test_new_agent_starts_in_the_chosen_workspace(home: Instance) -> None:
     leave(home, session["session_id"])
 
 
+async def test_new_agent_gets_the_workspace_of_the_selected_session(home: Instance) -> None:
+    (home.work / "pond").mkdir()
+    home.sm("workspace", "create", "pond", "--working-dir", str(home.work / "pond"))
+    frog = home.spawn("Sleeper", "x", "--workspace", "pond")["session_id"]
+    async with top(home, (120, 40)) as view:
+        await view.select(frog)
+        await view.press("n")
+        await view.until(lambda: isinstance(view.app.screen, StartSheet), "the sheet")
+        sheet = view.app.screen
+        place = str(home.work / "pond")
+        await view.until(
+            lambda: sheet.query_one("#field-working_dir", Input).value == place,
+            "the directory of its workspace",
+        )
+    leave(home, frog)
+
+
+async def test_palette_says_that_nothing_has_the_words(home: Instance) -> None:
+    async with top(home, (120, 40)) as view:
+        await view.press("colon", *"zzz")
+        await view.shows("nothing here has these words")
+        await view.press("enter")
+        await view.shows("nothing here has these words")
+        await view.press("escape")
+        await view.until(lambda: len(view.app.screen_stack) == 1, "the list")
+
+
 async def test_keys_lead_through_the_fields_of_a_form(home: Instance) -> None:
     async with top(home) as view:
         await view.press("plus")

@@ -127,6 +127,17 @@ async def test_below_the_list_is_no_word_about_the_daemon_after_a_page(home: Ins
         assert "no daemon" not in str(below.content)
 
 
+async def test_request_without_room_says_how_much_is_missing(home: Instance) -> None:
+    agent = home.spawn("Sleeper", "x")["session_id"]
+    key = ask(home, agent, "Which way?", *(f"way-{number}" for number in range(9)))
+    async with top(home, (80, 16)) as view:
+        await view.shows(f"Request {key}", "way-0", "more lines: Enter")
+        assert "way-8" not in view.text()
+        await view.pilot.resize_terminal(80, 50)
+        await view.shows("way-8")
+        await view.hides("more lines: Enter")
+
+
 async def test_filter_is_typed_in_the_screen_of_the_list(home: Instance) -> None:
     pear = home.spawn("Sleeper", "x", "--title", "pear")["session_id"]
     plum = home.spawn("Sleeper", "x", "--title", "plum")["session_id"]

@@ -25,7 +25,7 @@ Run = tuple[str, bool]
 
 @dataclass(frozen=True, slots=True)
 class BelowPlace:
-    """What the lines depend on besides their target."""
+    """The state of the view around the lines."""
 
     has_detail: bool
     """The request is in sight elsewhere."""
@@ -55,8 +55,10 @@ class BelowList(Static):
             self._follow(None)
         elif target.request is not None and not place.has_detail:
             self._follow(None)
-            text = texts.detail_text(target_lines(target, now_s, self.size.width, keys=keys))
-            self._write(f"Request {target.need.key}" if target.need else "", text)
+            lines = target_lines(target, now_s, self.size.width, keys=keys)
+            asked = len(request_lines(target.request, now_s, self.size.width))
+            shown = texts.lines_in(lines, asked, self.size.height - 1)
+            self._write(f"Request {target.need.key}" if target.need else "", texts.detail_text(shown))
         elif row is None:
             self._follow(None)
             self._write("", Text())

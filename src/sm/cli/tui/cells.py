@@ -28,7 +28,7 @@ _FIXED_WIDTH = 3
 _COST_ALONE, _SUMS_FROM = 9, 52
 """The width of the costs without sums of trees, which are shown if they leave so many cells for name and task."""
 _OPTIONAL: Mapping[Column, tuple[int, int]] = {
-    Column.COST: (14, 42),
+    Column.COST: (14, 49),
     Column.CONTEXT: (11, 52),
     Column.DONE: (6, 56),
     Column.TOKENS: (7, 57),

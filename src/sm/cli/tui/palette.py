@@ -69,6 +69,8 @@ class Palette(ModalScreen[str | None]):
             text = choice.text(dims=choice.refusal is None or bool(self.app.ansi_color))
             if all(word in text.plain.casefold() for word in wanted):
                 found.append((str(place), choice, text))
+        if not found:
+            return [Option(Text("nothing here has these words"), disabled=True)]
         found.sort(key=lambda entry: entry[1].refusal is not None)
         return [Option(text, id=place, disabled=choice.refusal is not None) for place, choice, text in found]
 
@@ -97,6 +99,8 @@ class Palette(ModalScreen[str | None]):
             options.action_cursor_down()
         if options.highlighted is not None:
             option = options.get_option_at_index(options.highlighted)
+            if option.id is None:  # nothing has the words
+                return
             _ = self.dismiss(None if option.disabled else option.id)
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:

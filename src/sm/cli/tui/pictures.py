@@ -31,7 +31,9 @@ _MARK_WEIGHT = 10
 def spend_lines(bars: Sequence[SpendBar], width: int, *, nested: bool = False) -> list[Text | str]:
     """A line for each entry: its label, its numbers, and a bar. With `nested`, a bar is own and descendants' cost."""
     if not bars:
-        return ["no usage yet: agents that are plain commands report no tokens"]
+        return [
+            "no usage yet: an agent reports tokens with its first answer, and a plain command reports none"
+        ]
     label_width = _label_width(width)
     room = max(0, width - label_width - _NUMBERS)
     lines: list[Text | str] = []
