@@ -114,9 +114,9 @@ def _usage(row: BoardRow, now_s: float) -> list[str]:
     ended = data["completed_at"]
     facts = [
         ("Ended", ended and f"{clock(ended, utc(now_s))}, {age(ended, utc(now_s))}"),
-        ("Tokens", row.tokens()),
-        ("Cost", dollars(data["cost_usd"])),
-        ("Context", context_bar(data["context_percent"])),
+        ("Tokens", row.tokens() if data["tokens"] is not None else ""),
+        ("Cost", dollars(data["cost_usd"]) if data["cost_usd"] is not None else ""),
+        ("Context", context_bar(data["context_percent"]) if data["context_percent"] is not None else ""),
     ]
     if tree["sessions"] > 1:
         below = f"{tree['sessions']} sessions ({tree['live']} live), {dollars(tree['cost_usd'])}"
@@ -125,5 +125,6 @@ def _usage(row: BoardRow, now_s: float) -> list[str]:
         facts.append(("Last tool", tool["name"]))
     facts.append(("Activity", data["activity"]))
     if data["messages_held"]:
-        facts.append(("Held", f"{data['messages_held']} messages (sm log {data['session_id']})"))
+        held = plural(data["messages_held"], "message")
+        facts.append(("Held", f"{held} (sm log {data['session_id']})"))
     return fact_lines(facts)

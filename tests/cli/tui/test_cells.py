@@ -197,3 +197,21 @@ def test_ended_session_has_the_time_of_its_end() -> None:
         text.startswith("Ended:") and ", 2h ago" in text for text in target_lines(Target(ended), AT_S, 80)
     )
     assert not any(text.startswith("Ended:") for text in target_lines(Target(row()), AT_S, 80))
+
+
+def test_detail_leaves_out_figures_that_are_not_known() -> None:
+    nothing = row(tokens=None, cost_usd=None, context_percent=None, messages_held=1)
+    lines = target_lines(Target(nothing), AT_S, 80)
+    assert not any(text.startswith(("Tokens:", "Cost:", "Context:")) for text in lines)
+    assert any(text.startswith("Held:") and "1 message (" in text for text in lines)
+
+
+def test_help_goes_on_below_its_own_text() -> None:
+    lines = texts.hanging(["/            Filter: one two three", "", "plain words that are long"], 24, 13)
+    assert lines == [
+        "/            Filter: one",
+        " " * 13 + "two three",
+        "",
+        "plain words that are",
+        " " * 13 + "long",
+    ]

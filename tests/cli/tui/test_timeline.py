@@ -89,6 +89,12 @@ def test_summary_has_the_latest_failures_each_in_one_line() -> None:
     assert lines[1].strip() == "6 failures, the latest 4:"
 
 
+def test_axis_of_a_new_session_has_seconds() -> None:
+    lanes = [Lane("a", "a", "", "", [LaneSpan("running", AT_S, AT_S + 20, "")])]
+    first, *_, last = str(lane_lines(lanes, AT_S, AT_S + 20, 60)[0]).split()
+    assert (first[-3:], last[-3:]) == (":00", ":20")
+
+
 @pytest.mark.parametrize(("columns", "times"), [(120, 5), (40, 3), (24, 2)])
 def test_axis_has_times_between_begin_and_end_when_there_is_room(columns: int, times: int) -> None:
     lanes = [Lane("a", "a", "", "", [LaneSpan("running", AT_S, AT_S + 7200, "")])]

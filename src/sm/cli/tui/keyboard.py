@@ -100,7 +100,8 @@ def _palette(app: BoardApp, runner: ActionRunner) -> None:
 
 
 def _help(app: BoardApp, runner: ActionRunner) -> None:
-    app.ask(TextPage("Keys (Esc: back)", texts.help_lines(app.target)))
+    lines = texts.hanging(texts.help_lines(app.target), app.size.width - 2, texts.KEYS_WIDTH)
+    app.ask(TextPage("Keys (Esc: back)", lines))
 
 
 _VIEW_KEYS: Mapping[str, Callable[[BoardApp, ActionRunner], object]] = {

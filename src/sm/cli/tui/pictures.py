@@ -24,6 +24,8 @@ _COLOURS: Mapping[str, str] = {**COLOURS, Status.IDLE: "cyan", Status.COMPLETED:
 _FILLED = {Status.RUNNING: "█", Status.IDLE: "▒", Status.WAITING_INPUT: "▓"}
 _OWN, _BELOW = "█", "░"
 _FAILURES_MAX = 4
+_SECONDS_BELOW_S = 600
+"""A shorter time has an axis with seconds."""
 _MARK_WEIGHT = 10
 """The pointer finds a mark before the span below it."""
 
@@ -112,7 +114,9 @@ def lane_spots(lanes: Sequence[Lane], since_s: float, until_s: float, width: int
 
 def _axis(since_s: float, until_s: float, columns: int) -> str:
     """The times at the begin and at the end, and at the quarters between them if there is room."""
-    times = [clock(iso(since_s + (until_s - since_s) * part / 4), utc(until_s)) for part in range(5)]
+    length_s, now = until_s - since_s, utc(until_s)
+    is_short = length_s < _SECONDS_BELOW_S
+    times = [clock(iso(since_s + length_s * part / 4), now, seconds=is_short) for part in range(5)]
     line = times[0]
     for part, text in enumerate(times[1:4], 1):
         place = columns * part // 4

@@ -13,13 +13,15 @@ from sm.board.tabs import CHANGES_KEYS
 from sm.board.words import shown
 from sm.cli.tui.key_hints import EQUAL_KEY, request_hints
 from sm.core.lines import line
-from sm.core.quotation import BAR
+from sm.core.quotation import BAR, wrapped_at_blanks
 from sm.core.request_lines import request_body
 from sm.core.timestamps import span
 
 _CHANGES: Mapping[str, str] = {f"{BAR}-": "red", f"{BAR}+": "green"}
 NEW_WORKSPACE = "+"
 """The chip that creates a workspace. No slug has this name."""
+KEYS_WIDTH = 13
+"""The cells of the keys in the help, with the blank after them."""
 VIEW_KEYS = (
     ("j k ↓ ↑", "Move the selection; g G: to the first or last line; PageUp PageDown"),
     ("Tab", "Switch between the region of what needs you and the list"),
@@ -55,6 +57,19 @@ def help_lines(target: Target) -> list[str]:
         more = f"  [{reason}]" if reason else f"  = {action.command_line(target)}"
         lines.append(f"{action.key:<12} {action.title}{more}")
     return lines
+
+
+def hanging(lines: Sequence[str], width: int, indent: int) -> list[str]:
+    """The lines wrapped, with the further pieces of each one below its text, which begins at `indent`."""
+    found = list[str]()
+    for text in lines:
+        first, *rest = wrapped_at_blanks(text, width)
+        words = " ".join(rest)
+        found += [
+            first,
+            *(f"{' ' * indent}{piece}" for piece in wrapped_at_blanks(words, width - indent) if rest),
+        ]
+    return found
 
 
 def keys_of_changes() -> str:
