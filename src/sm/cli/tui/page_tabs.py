@@ -6,7 +6,7 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
-from sm.board import Board, BoardNeed, Target
+from sm.board import Board, BoardNeed, BoardRow, Target
 from sm.board.columns import filled_columns
 from sm.board.details import shown_target, target_lines, utc
 from sm.board.order import forest_of
@@ -83,7 +83,7 @@ class PageTabs:
 
     def of_timeline(self) -> Sequence[PageTab]:
         """The statuses of all sessions as lanes, and as a table. The tab to open first is `FIRST_TAB`."""
-        return TimelineTabs(self._client, self._board.workspace, self._now_s, self._board.rows.get).tabs()
+        return TimelineTabs(self._client, self._board.workspace, self._now_s, self._row).tabs()
 
     def _session_tab(self, tab: BoardTab, target: Target) -> PageTab:
         session_id = target.session_id
@@ -139,6 +139,9 @@ class PageTabs:
         return tab_texts.children_lines(
             [session_cells(line, widths, now_s, state="", fresh=True) for line in lines]
         )
+
+    def _row(self, session_id: str) -> BoardRow | None:
+        return self._board.rows.get(session_id)
 
     def _labels(self) -> Mapping[str, str]:
         return {row.id: row.label for row in self._board.rows.values()}
