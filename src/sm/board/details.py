@@ -12,7 +12,7 @@ from sm.board.needs import BoardNeed, NeedKind
 from sm.board.row import DONE, FAILED, BoardRow
 from sm.board.words import context_bar
 from sm.core.figures import dollars, token_count
-from sm.core.lines import clock, fact_lines, plural
+from sm.core.lines import age, clock, fact_lines, plural
 from sm.core.quotation import wrapped_at_blanks
 from sm.core.request_lines import request_details
 from sm.core.session_lines import session_block
@@ -96,7 +96,7 @@ def target_lines(
     elif target.need is not None and target.need.kind not in _OF_ROWS:
         lines += [f"{target.need.key}: {target.need.text}", ""]
     if target.row is not None:
-        lines += [*session_block(target.row.data, utc(now_s)), *_usage(target.row)]
+        lines += [*session_block(target.row.data, utc(now_s)), *_usage(target.row, now_s)]
     return _fitted(lines, width)
 
 
@@ -111,12 +111,14 @@ def _fitted(lines: Sequence[str], width: int) -> list[str]:
     return [piece for text in lines for piece in wrapped_at_blanks(text, max(10, width))]
 
 
-def _usage(row: BoardRow) -> list[str]:
+def _usage(row: BoardRow, now_s: float) -> list[str]:
     data, tree, tool = row.data, row.data["tree"], row.data["last_tool"]
+    ended = data["completed_at"]
     facts = [
-        ("Tokens", row.tokens()),
-        ("Cost", dollars(data["cost_usd"])),
-        ("Context", context_bar(data["context_percent"])),
+        ("Ended", ended and f"{clock(ended, utc(now_s))}, {age(ended, utc(now_s))}"),
+        ("Tokens", row.tokens() if data["tokens"] is not None else ""),
+        ("Cost", dollars(data["cost_usd"]) if data["cost_usd"] is not None else ""),
+        ("Context", context_bar(data["context_percent"]) if data["context_percent"] is not None else ""),
     ]
     if tree["sessions"] > 1:
         below = f"{tree['sessions']} sessions ({tree['live']} live), {dollars(tree['cost_usd'])}"
@@ -125,5 +127,6 @@ def _usage(row: BoardRow) -> list[str]:
         facts.append(("Last tool", tool["name"]))
     facts.append(("Activity", data["activity"]))
     if data["messages_held"]:
-        facts.append(("Held", f"{data['messages_held']} messages (sm log {data['session_id']})"))
+        held = plural(data["messages_held"], "message")
+        facts.append(("Held", f"{held} (sm log {data['session_id']})"))
     return fact_lines(facts)

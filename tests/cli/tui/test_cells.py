@@ -108,6 +108,26 @@ def test_cost_names_the_sum_of_a_tree_that_is_known(
     assert f" {shown} " in line and ("∑" in line) == ("∑" in shown)
 
 
+@pytest.mark.parametrize("full", ["▰▰▰▰▰ 100%", "12/12", "999.0M", "$0.50"])
+def test_column_is_wide_enough_for_its_longest_usual_text(full: str) -> None:
+    used = {"input": 999_000_000, "output": 0, "cache_read": 0, "cache_write": 0}
+    more: dict[str, Any] = {"tokens": used, "todo_done": 12, "todo_total": 12, "context_percent": 100}
+    assert f" {full} " in session_line(200, **more)
+
+
+def test_cost_without_room_for_the_sum_of_its_tree_is_shown_alone() -> None:
+    tree = {"sessions": 2, "live": 2, "tokens": None, "cost_usd": 1234.5}
+    line = session_line(200, cost_usd=123.25, tree=tree)
+    assert " $123.25 " in line and "∑" not in line
+
+
+def test_task_gets_the_cells_of_the_cost_when_the_detail_is_beside_the_list() -> None:
+    beside = widths_of(73)  # 120 columns with a detail
+    assert not beside.optional
+    assert beside.task >= 24
+    assert [column for column, _ in widths_of(80).optional] == [Column.COST]
+
+
 def test_sum_of_a_tree_leaves_its_cells_to_the_task_in_a_narrow_list() -> None:
     tree = {"sessions": 2, "live": 2, "tokens": None, "cost_usd": 2.0}
     assert " $0.50 " in session_line(80, cost_usd=0.5, tree=tree)
@@ -170,3 +190,51 @@ def test_failed_session_is_loud_and_a_done_one_is_quiet() -> None:
     ]
     assert lines[0][0][1].bold and lines[0][2][1].bold
     assert all(style.dim and not style.bold for _, style in lines[1])
+
+
+def test_lines_of_a_request_without_room_begin_with_its_change_and_say_what_is_missing() -> None:
+    lines = [
+        "r1 | permission",
+        "Tool: Edit",
+        "path:",
+        "  | a.py",
+        "change:",
+        "  |- a",
+        "  |+ b",
+        "  |+ c",
+        "Answer: x",
+    ]
+    rest = ["Keys: y", "", "Status: z"]
+    every = [*lines, *rest]
+    assert texts.lines_in(every, 9, 12) == every
+    assert texts.lines_in(every, 9, 10) == every[:10]
+    assert texts.lines_in(every, 9, 5) == lines[4:]
+    assert texts.lines_in(every, 9, 4) == [*lines[4:7], "… 2 more lines: Enter"]
+    question = ["r2 | question", "Which?", "1: a", "2: b", "Answer: x"]
+    assert texts.lines_in([*question, *rest], 5, 3) == ["Which?", "1: a", "… 2 more lines: Enter"]
+
+
+def test_ended_session_has_the_time_of_its_end() -> None:
+    ended = row(status="error", completed_at="2026-01-27T12:24:00.000Z")
+    assert any(
+        text.startswith("Ended:") and ", 2h ago" in text for text in target_lines(Target(ended), AT_S, 80)
+    )
+    assert not any(text.startswith("Ended:") for text in target_lines(Target(row()), AT_S, 80))
+
+
+def test_detail_leaves_out_figures_that_are_not_known() -> None:
+    nothing = row(tokens=None, cost_usd=None, context_percent=None, messages_held=1)
+    lines = target_lines(Target(nothing), AT_S, 80)
+    assert not any(text.startswith(("Tokens:", "Cost:", "Context:")) for text in lines)
+    assert any(text.startswith("Held:") and "1 message (" in text for text in lines)
+
+
+def test_help_goes_on_below_its_own_text() -> None:
+    lines = texts.hanging(["/            Filter: one two three", "", "plain words that are long"], 24, 13)
+    assert lines == [
+        "/            Filter: one",
+        " " * 13 + "two three",
+        "",
+        "plain words that are",
+        " " * 13 + "long",
+    ]

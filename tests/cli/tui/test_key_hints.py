@@ -7,7 +7,7 @@ import pytest
 from sm.board import BoardNeed, BoardRow, Target, needs
 from sm.board.details import shown_target
 from sm.cli.tui import texts
-from sm.cli.tui.key_hints import hint_line
+from sm.cli.tui.key_hints import hint_line, page_hints, page_line
 from tests.board.samples import AT_S, message, row
 from tests.cli.samples import request
 
@@ -79,3 +79,34 @@ def test_wider_screens_have_more_hints_and_narrow_ones_keep_help_and_quit() -> N
     live = Target(row())
     assert len(hints(live, width=200)) > len(hints(live, width=80)) > len(hints(live, width=40))
     assert hint_line(live, (), 20) == "?: help  q: quit"
+
+
+@pytest.mark.parametrize(
+    ("asked", "wanted"),
+    [
+        (request(kind="permission"), ["a: approve", "d: deny", "i: interrupt", "o: attach"]),
+        (request(**QUESTION), ["t: answer", "d: deny", "i: interrupt", "o: attach"]),
+        (request(kind="dialog"), ["o: attach", "i: interrupt", "s: send"]),
+    ],
+)
+def test_page_of_a_waiting_session_names_the_keys_for_its_request(
+    asked: dict[str, Any], wanted: list[str]
+) -> None:
+    waiting = row(str(asked["session_id"]), open_requests=[asked["request_id"]])
+    need = entry(waiting, asked)
+    line = page_line(page_hints(Target(waiting, need), [need]), 80)
+    assert line.split("  ")[: len(wanted)] == wanted
+    if asked["kind"] == "permission":  # on a tab that does not show the request
+        assert page_line(page_hints(Target(waiting), [need]), 80).startswith(f"a: go to {need.key}  i: ")
+
+
+def test_line_of_keys_of_a_page_has_only_whole_hints() -> None:
+    found = page_hints(Target(row()), [])
+    hints_of_all = {f"{key}: {effect}" for key, effect in found}
+    assert len(hints_of_all) == len(found) == len({key for key, _ in found})
+    for width in (20, 40, 60, 80, 100, 120, 200):
+        *first, tab, keys = page_line(found, width).split("  ") if width > 20 else ("", *"ab")
+        assert len(page_line(found, width)) <= max(width, 28)
+        if width > 20:
+            assert (tab, keys) == ("[ ]: other tab", "?: keys")
+            assert set(first) <= hints_of_all

@@ -110,10 +110,10 @@ async def test_events_spend_and_timeline_have_their_numbers(home: Instance, agen
         await view.shows("spawned:")
         await view.hides("running:")
         await view.press("escape", "T")
-        await view.shows("Timeline of the last hour", f"sleeper-{agent}", "█ running")
+        await view.shows("Timeline of the last 24 hours", f"sleeper-{agent}", "█ running")
         await view.press(*["down"] * 40, *["right"] * 9)
         await view.shows("running for ", " to now: the process started")
-        await view.press("2")
+        await view.press("4")
         await view.shows(f"sleeper-{agent}: ", "running for ", "to now: the process started")
         await view.press("escape", "dollar_sign")
         await view.shows("Spend by tree", "no usage yet")
@@ -161,6 +161,33 @@ async def test_new_agent_starts_in_the_chosen_workspace(home: Instance) -> None:
         await view.shows("1 of 1 messages sent or queued", "✉1")
         view.app.choose(None)
     leave(home, session["session_id"])
+
+
+async def test_new_agent_gets_the_workspace_of_the_selected_session(home: Instance) -> None:
+    (home.work / "pond").mkdir()
+    home.sm("workspace", "create", "pond", "--working-dir", str(home.work / "pond"))
+    frog = home.spawn("Sleeper", "x", "--workspace", "pond")["session_id"]
+    async with top(home, (120, 40)) as view:
+        await view.select(frog)
+        await view.press("n")
+        await view.until(lambda: isinstance(view.app.screen, StartSheet), "the sheet")
+        sheet = view.app.screen
+        place = str(home.work / "pond")
+        await view.until(
+            lambda: sheet.query_one("#field-working_dir", Input).value == place,
+            "the directory of its workspace",
+        )
+    leave(home, frog)
+
+
+async def test_palette_says_that_nothing_has_the_words(home: Instance) -> None:
+    async with top(home, (120, 40)) as view:
+        await view.press("colon", *"zzz")
+        await view.shows("nothing here has these words")
+        await view.press("enter")
+        await view.shows("nothing here has these words")
+        await view.press("escape")
+        await view.until(lambda: len(view.app.screen_stack) == 1, "the list")
 
 
 async def test_keys_lead_through_the_fields_of_a_form(home: Instance) -> None:
@@ -329,7 +356,7 @@ async def test_choices_are_kept_until_the_next_time(home: Instance, tmp_path: Pa
     async with top(home, kept=KeptChoices(str(tmp_path / "views.json"))) as view:
         await view.shows("order: needs me")
         await view.until(lambda: view.app.choices.workspace is None, "all sessions, as the workspace is gone")
-        assert view.app.theme == "textual-dark"
+        assert view.app.theme == "sm-dark"
         assert list(view.app.board.folded) == ["bbbbbbbb"]
 
 

@@ -105,6 +105,40 @@ async def test_free_lines_show_the_end_of_the_selected_terminal(home: Instance) 
         await view.until(lambda: followed(view) is None, "no room for a terminal")
 
 
+@pytest.mark.parametrize("key", ["n", "ctrl+k", "s"])
+async def test_terminal_stays_in_sight_while_a_prompt_is_over_the_list(home: Instance, key: str) -> None:
+    drawer = home.spawn("Drawer", "x")["session_id"]
+    async with top(home, (100, 60)) as view:
+        await view.shows("line-9")
+        await view.press(key)
+        await view.until(lambda: len(view.app.screen_stack) == 2, "the prompt")
+        view.app.draw()
+        await view.pilot.pause()
+        assert "no daemon" not in view.text()
+        assert followed(view) == drawer
+
+
+async def test_below_the_list_is_no_word_about_the_daemon_after_a_page(home: Instance) -> None:
+    drawer = home.spawn("Drawer", "x")["session_id"]
+    async with top(home, (80, 20)) as view:
+        await view.shows(f"Terminal of drawer-{drawer}", "line-9")
+        await view.press("enter")
+        await view.until(lambda: followed(view) is None, "no terminal is captured below a page")
+        below = view.app.main.query_one(BelowList)
+        assert "no daemon" not in str(below.content)
+
+
+async def test_request_without_room_says_how_much_is_missing(home: Instance) -> None:
+    agent = home.spawn("Sleeper", "x")["session_id"]
+    key = ask(home, agent, "Which way?", *(f"way-{number}" for number in range(9)))
+    async with top(home, (80, 16)) as view:
+        await view.shows(f"Request {key}", "way-0", "more lines: Enter")
+        assert "way-8" not in view.text()
+        await view.pilot.resize_terminal(80, 50)
+        await view.shows("way-8")
+        await view.hides("more lines: Enter")
+
+
 async def test_filter_is_typed_in_the_screen_of_the_list(home: Instance) -> None:
     pear = home.spawn("Sleeper", "x", "--title", "pear")["session_id"]
     plum = home.spawn("Sleeper", "x", "--title", "plum")["session_id"]

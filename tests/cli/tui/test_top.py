@@ -161,6 +161,22 @@ async def test_button_is_dead_when_its_request_has_just_changed(home: Instance) 
     assert request_of(home, key)["state"] == "open"
 
 
+async def test_page_of_a_session_answers_the_request_that_it_shows(home: Instance) -> None:
+    session_id, key = propose_completion(home)
+    async with top(home, (80, 24)) as view:
+        await view.until(lambda: key in {need.key for need in view.app.found}, "the request")
+        await view.select(session_id)
+        await view.press("enter")
+        await view.shows(f"sm approve {key}", "a: approve  d: deny", "[ ]: other tab  ?: keys")
+        await view.press("5")
+        await view.shows(f"a: go to {key}  ")
+        await view.press("1")
+        await view.shows("a: approve  d: deny")
+        await press_until_answered(view, home, key, "a")
+        await view.shows(f"done: sm approve {key}")
+    assert home.session(session_id)["status"] == "completed"
+
+
 async def test_long_request_is_shown_in_full_before_it_is_approved(home: Instance) -> None:
     session_id = home.spawn("Sleeper", "x", "--lifecycle", "supervised")["session_id"]
     body = {"message": f"{'long ' * 220}end-of-it"}

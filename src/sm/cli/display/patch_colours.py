@@ -1,4 +1,7 @@
-"""The colours of changes on a terminal: those of the terminal itself, or for a dark or a light background."""
+"""The colours of changes on a terminal: those of the terminal itself, or for a dark or a light background.
+
+The latter are those of the page (changes.css), with enough contrast to the ground of every line.
+"""
 
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
@@ -26,17 +29,17 @@ _ROLES: Mapping[Theme, Mapping[PieceRole, str]] = {
     Theme.SYSTEM: _SYSTEM,
     Theme.DARK: {
         **_SYSTEM,
-        PieceRole.ADDED: "on #0c2d1a",
-        PieceRole.ADDED_WORD: "on #1b6334",
-        PieceRole.DELETED: "on #3b1214",
-        PieceRole.DELETED_WORD: "on #80282c",
+        PieceRole.ADDED: "on #12291b",
+        PieceRole.ADDED_WORD: "on #1b4d2b",
+        PieceRole.DELETED: "on #351a1d",
+        PieceRole.DELETED_WORD: "on #6b2629",
     },
     Theme.LIGHT: {
         **_SYSTEM,
-        PieceRole.ADDED: "on #d9f5e0",
-        PieceRole.ADDED_WORD: "on #9be0ae",
-        PieceRole.DELETED: "on #fde3e3",
-        PieceRole.DELETED_WORD: "on #f6b2b2",
+        PieceRole.ADDED: "on #e4f7e8",
+        PieceRole.ADDED_WORD: "on #abebb9",
+        PieceRole.DELETED: "on #fdeceb",
+        PieceRole.DELETED_WORD: "on #fbc5c1",
     },
 }
 _CODE: Mapping[Theme, Mapping[Syntax, str]] = {
@@ -48,18 +51,18 @@ _CODE: Mapping[Theme, Mapping[Syntax, str]] = {
         Syntax.STRING: "yellow",
     },
     Theme.DARK: {
-        Syntax.COMMENT: "#8b949e italic",
-        Syntax.KEYWORD: "#ff7b72",
-        Syntax.NAME: "#d2a8ff",
-        Syntax.LITERAL: "#79c0ff",
-        Syntax.STRING: "#e3b341",
+        Syntax.COMMENT: "#adb7c4 italic",
+        Syntax.KEYWORD: "#ffa9a3",
+        Syntax.NAME: "#d9b8ff",
+        Syntax.LITERAL: "#8fc7ff",
+        Syntax.STRING: "#a5d6ff",
     },
     Theme.LIGHT: {
-        Syntax.COMMENT: "#59636e italic",
-        Syntax.KEYWORD: "#b31d28",
-        Syntax.NAME: "#6f42c1",
+        Syntax.COMMENT: "#4c5663 italic",
+        Syntax.KEYWORD: "#a0111f",
+        Syntax.NAME: "#5f2bb0",
         Syntax.LITERAL: "#0550ae",
-        Syntax.STRING: "#7d4e00",
+        Syntax.STRING: "#0a3069",
     },
 }
 _WORDS = (PieceRole.ADDED_WORD, PieceRole.DELETED_WORD)

@@ -13,6 +13,7 @@ from sm.board import Target
 from sm.board.details import request_lines, target_lines
 from sm.cli.tui import texts
 from sm.cli.tui.peek import follow_screen
+from sm.core.dataclass import dataclass
 from sm.feed import FeedSource
 
 _REST_S = 0.3
@@ -20,6 +21,18 @@ _REST_S = 0.3
 
 Run = tuple[str, bool]
 """The ID of a session, and whether it has a process. A restored session has another terminal."""
+
+
+@dataclass(frozen=True, slots=True)
+class BelowPlace:
+    """The state of the view around the lines."""
+
+    has_detail: bool
+    """The request is in sight elsewhere."""
+    in_sight: bool
+    """No page is over the list."""
+    is_lost: bool
+    """The daemon is away."""
 
 
 class BelowList(Static):
@@ -31,27 +44,27 @@ class BelowList(Static):
         self._followed: Run | None = None
         self._end: Callable[[], object] = lambda: None
         self._screen_lines: Sequence[Text | str] | None = None
+        self._is_lost = False
         self._title = ""
         self._shown: Text | None = None
 
-    def show(self, target: Target, now_s: float, keys: str, *, has_detail: bool, can_ask: bool) -> None:
-        """Show the target. `has_detail`: its request is in sight elsewhere; `can_ask`: the daemon is there.
-
-        `keys`: those that answer the request.
-        """
-        row = target.row
+    def show(self, target: Target, now_s: float, keys: str, place: BelowPlace) -> None:
+        """Show the target. `keys`: those that answer its request."""
+        row, self._is_lost = target.row, place.is_lost
         if not self.display:
             self._follow(None)
-        elif target.request is not None and not has_detail:
+        elif target.request is not None and not place.has_detail:
             self._follow(None)
-            text = texts.detail_text(target_lines(target, now_s, self.size.width, keys=keys))
-            self._write(f"Request {target.need.key}" if target.need else "", text)
+            lines = target_lines(target, now_s, self.size.width, keys=keys)
+            asked = len(request_lines(target.request, now_s, self.size.width))
+            shown = texts.lines_in(lines, asked, self.size.height - 1)
+            self._write(f"Request {target.need.key}" if target.need else "", texts.detail_text(shown))
         elif row is None:
             self._follow(None)
             self._write("", Text())
         else:
             self._title = f"Terminal of {row.label}"
-            self._follow((row.id, row.has_process) if can_ask else None)
+            self._follow((row.id, row.has_process) if place.in_sight and not place.is_lost else None)
             self._draw_screen()
 
     def shows_whole(self, request: Mapping[str, Any], now_s: float) -> bool:
@@ -78,7 +91,7 @@ class BelowList(Static):
 
     def _draw_screen(self) -> None:
         if self._screen_lines is None:
-            text = Text("loading" if self._followed else "not up to date: no daemon", "dim")
+            text = Text("not up to date: no daemon" if self._is_lost else "loading", "dim")
         else:
             last = self._screen_lines[-max(1, self.size.height - 1) :]
             text = Text("\n").join(line if isinstance(line, Text) else Text(line) for line in last)

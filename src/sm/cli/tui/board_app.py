@@ -4,7 +4,7 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 from textual.app import App, ComposeResult
@@ -22,7 +22,7 @@ from sm.board.needs_list import NeedsList
 from sm.board.order import Sort
 from sm.cli.tui import texts
 from sm.cli.tui.appearance import THEMES, next_theme, show_theme
-from sm.cli.tui.below_list import BelowList
+from sm.cli.tui.below_list import BelowList, BelowPlace
 from sm.cli.tui.cells import fitted
 from sm.cli.tui.ending import end_with_terminal
 from sm.cli.tui.filter_field import FilterField
@@ -32,11 +32,15 @@ from sm.cli.tui.list_lines import ListCursor, ListLines
 from sm.cli.tui.notices import notice_sequence
 from sm.cli.tui.process import Pace, working_directory
 from sm.cli.tui.rows_view import RowsView
-from sm.cli.tui.screens import Turnable, close_dialog
+from sm.cli.tui.screens import FullPage, Turnable, close_dialog
 from sm.cli.tui.source import ThreadedSource
 from sm.client.http import Client
+from sm.core.states import RequestKind
 from sm.core.text import folded
 from sm.feed import Feed, FeedNews, Mail, Situation
+
+if TYPE_CHECKING:
+    from sm.board.equal_requests import EqualRequests
 
 _AGES_EVERY_S = 1.5
 """The least time between two drawings of ages alone: with a tick each second, every other one draws."""
@@ -79,6 +83,8 @@ class BoardApp(App[None]):
         self._is_begun = False
         """The selection has its first place."""
         self._notice: tuple[str, float] = ("", 0.0)
+        self._equal_count = 0
+        """The number of requests in `equal_group`."""
         self._is_laid_out = False
         """The regions have their sizes."""
         self._is_complete = False
@@ -144,6 +150,17 @@ class BoardApp(App[None]):
     def shown(self) -> Target:
         """The selection, with the request for which a selected agent waits."""
         return shown_target(self.target, self.found)
+
+    @property
+    def equal_group(self) -> "EqualRequests | None":
+        """The requests that may be answered with the shown one, or None without another one."""
+        need = self.shown.need
+        if need is None or need.request is None or need.request["kind"] != RequestKind.PERMISSION:
+            return None
+        from sm.board.equal_requests import equal_requests  # the first drawing rarely needs it
+
+        group = equal_requests(self.found, self.board.rows).get(need.key)
+        return group if group is not None and len(group.keys) > 1 else None
 
     @property
     def chips(self) -> Sequence[Chip]:
@@ -251,15 +268,18 @@ class BoardApp(App[None]):
             self._write("columns", self._lines.header())
         self._write("chips", texts.chip_line(self._shown_chips, board.workspace))
         self._write("needs-title", needs_title(self.found, self._situation.quiet.since_s, now_s))
+        group = self.equal_group if self._is_complete else None
+        self._equal_count = 0 if group is None else len(group.keys)
         self._write("foot", self._foot(clock_s))
         shown, detail = self.shown, self.main.query_one("#detail", Static)
-        keys = texts.keys_of_request(self.target, shown)
+        keys = texts.keys_of_request(self.target, shown, self._equal_count)
         if detail.display:
             lines = target_lines(shown, now_s, detail_width(self.size.width), keys=keys)
             self._write("detail", texts.detail_text(lines))
-        can_ask = not self.is_lost and len(self.screen_stack) == 1
         if self._is_laid_out:
-            self._below.show(shown, now_s, keys, has_detail=detail.display, can_ask=can_ask)
+            in_sight = not any(isinstance(screen, FullPage) for screen in self.screen_stack)
+            place = BelowPlace(has_detail=detail.display, in_sight=in_sight, is_lost=self.is_lost)
+            self._below.show(shown, now_s, keys, place)
 
     def _write(self, name: str, text: Text | str) -> None:
         if self._texts.get(name) != text:
@@ -278,7 +298,7 @@ class BoardApp(App[None]):
             return ""
         from sm.cli.tui.key_hints import hint_line
 
-        return hint_line(self.target, self.found, self.size.width)
+        return hint_line(self.target, self.found, self.size.width, self._equal_count)
 
     def _complete_regions(self) -> None:
         if self._has_regions:

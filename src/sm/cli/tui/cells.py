@@ -17,7 +17,7 @@ from sm.core.statuses import Status
 from sm.core.timestamps import span
 
 _COLOURS: Mapping[str, str] = {**COLOURS, Status.IDLE: "cyan", Status.COMPLETED: ""}
-"""Ended sessions are dim as a whole line."""
+"""Ended sessions that were seen are dim, except for their sign."""
 _PLAIN, _DIM, _BOLD = Style(), Style(dim=True), Style(bold=True)
 _FAILED = Style(color="red", bold=True)
 _CURSOR, _MARKED = Style(reverse=True), Style(underline=True)
@@ -28,8 +28,8 @@ _FIXED_WIDTH = 3
 _COST_ALONE, _SUMS_FROM = 9, 52
 """The width of the costs without sums of trees, which are shown if they leave so many cells for name and task."""
 _OPTIONAL: Mapping[Column, tuple[int, int]] = {
-    Column.COST: (14, 42),
-    Column.CONTEXT: (10, 52),
+    Column.COST: (14, 49),
+    Column.CONTEXT: (11, 52),
     Column.DONE: (6, 56),
     Column.TOKENS: (7, 57),
     Column.MODEL: (12, 57),
@@ -117,8 +117,10 @@ def name_text(line: Line, width: int | None = None) -> str:
 
 
 def _column_text(row: BoardRow, column: Column, width: int) -> str:
+    """The text of an optional column. A cost whose sum does not fit is shown without the sum."""
     text = COLUMN_TEXTS[column](row)
-    return text.partition(" ")[0] if column is Column.COST and width == _COST_ALONE else text
+    is_alone = width == _COST_ALONE or cell_len(text) >= width
+    return text.partition(" ")[0] if column is Column.COST and is_alone else text
 
 
 def session_cells(line: Line, widths: Widths, now_s: float, *, state: str, fresh: bool) -> Cells:
@@ -126,19 +128,27 @@ def session_cells(line: Line, widths: Widths, now_s: float, *, state: str, fresh
     row = line.row
     waits, failed = row.urgency == WAITING, row.urgency == FAILED
     colour = _FAILED if failed else _colour("yellow" if waits else _COLOURS.get(row.status) or None)
-    name_style = _FAILED if failed else _BOLD if waits else _PLAIN
-    quiet = _DIM if row.urgency == DONE else _PLAIN
+    name_style = _DIM if row.is_over else _FAILED if failed else _BOLD if waits else _PLAIN
+    # Not both dim and coloured: on a light ground, nobody could read that.
+    is_soft = row.is_over or row.urgency == DONE
+    soft = _DIM if is_soft else _PLAIN
     cells = [
-        (f"{sign_of(row.status, stale=row.stale, waits=bool(row.requests))} ", colour + quiet),
+        (
+            f"{sign_of(row.status, stale=row.stale, waits=bool(row.requests))} ",
+            soft if colour.color is None else colour,
+        ),
         (fitted(name_text(line, widths.name), widths.name) + " ", name_style),
-        (fitted("gone" if line.gone else row.status_text(now_s), _STATUS_WIDTH), colour + quiet),
+        (
+            fitted("gone" if line.gone else row.status_text(now_s), _STATUS_WIDTH),
+            soft if is_soft else colour,
+        ),
         *(
             (fitted(_column_text(row, column, size), size - 1) + " ", _DIM)
             for column, size in widths.optional
         ),
-        (fitted(row.task(), widths.task), quiet),
+        (fitted(row.task(), widths.task), soft),
     ]
-    return _stated(cells, widths.line, state, dim=line.gone or not fresh or row.is_over)
+    return _stated(cells, widths.line, state, dim=line.gone or not fresh)
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,13 +197,14 @@ def quiet_cells(text: str, width: int) -> Cells:
 
 
 def _stated(cells: Sequence[tuple[str, Style]], width: int, state: str, *, dim: bool) -> Cells:
+    """The cells of a line in its state. `dim`: all of them grey."""
     text = "".join(text for text, _ in cells)
     if state == "cursor":
         return ((set_cell_size(text, width), _CURSOR),)
-    extra = (_MARKED if state == "marked" else _PLAIN) + (_DIM if dim else _PLAIN)
+    extra = _MARKED if state == "marked" else _PLAIN
     kept, left = list[tuple[str, Style]](), width
     for text, style in cells:
         part = text if cell_len(text) <= left else set_cell_size(text, left)
         left -= cell_len(part)
-        kept.append((part, style + extra))
+        kept.append((part, (_DIM if dim else style) + extra))
     return tuple(kept)

@@ -9,13 +9,16 @@ from sm.board import Sort
 from sm.board.chips import neighbour_of
 from sm.cli.tui import texts
 from sm.cli.tui.board_app import BoardApp
+from sm.cli.tui.key_hints import EQUAL_KEY
 from sm.cli.tui.pages import FollowPage
 from sm.cli.tui.palette import Palette, PaletteChoice, action_choices
 from sm.cli.tui.runner import ACTION_KEYS, ActionRunner
 from sm.cli.tui.screens import TextPage
+from sm.cli.tui.timeline_tabs import FIRST_TAB
 
 _FAR = 10**9
 _PLACES = (
+    (EQUAL_KEY, "Answer all requests that ask for the same", "sm approve --same REQUEST"),
     ("/", "Filter the list", ""),
     ("S", "Next order of the list", ""),
     ("e", "Show the events", "sm events"),
@@ -97,7 +100,8 @@ def _palette(app: BoardApp, runner: ActionRunner) -> None:
 
 
 def _help(app: BoardApp, runner: ActionRunner) -> None:
-    app.ask(TextPage("Keys (Esc: back)", texts.help_lines(app.target)))
+    lines = texts.hanging(texts.help_lines(app.target), app.size.width - 2, texts.KEYS_WIDTH)
+    app.ask(TextPage("Keys (Esc: back)", lines))
 
 
 _VIEW_KEYS: Mapping[str, Callable[[BoardApp, ActionRunner], object]] = {
@@ -111,6 +115,7 @@ _VIEW_KEYS: Mapping[str, Callable[[BoardApp, ActionRunner], object]] = {
     "end": lambda app, runner: app.move(_FAR),
     "pagedown": lambda app, runner: app.move(app.page_size),
     "pageup": lambda app, runner: app.move(-app.page_size),
+    EQUAL_KEY: lambda app, runner: runner.equal.show(),
     "enter": lambda app, runner: runner.show_details(),
     "escape": _escape,
     "left": lambda app, runner: _fold(app, True),
@@ -124,7 +129,7 @@ _VIEW_KEYS: Mapping[str, Callable[[BoardApp, ActionRunner], object]] = {
     "ctrl+k": _palette,
     "e": lambda app, runner: app.ask(FollowPage(runner.page_tabs.of_events())),
     "$": lambda app, runner: app.ask(FollowPage(runner.page_tabs.of_spend())),
-    "T": lambda app, runner: app.ask(FollowPage(runner.page_tabs.of_timeline())),
+    "T": lambda app, runner: app.ask(FollowPage(runner.page_tabs.of_timeline(), FIRST_TAB)),
     "A": lambda app, runner: app.toggle_archived(),
     "C": lambda app, runner: app.next_theme(),
     "?": _help,

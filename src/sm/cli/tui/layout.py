@@ -25,6 +25,9 @@ Screen { layout: vertical; }
 #below { width: 1fr; height: 4; text-wrap: nowrap; display: none; }
 #detail { width: 45; height: 1fr; padding: 0 0 0 1; text-wrap: nowrap; }
 #foot { height: 1; }
+.-theme-sm-dark TextArea .text-area--placeholder, .-theme-sm-light TextArea .text-area--placeholder {
+    color: $text-muted;
+}
 """
 
 

@@ -6,22 +6,20 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
-from sm.board import Board, BoardNeed, Target
+from sm.board import Board, BoardNeed, BoardRow, Target
 from sm.board.columns import filled_columns
 from sm.board.details import shown_target, target_lines, utc
-from sm.board.lanes import Lane, lanes
 from sm.board.order import forest_of
 from sm.board.spend import spend_by_model, spend_by_tree, spend_over_time
 from sm.board.tabs import EVENT_GROUPS, TABS, BoardTab
-from sm.cli.tui import pictures, tab_texts
+from sm.cli.tui import pictures, tab_texts, texts
 from sm.cli.tui.cells import session_cells, widths_of
 from sm.cli.tui.changes_tab import follow_changes
 from sm.cli.tui.pages import PageLines, PageTab
 from sm.cli.tui.peek import follow_screen
-from sm.cli.tui.spots import Spots
+from sm.cli.tui.timeline_tabs import TimelineTabs
 from sm.client import live_stream
 from sm.client.http import Client
-from sm.core.timestamps import epoch_s
 from sm.feed import FeedSource
 
 _EVENTS = 500
@@ -84,37 +82,8 @@ class PageTabs:
         ]
 
     def of_timeline(self) -> Sequence[PageTab]:
-        """The last hour as lanes, and the same as a table."""
-        workspace = self._board.workspace
-
-        def read() -> Any:
-            found = live_stream.timeline(self._client, workspace=workspace)
-            query = {"limit": _EVENTS, "workspace": workspace}
-            return found, self._client.get("/v1/events", query)["events"]
-
-        def drawn(answer: Any) -> tuple[Sequence[Lane], float, float]:
-            found, events = answer
-            shown, until_s = lanes(found, events), epoch_s(found["until"])
-            return (
-                shown,
-                min((part.start_s for lane in shown for part in lane.spans), default=until_s),
-                until_s,
-            )
-
-        def picture(answer: Any, width: int) -> PageLines:
-            return pictures.lane_lines(*drawn(answer), width)
-
-        def spots(answer: Any, width: int) -> Spots:
-            return pictures.lane_spots(*drawn(answer), width)
-
-        def table(answer: Any, width: int) -> PageLines:
-            found, events = answer
-            return pictures.lane_table(lanes(found, events), epoch_s(found["until"]))
-
-        return [
-            PageTab("Timeline of the last hour", (), picture, read, spots=spots),
-            PageTab("Table", (), table, read),
-        ]
+        """The statuses of all sessions as lanes, and as a table. The tab to open first is `FIRST_TAB`."""
+        return TimelineTabs(self._client, self._board.workspace, self._now_s, self._row).tabs()
 
     def _session_tab(self, tab: BoardTab, target: Target) -> PageTab:
         session_id = target.session_id
@@ -131,7 +100,8 @@ class PageTabs:
             "children": lambda answer, width: self._children(session_id, width),
         }
         if tab.name in own:
-            return PageTab(tab.title, command, own[tab.name])
+            need = (lambda: self._shown(session_id).need) if tab.name == "overview" else None
+            return PageTab(tab.title, command, own[tab.name], need=need)
         path, query = tab.request(session_id)
         return PageTab(
             tab.title,
@@ -152,10 +122,14 @@ class PageTabs:
         return found[name]
 
     def _overview(self, session_id: str, width: int) -> PageLines:
-        row = self._board.rows.get(session_id)
-        if row is None:
+        if session_id not in self._board.rows:
             return ["the session is no longer in the list"]
-        return target_lines(shown_target(Target(row), self._found()), self._now_s(), width)
+        lines = target_lines(self._shown(session_id), self._now_s(), width)
+        return list(map(texts.detail_line, lines))
+
+    def _shown(self, session_id: str) -> Target:
+        """The session with the request that its overview shows."""
+        return shown_target(Target(self._board.rows.get(session_id)), self._found())
 
     def _children(self, session_id: str, width: int) -> PageLines:
         rows = self._board.rows
@@ -165,6 +139,9 @@ class PageTabs:
         return tab_texts.children_lines(
             [session_cells(line, widths, now_s, state="", fresh=True) for line in lines]
         )
+
+    def _row(self, session_id: str) -> BoardRow | None:
+        return self._board.rows.get(session_id)
 
     def _labels(self) -> Mapping[str, str]:
         return {row.id: row.label for row in self._board.rows.values()}

@@ -2,6 +2,7 @@
 
 import asyncio
 import shlex
+import time
 from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from typing import Any
@@ -12,12 +13,15 @@ from rich.text import Text
 from textual import events
 from textual.app import ComposeResult
 from textual.containers import VerticalScroll
-from textual.screen import ModalScreen
 from textual.widgets import Static
 
+from sm.board import BoardNeed
+from sm.board.guard import DEAD_S
 from sm.cli.tui import texts
+from sm.cli.tui.cells import fitted
 from sm.cli.tui.changes_view import ChangesView
-from sm.cli.tui.screens import TextPage, scroll_by_key
+from sm.cli.tui.key_hints import Hint, page_line
+from sm.cli.tui.screens import FullPage, TextPage, scroll_by_key
 from sm.cli.tui.spots import SpotCursor, Spots
 from sm.core.dataclass import dataclass
 from sm.core.quotation import wrapped_at_blanks
@@ -47,14 +51,21 @@ class PageTab:
     """New lines come at the end, which stays in sight."""
     has_changes: bool = False
     """The answers are `ShownChanges`, which have a region and keys of their own."""
+    need: Callable[[], BoardNeed | None] | None = None
+    """The request that the lines show now, if the tab can show one."""
+    heading: str = ""
+    """The title of the page without a command, if it differs from that of the tab."""
+    every_s: float = _EVERY_S
+    """The least time between two calls of `read`."""
     spots: Callable[[Any, int], Spots] | None = None
     """The places of a picture that the cursor and the pointer can be on, or None if the tab has no cursor."""
 
 
-class FollowPage(ModalScreen[str | None]):
-    """The result is a key in `keys` that the person pressed, or None after Esc or q.
+class FollowPage(FullPage):
+    """The result is the key of an action that the person pressed, or None after Esc or q.
 
-    `is_dead` is asked before such a key has an effect: the page may have just appeared.
+    `hints`: gets the request that the lines show, and returns the actions of that moment. A key has no effect in the
+    first half second after the page or its request has appeared.
     """
 
     CSS = """
@@ -70,16 +81,19 @@ class FollowPage(ModalScreen[str | None]):
         tabs: Sequence[PageTab],
         place: int = 0,
         *,
-        keys: str = "",
-        hint: str = "",
-        is_dead: Callable[[], bool] = lambda: False,
+        hints: Callable[[BoardNeed | None], Sequence[Hint]] = lambda need: (),
     ) -> None:
         super().__init__()
         self._tabs, self._place = tabs, place
-        self._keys, self._hint, self._is_dead = keys, hint, is_dead
+        self._hints = hints
+        self.need: BoardNeed | None = None
+        """The request in the lines, as it was drawn last."""
+        self._need_s = time.monotonic()
         self._answer: Any = None
         self._is_read = False
         self._is_reading = False
+        self._next_s = 0.0
+        """The time of the next call of `read`."""
         self._trouble = ""
         self._shown: list[str | Text] = []
         self._end: Callable[[], object] | None = None
@@ -133,7 +147,7 @@ class FollowPage(ModalScreen[str | None]):
     def _open(self, place: int) -> None:
         self._leave()
         self._place, self._answer, self._is_read, self._trouble = place, None, False, ""
-        self._shown, self._cursor = [], SpotCursor()
+        self._shown, self._cursor, self._next_s = [], SpotCursor(), 0.0
         self.query_one(VerticalScroll).scroll_home(animate=False)
         tab = self._tab
         self.query_one(VerticalScroll).display = not tab.has_changes
@@ -147,8 +161,8 @@ class FollowPage(ModalScreen[str | None]):
     def _refresh(self) -> None:
         tab = self._tab
         if tab.read is not None:
-            if not self._is_reading:
-                self._is_reading = True
+            if not self._is_reading and time.monotonic() >= self._next_s:
+                self._is_reading, self._next_s = True, time.monotonic() + tab.every_s
                 self.run_worker(self._read(tab, tab.read))
         elif tab.follow is None:
             self._is_read = True
@@ -177,14 +191,17 @@ class FollowPage(ModalScreen[str | None]):
         if not self.is_mounted or not self.query("#text"):
             return
         tab, width = self._tab, max(20, self.app.size.width - 2)
-        command = shlex.join(tab.command) if tab.command else tab.title
+        command = shlex.join(tab.command) if tab.command else tab.heading or tab.title
         trouble = f" | not up to date: {self._trouble}" if self._trouble else ""
-        self.query_one("#title", Static).update(Text(f"{command} (Esc: back){trouble}"))
+        title = fitted(f"{command} (Esc: back){trouble}", self.app.size.width)
+        self.query_one("#title", Static).update(Text(title))
         self.query_one("#tabs", Static).update(self._tab_line())
         if tab.has_changes:
+            self._take_need(None)
             self._changes.show(self._answer if self._is_read else None)
             self._show_keys("  ".join(filter(None, (self._changes.summary, CHANGES_HINT))))
             return
+        self._take_need(tab.need() if tab.need is not None and self._is_read else None)
         lines: PageLines = tab.lines(self._answer, width) if self._is_read else ["loading"]
         if tab.spots is not None and self._is_read:
             self._cursor.show(tab.spots(self._answer, width))
@@ -201,11 +218,21 @@ class FollowPage(ModalScreen[str | None]):
         if tab.follows and was_at_end:
             self.call_after_refresh(scroll.scroll_end, animate=False)
 
+    def _take_need(self, need: BoardNeed | None) -> None:
+        before, self.need = self.need, need
+        if need is not None and (before is None or (before.key, before.digest) != (need.key, need.digest)):
+            self._need_s = time.monotonic()
+
     def _with_cursor(self, lines: PageLines) -> PageLines:
         """Show the spot of the cursor in the picture, and its words in the last line."""
         current = self._cursor.current
-        hint = _SPOTS_HINT if self._tab.spots is not None else self._hint
-        self._show_keys(hint if current is None else current[1].words)
+        if current is not None:
+            self._show_keys(current[1].words)
+        elif self._tab.spots is not None:
+            self._show_keys(_SPOTS_HINT)
+        else:
+            has_tabs, hints = len(self._tabs) > 1, self._hints(self.need)
+            self._show_keys(page_line(hints, self.app.size.width, has_tabs=has_tabs))
         if current is None:
             return lines
         place, spot = current
@@ -218,9 +245,7 @@ class FollowPage(ModalScreen[str | None]):
         return marked
 
     def _show_keys(self, text: str) -> None:
-        keys = self.query_one("#keys", Static)
-        keys.display = bool(text)
-        keys.update(Text(text))
+        self.query_one("#keys", Static).update(Text(fitted(text, self.app.size.width)))
 
     def _point(self, event: events.MouseEvent) -> None:
         region = self.query_one("#text").region
@@ -273,8 +298,9 @@ class FollowPage(ModalScreen[str | None]):
                 self._walk(lines=1 if event.key in ("down", "j") else -1)
             case "question_mark":
                 has_tabs = len(self._tabs) > 1
+                hint = "  ".join(f"{key}: {effect}" for key, effect in self._hints(self.need))
                 keys = texts.page_help(
-                    self._hint, has_tabs=has_tabs, has_cursor=has_cursor, has_changes=has_changes
+                    hint, has_tabs=has_tabs, has_cursor=has_cursor, has_changes=has_changes
                 )
                 _ = self.app.push_screen(TextPage("Keys of this page (Esc: back)", keys))
             case "escape" | "q" | "enter":
@@ -288,8 +314,8 @@ class FollowPage(ModalScreen[str | None]):
             case digit if digit.isdecimal() and 0 < int(digit) <= len(self._tabs):
                 self._open(int(digit) - 1)
             case _:
-                if not event.character or event.character not in self._keys:
+                if event.character not in {key for key, _ in self._hints(self.need)}:
                     return
-                if not self._is_dead():
+                if time.monotonic() - self._need_s >= DEAD_S:
                     _ = self.dismiss(event.character)
         event.stop()

@@ -27,11 +27,11 @@ class PaletteChoice:
     refusal: str | None = None
     """The reason why it is not possible, or None if it is possible."""
 
-    @property
-    def text(self) -> Text:
+    def text(self, *, dims: bool) -> Text:
+        """The line of the choice. `dims`: the command or the reason is dim."""
         text = Text(f"{self.title}  [{self.key}]" if self.key else self.title)
         more = f"({self.refusal})" if self.refusal else self.command
-        return text.append(f"  {more}", Style(dim=True)) if more else text
+        return text.append(f"  {more}", Style(dim=dims)) if more else text
 
 
 def action_choices(target: Target, act: Callable[[str], object]) -> list[PaletteChoice]:
@@ -63,15 +63,16 @@ class Palette(ModalScreen[str | None]):
 
     def _options(self, words: str) -> list[Option]:
         wanted = words.casefold().split()
-        found = [
-            (place, choice)
-            for place, choice in enumerate(self._choices)
-            if all(word in choice.text.plain.casefold() for word in wanted)
-        ]
+        found = list[tuple[str, PaletteChoice, Text]]()
+        for place, choice in enumerate(self._choices):
+            # A theme draws what is not possible in soft colours already.
+            text = choice.text(dims=choice.refusal is None or bool(self.app.ansi_color))
+            if all(word in text.plain.casefold() for word in wanted):
+                found.append((str(place), choice, text))
+        if not found:
+            return [Option(Text("nothing here has these words"), disabled=True)]
         found.sort(key=lambda entry: entry[1].refusal is not None)
-        return [
-            Option(choice.text, id=str(place), disabled=choice.refusal is not None) for place, choice in found
-        ]
+        return [Option(text, id=place, disabled=choice.refusal is not None) for place, choice, text in found]
 
     def on_input_changed(self, event: Input.Changed) -> None:
         options = self.query_one(OptionList)
@@ -98,6 +99,8 @@ class Palette(ModalScreen[str | None]):
             options.action_cursor_down()
         if options.highlighted is not None:
             option = options.get_option_at_index(options.highlighted)
+            if option.id is None:  # nothing has the words
+                return
             _ = self.dismiss(None if option.disabled else option.id)
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:

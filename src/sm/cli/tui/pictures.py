@@ -6,6 +6,7 @@ from rich.style import Style
 from rich.text import Text
 
 from sm.board.details import utc
+from sm.board.lane_summary import LaneSummary
 from sm.board.lanes import Lane, weight_of
 from sm.board.spend import SpendBar
 from sm.board.words import sign_of
@@ -22,6 +23,9 @@ _LABEL_MIN, _LABEL_MAX = 12, 40
 _COLOURS: Mapping[str, str] = {**COLOURS, Status.IDLE: "cyan", Status.COMPLETED: "blue"}
 _FILLED = {Status.RUNNING: "█", Status.IDLE: "▒", Status.WAITING_INPUT: "▓"}
 _OWN, _BELOW = "█", "░"
+_FAILURES_MAX = 4
+_SECONDS_BELOW_S = 600
+"""A shorter time has an axis with seconds."""
 _MARK_WEIGHT = 10
 """The pointer finds a mark before the span below it."""
 
@@ -29,7 +33,9 @@ _MARK_WEIGHT = 10
 def spend_lines(bars: Sequence[SpendBar], width: int, *, nested: bool = False) -> list[Text | str]:
     """A line for each entry: its label, its numbers, and a bar. With `nested`, a bar is own and descendants' cost."""
     if not bars:
-        return ["no usage yet: agents that are plain commands report no tokens"]
+        return [
+            "no usage yet: an agent reports tokens with its first answer, and a plain command reports none"
+        ]
     label_width = _label_width(width)
     room = max(0, width - label_width - _NUMBERS)
     lines: list[Text | str] = []
@@ -52,12 +58,7 @@ def lane_lines(lanes: Sequence[Lane], since_s: float, until_s: float, width: int
     if not lanes:
         return ["no session was alive in this time"]
     label_width, columns = _lane_widths(width)
-    begin, end = clock(iso(since_s), utc(until_s)), clock(iso(until_s), utc(until_s))
-    axis = (
-        " " * (label_width + 1)
-        + begin
-        + fitted(end, columns - len(begin)).strip().rjust(columns - len(begin))
-    )
+    axis = " " * (label_width + 1) + _axis(since_s, until_s, columns)
     lines: list[Text | str] = [Text(axis[:width], no_wrap=True)]
     for lane in lanes:
         text = Text(fitted(f"{lane.branch}{lane.label}", label_width) + " ", no_wrap=True)
@@ -70,6 +71,28 @@ def lane_lines(lanes: Sequence[Lane], since_s: float, until_s: float, width: int
             text.append(marks.get(place, sign), Style(color=None if colour == "dim" else colour))
         lines.append(text)
     return [*lines, "", _LEGEND]
+
+
+def summary_lines(
+    summary: LaneSummary, failures: Sequence[tuple[float, str, str]], until_s: float, width: int
+) -> list[str | Text]:
+    """The waits, and the latest failures with their times, each in one line. `failures`: time, label and reason."""
+    longest = f" ({summary.longest_label})" if summary.longest_label else ""
+    lines = [Text(fitted(f"{summary.waiting_words}{longest}", width))]
+    hidden = len(failures) - _FAILURES_MAX
+    more = f", the latest {_FAILURES_MAX}:" if hidden > 0 else ":" if failures else ""
+    lines.append(Text(fitted(f"{summary.failure_words}{more}", width), "bold" if failures else ""))
+    for at_s, label, reason in failures[-_FAILURES_MAX:]:
+        words = f"  ✗ {clock(iso(at_s), utc(until_s))} {label}"
+        line = Text(fitted(f"{words}  {reason}", width))
+        line.stylize(Style(color="red", bold=True), 0, len(words))
+        lines.append(line)
+    return [*lines, Text("")]
+
+
+def cut_line(types: Sequence[str], width: int) -> Text:
+    """The types of marks of which there are more than one picture shows."""
+    return Text(fitted(f"not all marks are shown: there are too many ({', '.join(types)})", width))
 
 
 def lane_spots(lanes: Sequence[Lane], since_s: float, until_s: float, width: int) -> Spots:
@@ -87,6 +110,20 @@ def lane_spots(lanes: Sequence[Lane], since_s: float, until_s: float, width: int
             spots.append((mark.at_s, Spot(left + place, left + place, words, _MARK_WEIGHT)))
         found[number] = [spot for _, spot in sorted(spots, key=lambda entry: entry[0])]
     return found
+
+
+def _axis(since_s: float, until_s: float, columns: int) -> str:
+    """The times at the begin and at the end, and at the quarters between them if there is room."""
+    length_s, now = until_s - since_s, utc(until_s)
+    is_short = length_s < _SECONDS_BELOW_S
+    times = [clock(iso(since_s + length_s * part / 4), now, seconds=is_short) for part in range(5)]
+    line = times[0]
+    for part, text in enumerate(times[1:4], 1):
+        place = columns * part // 4
+        has_room = len(line) + 2 <= place and place + len(text) + 2 <= columns - len(times[4])
+        if has_room and text not in (times[part - 1], times[4]):
+            line = f"{line.ljust(place)}{text}"
+    return line + times[4].rjust(max(0, columns - len(line)))
 
 
 def _lane_widths(width: int) -> tuple[int, int]:

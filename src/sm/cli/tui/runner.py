@@ -30,7 +30,9 @@ from sm.cli.attached_files import delete_uploads, read_files, uploaded
 from sm.cli.tui import proposals, texts
 from sm.cli.tui.action_calls import carry_out
 from sm.cli.tui.board_app import BoardApp
+from sm.cli.tui.equal_answers import EqualAnswers
 from sm.cli.tui.forms import ActionForm, Done, FormProblem, no_form
+from sm.cli.tui.key_hints import Hint, page_hints
 from sm.cli.tui.page_tabs import PageTabs
 from sm.cli.tui.pages import FollowPage
 from sm.cli.tui.screens import KeyQuestion, LinePrompt, TextPage
@@ -57,6 +59,7 @@ class ActionRunner:
         """The action, its target, and the time until which it is possible."""
         self._answered: set[str] = set()
         """The requests that were answered here."""
+        self.equal = EqualAnswers(app, client, self._answered)
 
     def act(
         self,
@@ -149,20 +152,25 @@ class ActionRunner:
 
         `is_from_request`: the page of the target's request comes back after it.
         """
-        app, opened_s, before = self._app, time.monotonic(), target
+        app, before = self._app, target
         target = Target(target.row, None, target.workspace, target.audience, target.cwd)
-        possible = {a.key: name for name, a in ACTIONS.items() if a.refusal(target) is None}
-        page = FollowPage(
-            self.page_tabs.of_session(target),
-            [known.name for known in TABS].index(tab),
-            keys="".join(possible),
-            hint="[ ]: other tab  " + "  ".join(f"{key}: {name}" for key, name in possible.items()),
-            is_dead=lambda: time.monotonic() - opened_s < DEAD_S,
-        )
+
+        def now() -> Target:
+            row = app.board.rows.get(target.session_id or "")
+            return replace(target, row=row or target.row)
+
+        def hints(need: BoardNeed | None) -> Sequence[Hint]:
+            return page_hints(replace(now(), need=need), app.found)
+
+        place = [known.name for known in TABS].index(tab)
+        page = FollowPage(self.page_tabs.of_session(target), place, hints=hints)
 
         def pressed(key: str | None) -> None:
             if key is not None:
-                self.act(possible[key], target=target)
+                name = ACTION_KEYS[key]
+                # The request as the person saw it: the daemon refuses an answer if it has changed.
+                need = page.need if name in _DECISIONS else None
+                self.act(name, target=replace(now(), need=need), is_on_page=need is not None)
             elif is_from_request and before.need in app.found:
                 self.show_details(before)
 
@@ -304,7 +312,8 @@ class ActionRunner:
         app.ask(form)
 
     def _show_start_sheet(self, target: Target) -> None:
-        place = Target(workspace=target.workspace, cwd=target.cwd)
+        around = target.workspace or (None if target.row is None else target.row.workspace)
+        place = Target(workspace=around, cwd=target.cwd)
 
         def submit(values: Mapping[str, str], done: Done) -> None:
             paths = paths_in(values.get(FILES.name, ""))

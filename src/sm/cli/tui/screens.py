@@ -156,7 +156,11 @@ def scroll_by_key(scroll: Widget, key: str) -> bool:
     return True
 
 
-class TextPage(ModalScreen[str | None]):
+class FullPage(ModalScreen[str | None]):
+    """A page over the whole list. Below other screens, parts of the list stay in sight."""
+
+
+class TextPage(FullPage):
     """A text in full. The result is a key in `keys` that the person pressed, or None after Esc or q.
 
     `is_dead` is asked before such a key has an effect: the page may have just appeared. `about`: the request that the

@@ -12,20 +12,25 @@ from sm.board.details import count_line
 from sm.board.tabs import CHANGES_KEYS
 from sm.board.words import shown
 from sm.core.lines import line
-from sm.core.quotation import BAR
+from sm.core.quotation import BAR, wrapped_at_blanks
+from sm.core.request_lines import request_body
 from sm.core.timestamps import span
 
 Hint = tuple[str, str]
 """A key, and its effect."""
 
 DETAILS: Hint = ("Enter", "details")
+EQUAL_KEY = "="
 _CHANGES: Mapping[str, str] = {f"{BAR}-": "red", f"{BAR}+": "green"}
 NEW_WORKSPACE = "+"
 """The chip that creates a workspace. No slug has this name."""
+KEYS_WIDTH = 13
+"""The cells of the keys in the help, with the blank after them."""
 VIEW_KEYS = (
     ("j k ↓ ↑", "Move the selection; g G: to the first or last line; PageUp PageDown"),
     ("Tab", "Switch between the region of what needs you and the list"),
     ("Enter", "Show the selected request or session in full"),
+    (EQUAL_KEY, "Answer all requests that ask for the same as the selected one, after a list of them"),
     ("← → Space", "Fold and unfold the sessions below the selected one"),
     ("0-9", "Choose a workspace; while an open question with options is selected: answer it"),
     ("[ ]", "Choose the workspace before or after; on a page with tabs: another tab"),
@@ -58,6 +63,19 @@ def help_lines(target: Target) -> list[str]:
         more = f"  [{reason}]" if reason else f"  = {action.command_line(target)}"
         lines.append(f"{action.key:<12} {action.title}{more}")
     return lines
+
+
+def hanging(lines: Sequence[str], width: int, indent: int) -> list[str]:
+    """The lines wrapped, with the further pieces of each one below its text, which begins at `indent`."""
+    found = list[str]()
+    for text in lines:
+        first, *rest = wrapped_at_blanks(text, width)
+        words = " ".join(rest)
+        found += [
+            first,
+            *(f"{' ' * indent}{piece}" for piece in wrapped_at_blanks(words, width - indent) if rest),
+        ]
+    return found
 
 
 def keys_of_changes() -> str:
@@ -141,7 +159,26 @@ def _chip_text(chip: Chip) -> str:
 
 def detail_text(lines: Sequence[str]) -> Text:
     """Lines about a request or a session, with the colours of a change."""
-    return Text("\n").join(Text(text, _CHANGES.get(text.lstrip(" ")[:2], "")) for text in lines)
+    return Text("\n").join(map(detail_line, lines))
+
+
+def detail_line(text: str) -> Text:
+    """One line of `detail_text`."""
+    return Text(text, _CHANGES.get(text.lstrip(" ")[:2], ""))
+
+
+def lines_in(lines: Sequence[str], asked: int, height: int) -> Sequence[str]:
+    """The lines for which there is room, the last of them says how much of the request is missing.
+
+    `asked`: the number of the first lines that are the request itself. Without room for them, its head, tool and path
+    go first, which the list of requests has too.
+    """
+    if asked <= height:
+        return lines[:height]
+    change = next((place for place, text in enumerate(lines[:asked]) if text == "change:"), 0)
+    kept = lines[change:asked] if change else lines[1:asked]
+    missing = len(kept) - height + 1
+    return kept if missing <= 1 else [*kept[: height - 1], f"… {missing} more lines: Enter"]
 
 
 def announcement(new: Sequence[BoardNeed]) -> str:
@@ -156,8 +193,8 @@ def titled(title: str, text: Text, width: int) -> Text:
     return Text("\n").join([Text(rule + "─" * max(0, width - cell_len(rule)), "dim"), text])
 
 
-def request_hints(need: BoardNeed) -> Sequence[Hint]:
-    """The keys that answer a request."""
+def request_hints(need: BoardNeed, equal: int = 0) -> Sequence[Hint]:
+    """The keys that answer a request. `equal`: the number of requests that may be answered together with it."""
     request = need.request or {}
     match request.get("kind"):
         case "dialog":
@@ -169,16 +206,38 @@ def request_hints(need: BoardNeed) -> Sequence[Hint]:
             choose = [(f"1-{count}" if count > 1 else "1", "choose")] if count else []
             return (*choose, ("t", "answer"), ("d", "deny"))
         case _:
-            return (("a", "approve"), ("d", "deny"), DETAILS)
+            return (("a", "approve"), ("d", "deny"), *equal_hints(equal), DETAILS)
 
 
-def keys_of_request(selected: Target, shown: Target) -> str:
-    """The keys that answer the shown request. If only its session is selected, a key leads to it first."""
+def equal_hints(count: int) -> Sequence[Hint]:
+    """The key that answers so many requests together, or no key for 0."""
+    return [(EQUAL_KEY, f"all {count} equal")] if count else ()
+
+
+def keys_of_request(selected: Target, shown: Target, equal: int = 0) -> str:
+    """The keys that answer the shown request. If only its session is selected, a key leads to it first.
+
+    `equal`: the number of requests that may be answered together with it.
+    """
     need = shown.need
     if need is None or need.request is None:
         return ""
-    keys = "  ".join(f"{key}: {effect}" for key, effect in request_hints(need))
+    keys = "  ".join(f"{key}: {effect}" for key, effect in request_hints(need, equal))
     return keys if selected.need is not None else f"a: go to {need.key}, then {keys}"
+
+
+def equal_lines(needs: Sequence[BoardNeed], words: str, now_s: float, width: int) -> list[str]:
+    """The words of equal requests once, then each of them with its session and its age, then the keys."""
+    asked, listed = needs[0].request or {}, list[str]()
+    for need in needs:
+        by = (
+            f" (sub-agent {line(need.request['agent'])})"
+            if need.request and need.request.get("agent")
+            else ""
+        )
+        listed.append(f"  {need.key:<5} {span(max(0.0, now_s - need.since_s)):>5}  {need.label}{by}")
+    uses = request_body(dict(asked), width, commands=False)
+    return [words, *uses, "", *listed, "", f"a: approve all {len(needs)}  d: deny all {len(needs)}"]
 
 
 def question_text(question: Mapping[str, Any]) -> str:
