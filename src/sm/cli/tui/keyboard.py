@@ -9,11 +9,11 @@ from sm.board import Sort
 from sm.board.chips import neighbour_of
 from sm.cli.tui import texts
 from sm.cli.tui.board_app import BoardApp
-from sm.cli.tui.key_hints import EQUAL_KEY
 from sm.cli.tui.pages import FollowPage
 from sm.cli.tui.palette import Palette, PaletteChoice, action_choices
 from sm.cli.tui.runner import ACTION_KEYS, ActionRunner
 from sm.cli.tui.screens import TextPage
+from sm.cli.tui.texts import EQUAL_KEY
 from sm.cli.tui.timeline_tabs import FIRST_TAB
 
 _FAR = 10**9

@@ -20,9 +20,10 @@ from sm.board.guard import DEAD_S
 from sm.cli.tui import texts
 from sm.cli.tui.cells import fitted
 from sm.cli.tui.changes_view import ChangesView
-from sm.cli.tui.key_hints import Hint, page_line
+from sm.cli.tui.key_hints import page_line
 from sm.cli.tui.screens import FullPage, TextPage, scroll_by_key
 from sm.cli.tui.spots import SpotCursor, Spots
+from sm.cli.tui.texts import Hint
 from sm.core.dataclass import dataclass
 from sm.core.quotation import wrapped_at_blanks
 from sm.errors import SmError

@@ -32,13 +32,14 @@ from sm.cli.tui.action_calls import carry_out
 from sm.cli.tui.board_app import BoardApp
 from sm.cli.tui.equal_answers import EqualAnswers
 from sm.cli.tui.forms import ActionForm, Done, FormProblem, no_form
-from sm.cli.tui.key_hints import Hint, page_hints
+from sm.cli.tui.key_hints import page_hints
 from sm.cli.tui.page_tabs import PageTabs
 from sm.cli.tui.pages import FollowPage
 from sm.cli.tui.screens import KeyQuestion, LinePrompt, TextPage
 from sm.cli.tui.start_sheet import StartDrafts, StartSheet
 from sm.cli.tui.suggestions import entered, suggested_sessions
 from sm.cli.tui.task_files import FILES, paths_in
+from sm.cli.tui.texts import Hint
 from sm.client.http import Client
 from sm.core.request_lines import verdict
 from sm.core.text import omission
