@@ -47,7 +47,7 @@ function firstUse(found) {
 function spend(found, unit) {
   if (!found.counted) return html`<p class="empty">The counting of tokens is off in the configuration.</p>`;
   const isEmpty = found.groups.length === 0;
-  const none = html`<p class="empty">No usage in this time. Agents that are plain commands report no tokens.</p>`;
+  const none = html`<p class="empty">No usage in this time. An agent has usage after its first answer; plain commands report none.</p>`;
   if (isEmpty && chart.plot === null) return none;
   const model = modelOf(found, unit);
   chart.show(model);
