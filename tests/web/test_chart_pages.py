@@ -331,6 +331,18 @@ def test_event_names_its_session_once_as_a_link_and_a_start_is_one_line(night: A
     tab.shows("is running")
 
 
+def test_event_says_its_type_once(night: Any) -> None:
+    found = [
+        event(1, "completed", 1, 90, 'completed - "Nine questions"'),
+        event(2, "idle", 30, 60, "idle: the turn ended"),
+    ]
+    tab = night(DESKTOP, "#/events", {"/v1/events": {"events": found, "next": None}})
+    lines = tab.find(".feed li")
+    tab.until(lambda: lines.count() == 2, "the events")
+    assert text_of(lines.nth(0)).endswith(" idle developer-part-30: the turn ended")
+    assert text_of(lines.nth(1)).endswith(' completed developer-part-1 - "Nine questions"')
+
+
 # The start sheet
 
 

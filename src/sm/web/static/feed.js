@@ -65,13 +65,15 @@ const revealOnce = (key) => ref((element) => {
 const SUBJECT = /^(?:Session|Child) (\S+?)(?= |:)(?: \(([0-9a-f]{8})\))?/;
 const wordOf = (type) => (type === "waiting_input" ? "waiting" : type.replaceAll("_", " "));
 
-/** The text of an event, which begins with its session: as a link. */
-function wordsOf({ session_id: id, message }) {
+/** The text of an event, which begins with its session: as a link. The type stands before it. */
+function wordsOf({ session_id: id, type, message }) {
   const named = SUBJECT.exec(message ?? "");
   const name = rowOf(id)?.label ?? named?.[1];
-  const rest = named === null ? message : message.slice(named[0].length);
-  if (name === undefined) return shown(rest, 2000);
-  return html`<a class="of" href=${sessionPath(id)}>${shown(name, 150)}</a>${shown(named === null ? ` ${rest ?? ""}` : rest, 2000)}`;
+  if (name === undefined) return shown(message, 2000);
+  const rest = named === null ? ` ${message ?? ""}` : message.slice(named[0].length);
+  const after = rest.slice(type.length + 1);
+  const own = rest.startsWith(` ${type}`) && !/^\w/.test(after) ? after : rest;
+  return html`<a class="of" href=${sessionPath(id)}>${shown(name, 150)}</a>${shown(own, 2000)}`;
 }
 
 /** The events without those that say again that a session of the list was started. */
