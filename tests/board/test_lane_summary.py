@@ -7,6 +7,7 @@ import pytest
 
 from sm.board.lane_summary import load_of, summary_of
 from sm.board.lanes import lanes
+from sm.board.words import without_subject
 from sm.client.live_stream import Json
 from sm.core.timestamps import epoch_s, iso
 from sm.web import lane_view
@@ -100,3 +101,16 @@ async def test_events_after_the_end_of_the_timeline_cut_nothing_off(monkeypatch:
     fields = await lane_view._read(cast(Any, SimpleNamespace(get=get)), cast(Any, None), {})
     assert fields["cut"] == ["message"]
     assert sorted(mark[3] for mark in fields["lanes"][0]["marks"]) == [1, 3, 4]
+
+
+@pytest.mark.parametrize(
+    ("event", "rest"),
+    [
+        ("Child login crashed (signal 9)", "crashed (signal 9)"),
+        ("Session login (1a2b3c4d) started", "started"),
+        ("Session 1a2b3c4d: message 3 failed", "message 3 failed"),
+        ("42 addresses", "42 addresses"),
+    ],
+)
+def test_text_of_an_event_without_its_session(event: str, rest: str) -> None:
+    assert without_subject(event) == rest

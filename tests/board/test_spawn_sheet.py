@@ -183,7 +183,9 @@ def test_directory_is_an_absolute_path() -> None:
 
 def test_person_may_take_the_directory_itself() -> None:
     shown = sheet(place="")
-    assert field(shown, "place").notes == ("It changes the files that you and other agents see there.",)
+    assert field(shown, "place").notes == (
+        "The agent works in the directory itself: you and other agents see its changes at once.",
+    )
     assert shown.command == "sm spawn --working-dir /w/app Engineer"
 
 
@@ -241,6 +243,12 @@ def test_budget_has_the_estimate_of_similar_sessions() -> None:
     assert field(sheet(agent_type="Nope"), "budget").notes == ()
 
 
+def test_prediction_names_the_budget() -> None:
+    assert sheet(budget="usd=5", prompt="go").prediction == (
+        "Starts Engineer in a new git worktree of /w/app, with a budget of usd=5."
+    )
+
+
 def test_task_that_is_too_long_is_a_problem_before_it_is_sent() -> None:
     assert sheet(prompt="x" * PROMPT_MAX).problem() is None
     problem = sheet(prompt="x" * (PROMPT_MAX + 1)).problem()
@@ -260,7 +268,7 @@ def test_parent_decides_directory_and_workspace() -> None:
     known = {**KNOWN, "directory": place("/w/lead", "worktree", "shop")}
     shown = sheet(known, SHOP, parent="lead")
     assert "workspace" not in names(shown)
-    assert field(shown, "working_dir").hint == "empty: the directory of lead"
+    assert field(shown, "working_dir").hint == "default: the directory of lead"
     assert shown.command == "sm spawn --worktree --parent lead Engineer"
     assert shown.prediction == (
         "Starts Engineer in a new git worktree of /w/lead, below lead. It waits for a message."

@@ -135,6 +135,7 @@ def test_another_agent_begins_with_all_but_the_task_and_the_name(stage: Stage, v
             tab.until(lambda: task.input_value() == "", "an empty task")  # noqa: B023 - awaited
             tab.until(lambda: task.evaluate("one => one === document.activeElement"), "the focus")  # noqa: B023
             assert form.locator('[name="name"]').input_value() == ""
+            shows(tab, form, f"Started Sh {name}. The fields are for another agent now.")
             assert form.locator('[name="working_dir"]').input_value() == str(stage.work)
         tab.press("Escape")
         assert tab.attribute("place") in ("", "#/")

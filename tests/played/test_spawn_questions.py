@@ -33,14 +33,14 @@ def test_questions_follow_the_fields_of_the_sheet_and_the_command_is_printed(hom
     places = [
         shown.index(question)
         for question in (
-            "Task (empty: the agent waits for a message): ",
+            "Task (optional; without it the agent waits for a message): ",
             "Agent type [Sh]: ",
             f"Directory [{home.work}]: ",
             "Works in a git worktree of its own? [Y/n] ",
-            "Model (empty: that of the agent type): ",
+            "Model (default: that of the agent type): ",
             "Budget (such as usd=5,minutes=90): ",
-            "Parent (empty: you): ",
-            "Name (may be empty): ",
+            "Parent (default: you): ",
+            "Name (optional): ",
             f"Starts Other in {app}.",
             f"sm spawn --name login --working-dir {app} Other 'exec sleep 1000'",
             "Spawned other-login",

@@ -79,6 +79,22 @@ def test_chart_has_as_many_parts_and_groups_as_asked(stage: Stage) -> None:
         chart(stage, workspace="nowhere")
 
 
+def test_chart_by_session_has_each_session_without_those_below_it(stage: Stage) -> None:
+    top, child, other = spenders(stage)
+    end(stage, child)
+    end(stage, other)
+    stage.sm("rm", other.id, "--yes")
+    since = later(chart(stage)["until"], -7 * 86_400)
+    found = chart(stage, by="session", since=since)
+    outputs = {(group["key"], group["label"]): group["tokens"]["output"] for group in found["groups"]}
+    labels = {session: stage.session(session)["label"] for session in (top.id, child.id)}
+    assert outputs == {
+        (top.id, labels[top.id]): 1000,
+        (child.id, labels[child.id]): 204,
+        (None, "removed"): 30,
+    }
+
+
 def test_session_sees_its_own_tree_in_the_chart() -> None:
     team = PlayedTeam()
     try:

@@ -5,7 +5,7 @@ import contextlib
 import tempfile
 import threading
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from aiohttp import web
 
 from sm.client.live_stream import Json
 from sm.wire import PROTOCOL, PROTOCOL_HEADER
-from tests.board.samples import update
+from tests.board.samples import AT, update
 from tests.web.served_app import served_app
 
 _HEADERS = {PROTOCOL_HEADER: str(PROTOCOL)}
@@ -29,6 +29,10 @@ class PlayedDaemon:
     workspaces: Sequence[str] = ()
     choices: Mapping[str, Any] | None = None
     """The answer to `GET /v1/spawn-choices`."""
+    at: str = AT
+    """Its time."""
+    more: Mapping[str, Any] = field(default_factory=dict)
+    """Further answers by path. A list of events is filtered by the asked type."""
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
         """Answer what the page asks for, and 404 for all else."""
@@ -43,9 +47,12 @@ class PlayedDaemon:
             "/v1/events": {"events": [], "next": None},
             "/v1/sessions": [],
             "/v1/spawn-choices": self.choices,
+            **self.more,
         }
         missing = {"error": {"code": "not_found", "message": "no such session", "hint": None}}
         found = answers.get(request.path) if request.method == "GET" else None
+        if found is not None and request.path == "/v1/events" and (kind := request.query.get("type")):
+            found = {**found, "events": [event for event in found["events"] if event["type"] == kind]}
         return web.json_response(
             missing if found is None else found, status=404 * (found is None) or 200, headers=_HEADERS
         )
@@ -53,7 +60,7 @@ class PlayedDaemon:
     async def _stream(self, request: web.Request) -> web.StreamResponse:
         stream = web.StreamResponse(headers={**_HEADERS, "Content-Type": "text/event-stream"})
         await stream.prepare(request)
-        await stream.write(b"data: " + orjson.dumps(update(self.rows, snapshot=True)) + b"\n\n")
+        await stream.write(b"data: " + orjson.dumps(update(self.rows, snapshot=True, at=self.at)) + b"\n\n")
         with contextlib.suppress(ConnectionError):
             await asyncio.Event().wait()  # until the server ends
         return stream

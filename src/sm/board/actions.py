@@ -344,7 +344,7 @@ ACTIONS: Mapping[str, BoardAction] = {
         action_of(
             REPARENT,
             select_session,
-            InputField("parent", "New parent", FieldKind.SESSION, hint="empty: the operator"),
+            InputField("parent", "New parent", FieldKind.SESSION, hint="default: the operator"),
             command=_reparent_command,
             call=_reparent,
         ),

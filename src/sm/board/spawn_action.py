@@ -15,8 +15,8 @@ PLACE = InputField(
 )
 _OF_WORKTREE = (PLACE.name, WORKTREE)
 _TREE_FIELDS = (
-    InputField("branch", "Branch", hint="existing or new; empty: sm/NAME", shown_with=_OF_WORKTREE),
-    InputField("base", "Base", hint="empty: what is checked out", shown_with=_OF_WORKTREE),
+    InputField("branch", "Branch", hint="existing or new; default: sm/NAME", shown_with=_OF_WORKTREE),
+    InputField("base", "Base", hint="default: what is checked out", shown_with=_OF_WORKTREE),
     InputField(
         "pr",
         "Pull request",
@@ -33,14 +33,14 @@ _TREE_FIELDS = (
         is_rare=True,
     ),
     InputField(
-        "remote", "Remote", hint="empty: origin, or the only one", shown_with=_OF_WORKTREE, is_rare=True
+        "remote", "Remote", hint="default: origin, or the only one", shown_with=_OF_WORKTREE, is_rare=True
     ),
 )
 _KEYS = {"pr": "pull_request"}
 """The keys of the body that have another name than their fields."""
 _OTHERS = ("model", "budget", "parent")
 """Fields that are options of the command, and keys of the body."""
-NAME = InputField("name", "Name", hint="may be empty")
+NAME = InputField("name", "Name", hint="optional")
 
 
 def _call(target: Target, words: ActionInput) -> ApiCall:
@@ -100,21 +100,26 @@ SPAWN_ACTION = BoardAction(
     _call,
     needs_session=False,
     fields=(
-        InputField("prompt", "Task", FieldKind.LONG_TEXT, hint="empty: the agent waits for a message"),
+        InputField(
+            "prompt",
+            "Task",
+            FieldKind.LONG_TEXT,
+            hint="optional; without it the agent waits for a message",
+        ),
         InputField("agent_type", "Agent type", FieldKind.AGENT_TYPE, required=True),
         InputField("working_dir", "Directory", FieldKind.DIRECTORY, default=_directory),
         PLACE,
         *(field for field in _TREE_FIELDS if not field.is_rare),
-        InputField("model", "Model", FieldKind.MODEL, hint="empty: that of the agent type"),
+        InputField("model", "Model", FieldKind.MODEL, hint="default: that of the agent type"),
         InputField("budget", "Budget", hint="such as usd=5,minutes=90"),
-        InputField("parent", "Parent", FieldKind.SESSION, hint="empty: you"),
+        InputField("parent", "Parent", FieldKind.SESSION, hint="default: you"),
         NAME,
         *(field for field in _TREE_FIELDS if field.is_rare),
         InputField(
             "workspace",
             "Workspace",
             FieldKind.WORKSPACE,
-            hint="empty: that of the directory; - for none",
+            hint="default: that of the directory; - for none",
             is_rare=True,
         ),
     ),

@@ -284,7 +284,7 @@ def _directory_field(facts: _Facts, field: SheetField) -> SheetField:
     elif facts.lacks_directory:
         problem = f"a value is missing: {field.field.title}"
     hint = (
-        f"empty: the directory of {facts.parent}"
+        f"default: the directory of {facts.parent}"
         if facts.parent
         else "an absolute path, such as /home/me/app"
     )
@@ -312,7 +312,7 @@ def _place_field(facts: _Facts, field: SheetField) -> SheetField:
     notes = {
         WORKTREE: "Other agents and you do not see its changes until sm merge brings them back.",
         COPY: "Its changes stay in the copy until sm merge brings them back.",
-        "": "It changes the files that you and other agents see there."
+        "": "The agent works in the directory itself: you and other agents see its changes at once."
         if own in ("worktree", "copy")
         else "",
     }
@@ -321,7 +321,7 @@ def _place_field(facts: _Facts, field: SheetField) -> SheetField:
 
 def _model_field(facts: _Facts, field: SheetField) -> SheetField:
     model = None if facts.kind is None else facts.kind["model"]
-    hint = f"empty: {model}, that of {facts.agent_type}" if model else field.hint
+    hint = f"default: {model}, that of {facts.agent_type}" if model else field.hint
     return replace(field, hint=hint, suggestions=tuple(map(Suggestion, facts.known.get("models", ()))))
 
 
@@ -363,8 +363,9 @@ def _prediction(facts: _Facts, values: Mapping[str, str]) -> str:
     workspace = facts.workspace or facts.place.get("workspace")
     team = f", in workspace {workspace}" if workspace and workspace != "-" and not facts.parent else ""
     parent = f", below {facts.parent}" if facts.parent else ""
+    budget = f", with a budget of {values['budget']}" if "budget" in values else ""
     waits = "" if "prompt" in values else ". It waits for a message"
-    return f"Starts {values['agent_type']}{model} in {place}{team}{parent}{waits}."
+    return f"Starts {values['agent_type']}{model} in {place}{team}{parent}{budget}{waits}."
 
 
 def suggested_text(values: Sequence[str], text: str) -> str:

@@ -27,6 +27,7 @@ SIGNS: Mapping[str, str] = {
 }
 """A sign for each status, so that the colour is never the only difference."""
 _WORDS: Mapping[str, str] = {Status.WAITING_INPUT: "waiting"}
+_SUBJECT = re.compile(r"(?:Session|Child) \S+?(?: \([0-9a-f]{8}\))?:? ")
 _TEXT_MAX = 500
 _WHOLE_MAX = 450
 """Leaves room for sm's own words before the text of an agent."""
@@ -37,6 +38,11 @@ def shown(text: object, limit: int = _TEXT_MAX) -> str:
     """An agent's text on one line, with a sign for each newline and code points for invisible characters."""
     words = str(text)
     return visible(words[:limit].replace("\n", "⏎")) + ("…" if len(words) > limit else "")
+
+
+def without_subject(event: str) -> str:
+    """The text of an event without the session that it begins with: `crashed (signal 9)`."""
+    return event[found.end() :] if (found := _SUBJECT.match(event)) else event
 
 
 def status_word(status: str, *, stale: bool) -> str:

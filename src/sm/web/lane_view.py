@@ -9,7 +9,7 @@ from aiohttp import web
 
 from sm.board.lane_summary import LaneSummary, load_of, summary_of
 from sm.board.lanes import FAILED_MARKS, MARKS, Lane, lanes
-from sm.board.words import status_word
+from sm.board.words import status_word, without_subject
 from sm.core.timestamps import epoch_s
 from sm.web.daemon_link import DaemonLink
 from sm.web.logins import WebLogin
@@ -85,7 +85,7 @@ def _summary(summary: LaneSummary) -> Mapping[str, Any]:
                 "session": lane.session_id,
                 "label": lane.label,
                 "at": mark.at_s,
-                "text": mark.text,
+                "text": without_subject(mark.text),
                 "seq": mark.seq,
             }
             for lane, mark in summary.failures
@@ -100,6 +100,6 @@ def _lane(lane: Lane) -> Mapping[str, Any]:
         "depth": lane.depth,
         "spawned_by": lane.spawned_by,
         "spans": [[part.status, part.start_s, part.end_s, part.reason] for part in lane.spans],
-        "marks": [[mark.kind, mark.at_s, mark.text, mark.seq] for mark in lane.marks],
+        "marks": [[mark.kind, mark.at_s, without_subject(mark.text), mark.seq] for mark in lane.marks],
         "totals": lane.totals(),
     }

@@ -24,13 +24,15 @@ class Grouping(StrEnum):
 
 
 class ChartGrouping(StrEnum):
-    """The groups of a chart. Each is a `Grouping` too."""
+    """The groups of a chart. All but `session` are a `Grouping` too."""
 
     TYPE = "type"
     MODEL = "model"
     ACCOUNT = "account"
     TREE = "tree"
     """The sessions without a parent, each with all that is below it."""
+    SESSION = "session"
+    """Each session without those below it."""
 
 
 class UsagePeriod(StrEnum):
@@ -181,7 +183,7 @@ class ChartGroupView:
     """The usage of a group in each part of the time of a chart."""
 
     key: str | None
-    """An agent type, model, account or the id of a root session, or null if unknown, none or several."""
+    """An agent type, model, account or the id of a session, or null if unknown, none or several."""
     label: str
     """The key for people."""
     merged: int

@@ -28,6 +28,7 @@ from sm.sessions.workspaces import Workspaces
 from sm.store import Store
 from sm.store.sums import RemovedSums
 from sm.wire_types.usage_answers import (
+    ChartGrouping,
     Grouping,
     UsageBucketView,
     UsageChartView,
@@ -128,7 +129,8 @@ class Reporting:
         time = ChartTime.of(since_s, epoch_s(until), scope.parts)
         asked = ReportedSessions(
             self._authorizer.principal(caller),
-            Grouping(scope.by),
+            # The sessions have the labels of trees.
+            Grouping.TREE if scope.by is ChartGrouping.SESSION else Grouping(scope.by),
             iso(time.since_s),
             None if scope.workspace is None else self._workspaces.slug(caller, scope.workspace),
             scope.workspace is None,
@@ -138,7 +140,7 @@ class Reporting:
         roots = await self._roots(asked)
         groups = ChartGroups(time.parts)
         if asked.tokens:
-            await self._add_usage(groups, asked, time, roots)
+            await self._add_usage(groups, asked, time, roots, scope.by)
         label = partial(roots.label, asked.by, known=self._store.sessions)
         return UsageChartView(
             scope.by,
@@ -151,7 +153,7 @@ class Reporting:
         )
 
     async def _add_usage(
-        self, groups: ChartGroups, asked: ReportedSessions, time: ChartTime, roots: _Roots
+        self, groups: ChartGroups, asked: ReportedSessions, time: ChartTime, roots: _Roots, by: ChartGrouping
     ) -> None:
         kept = dict(self._store.sessions.items())
         past = await self._past.sessions(asked, kept)
@@ -160,9 +162,11 @@ class Reporting:
         reads = self._store.part(PART)
         for session_id, part, used in await reads.by_step(members, time.since_s, time.until_s, time.step_s):
             session = members[session_id]
-            key = group_key(
-                asked.by, session.agent_type, used.model, session.account, partial(roots.of, session_id)
-            )
+            if by is ChartGrouping.SESSION:
+                key = None if session_id in roots.removed else session_id
+            else:
+                root = partial(roots.of, session_id)
+                key = group_key(asked.by, session.agent_type, used.model, session.account, root)
             cost = price_of(self._providers, session.provider)([used])
             groups.add(key, part, TokenCounts.of([used]), cost, is_unread=used.is_unread)
 

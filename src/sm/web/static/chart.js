@@ -6,6 +6,10 @@ import { zoomBack, zoomIn, zoomTo, chosen } from "./chart_range.js";
 const FONT = '12px system-ui, "DejaVu Sans", sans-serif';
 const DRAG_PX = 6;
 const TICK_PX = 76;
+const EDGE_PX = 8; // on the right of a chart, as of the lanes
+// The half of a time and of a day in a label.
+const TIME_PX = 18;
+const DAY_PX = 38;
 
 /** A colour of app.css, as it is now: dark or light. */
 export const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
@@ -23,6 +27,16 @@ export function timeLabels(ticks) {
     if (dayOf(date) === day) return time;
     day = dayOf(date);
     return `${time}\n${day}`;
+  });
+}
+
+/** The labels without those that would be cut at the right edge. `rest`: the pixels from a time to the edge. */
+function fittingLabels(ticks, labels, rest) {
+  return labels.map((label, place) => {
+    const room = rest(ticks[place]);
+    const [time, day] = label.split("\n");
+    if (room < TIME_PX * (time.length / 5)) return "";
+    return day === undefined || room >= DAY_PX ? label : time;
   });
 }
 
@@ -118,12 +132,12 @@ export class TimeChart {
     return {
       width: Math.max(200, this.area.clientWidth),
       height: this.height,
-      padding: [10, 8, 0, 0],
+      padding: [10, EDGE_PX, 0, 0],
       legend: { show: false },
       cursor: { drag: { x: true, y: false, setScale: false, dist: DRAG_PX }, points: { show: false }, y: false },
       scales: { x: { time: true, range: () => [this.model.since, this.model.until] }, y: { range: () => [0, this.model.top] } },
       axes: [
-        { ...axis, space: TICK_PX, size: 40, values: (_, ticks) => timeLabels(ticks) },
+        { ...axis, space: TICK_PX, size: 40, values: (_, ticks) => this.labels(ticks) },
         { ...axis, size: model.left, values: (_, ticks) => ticks.map((tick) => this.model.amounts(tick)), incrs: model.incrs },
       ],
       series: [{}, ...model.series.map(({ options }) => options)],
@@ -145,6 +159,12 @@ export class TimeChart {
         draw: [(plot) => this.model.draw?.(plot)],
       },
     };
+  }
+
+  labels(ticks) {
+    const { since, until, left } = this.model;
+    const width = this.area.clientWidth - left - EDGE_PX;
+    return fittingLabels(ticks, timeLabels(ticks), (at) => ((until - at) / (until - since)) * width + EDGE_PX);
   }
 
   /** Show the values of the part below the pointer. */

@@ -8,10 +8,11 @@ import { clock } from "./words.js";
 
 const KEPT = "sm.charts";
 const HOUR_S = 3600;
-const AWAY_S = 12 * HOUR_S; // as `sm digest` does without a time
+const AWAY_S = 12 * HOUR_S;
 const LEAST_S = 120;
 const AGAIN_MS = [5000, 60_000];
-const LENGTHS = { "1h": HOUR_S, "24h": 24 * HOUR_S, "7d": 7 * 24 * HOUR_S, left: null };
+const LENGTHS = { "1h": HOUR_S, "12h": AWAY_S, "24h": 24 * HOUR_S, "7d": 7 * 24 * HOUR_S, left: null };
+const TITLES = { "1h": "1 h", "12h": "12 h", "24h": "24 h", "7d": "7 d" };
 
 function kept() {
   try {
@@ -27,6 +28,7 @@ const DEFAULTS = { range: "24h", by: "tree", unit: "cost" };
 export const chosen = { ...DEFAULTS, ...kept(), zooms: [] };
 let isDefault = !("range" in kept());
 if (!(chosen.range in LENGTHS)) chosen.range = DEFAULTS.range;
+if (chosen.range === "left" && leftS() === null) chosen.range = "12h"; // as `sm digest` does without a time
 
 export function choose(name, value) {
   chosen[name] = value;
@@ -70,6 +72,23 @@ export function zoomIn(at = null) {
   zoomTo(middle - quarter, middle + quarter);
 }
 
+const dayOf = (seconds) => new Date(seconds * 1000).toDateString();
+
+/** A time of the day with its date, also if that is today. */
+function dated(at, seconds) {
+  const day = new Date(at * 1000);
+  const two = (number) => String(number).padStart(2, "0");
+  return `${day.getFullYear()}-${two(day.getMonth() + 1)}-${two(day.getDate())} ${timeOf(at, seconds)}`;
+}
+
+const timeOf = (at, seconds) => clock(at, seconds).slice(seconds ? -8 : -5);
+
+/** A time from a beginning to an end, both with their dates if they are on different days. */
+export function timeWords(since, until, seconds = false) {
+  if (dayOf(since) === dayOf(until)) return `${clock(since, seconds)} to ${timeOf(until, seconds)}`;
+  return `${dated(since, seconds)} to ${dated(until, seconds)}`;
+}
+
 export const iso = (seconds) => new Date(seconds * 1000).toISOString();
 
 const sources = new Map(); // name -> {key, data, error, at, frame, busy}
@@ -96,10 +115,12 @@ export function loaded(name, key, read) {
   return entry;
 }
 
-/** Show the last hour if nobody has chosen a range and all began in it; true if another answer is to come. */
+/** Show a shorter time if nobody has chosen a range and all began in it; true if another answer is to come. */
 export function suitRange(name, first) {
-  if (!isDefault || chosen.zooms.length || chosen.range !== DEFAULTS.range || nowS() - first > HOUR_S) return false;
-  chosen.range = "1h";
+  if (!isDefault || chosen.zooms.length || chosen.range !== DEFAULTS.range) return false;
+  const range = ["1h", "12h"].find((shorter) => nowS() - first <= LENGTHS[shorter]);
+  if (range === undefined) return false;
+  chosen.range = range;
   sources.get(name).data = null;
   return true;
 }
@@ -107,18 +128,18 @@ export function suitRange(name, first) {
 /** The frame of a page of charts: its title, the choice of the time, and its own choices. */
 export function chartPage(title, choices, content) {
   const left = leftS();
-  const titles = { "1h": "1 h", "24h": "24 h", "7d": "7 d", left: left === null ? "12 h" : html`Since I left<span class="hint"> ${clock(left)}</span>` };
+  const titles = left === null ? TITLES : { ...TITLES, left: html`Since I left<span class="hint"> ${clock(left)}</span>` };
   const zoom = chosen.zooms.at(-1);
   return html`<section class="page charts" aria-labelledby="page-title">
-    <header class="page-head"><a class="act back" href="#/" aria-label="Back to the list">←</a><h2 id="page-title" tabindex="-1">${title}</h2></header>
+    <header class="page-head"><a class="act back" href="#/" aria-label="Back to the list">←</a><h2 id="page-title" tabindex="-1">${title}</h2>
     <div class="chart-tools">
-      <div class="segments" role="group" aria-label="Time">${Object.keys(LENGTHS).map((name) => html`<button class="act small" data-range=${name}
-        aria-pressed=${!zoom && chosen.range === name} title=${name === "left" && left === null ? "This browser has not shown the page before" : nothing}
+      <div class="segments" role="group" aria-label="Time">${Object.keys(titles).map((name) => html`<button class="act small" data-range=${name}
+        aria-pressed=${!zoom && chosen.range === name}
         @click=${() => choose("range", name)}>${titles[name]}</button>`)}</div>
       ${choices}
-      <div class="segments" role="group" aria-label="Zoom"><button class="act small" data-zoom="in" aria-label="Zoom in" @click=${() => zoomIn()}>+</button>
+      <div class="segments" role="group" aria-label="Zoom"><button class="act small" data-zoom="in" @click=${() => zoomIn()}>+ Zoom in</button>
         ${zoom ? html`<button class="act small" data-zoom="back" @click=${zoomBack}>− Back</button>` : nothing}</div>
-      ${zoom ? html`<span class="zoomed">${clock(zoom[0])} to ${clock(zoom[1])}</span>` : nothing}</div>
+      ${zoom ? html`<span class="zoomed">${timeWords(...zoom)}</span>` : nothing}</div></header>
     <div class="panel" tabindex="0" role="region" aria-label="${title} as charts and tables">${content}</div></section>`;
 }
 

@@ -2,6 +2,7 @@
 
 import { html, nothing, ref } from "./vendor/lit/lit.js";
 import { get } from "./api.js";
+import { reveal } from "./reveal.js";
 import { rowOf, state } from "./state.js";
 import { sessionPath, ui } from "./ui.js";
 import { clock, shown } from "./words.js";
@@ -55,18 +56,39 @@ function placed({ seq, at, of }) {
 }
 
 let revealed = "";
-const reveal = (key) => ref((element) => {
+const revealOnce = (key) => ref((element) => {
   if (element === undefined || revealed === key) return;
   revealed = key;
-  queueMicrotask(() => element.scrollIntoView({ block: "center" }));
+  queueMicrotask(() => reveal(element, true));
 });
+
+const SUBJECT = /^(?:Session|Child) (\S+?)(?= |:)(?: \(([0-9a-f]{8})\))?/;
+const wordOf = (type) => (type === "waiting_input" ? "waiting" : type.replaceAll("_", " "));
+
+/** The text of an event, which begins with its session: as a link. The type stands before it. */
+function wordsOf({ session_id: id, type, message }) {
+  const named = SUBJECT.exec(message ?? "");
+  const name = rowOf(id)?.label ?? named?.[1];
+  if (name === undefined) return shown(message, 2000);
+  const rest = named === null ? ` ${message ?? ""}` : message.slice(named[0].length);
+  const after = rest.slice(type.length + 1);
+  const own = rest.startsWith(` ${type}`) && !/^\w/.test(after) ? after : rest;
+  return html`<a class="of" href=${sessionPath(id)}>${shown(name, 150)}</a>${shown(own, 2000)}`;
+}
+
+/** The events without those that say again that a session of the list was started. */
+function listed(events) {
+  const spawned = new Set(events.filter(({ type }) => type === "spawned").map(({ session_id: id }) => id));
+  const starts = events.filter(({ type, session_id: id }) => type === "started" && spawned.has(id));
+  const first = new Map(starts.toReversed().map((event) => [event.session_id, event]));
+  return events.filter((event) => first.get(event.session_id) !== event);
+}
 
 function item(event, found) {
   const isPlace = event === found;
-  const label = rowOf(event.session_id)?.label;
-  return html`<li data-type=${event.type} data-seq=${event.seq} class=${isPlace ? "at" : ""} aria-current=${isPlace ? "true" : nothing} ${isPlace ? reveal(`${feed.key} ${event.seq}`) : nothing}>
-    <time datetime=${event.timestamp}>${clock(event.timestamp, true)}</time> <span class="kind">${event.type}</span>
-    <span class="words">${shown(event.message, 2000)}</span>${isPlace && label ? html` <a href=${sessionPath(event.session_id)}>${label}</a>` : nothing}</li>`;
+  return html`<li data-type=${event.type} data-seq=${event.seq} class="${isPlace ? "at" : ""} ${["error", "abandoned"].includes(event.type) ? "k-error" : ""}" aria-current=${isPlace ? "true" : nothing} ${isPlace ? revealOnce(`${feed.key} ${event.seq}`) : nothing}>
+    <time datetime=${event.timestamp}>${clock(event.timestamp, true)}</time> <span class="kind">${wordOf(event.type)}</span>
+    <span class="words">${wordsOf(event)}</span></li>`;
 }
 
 export function eventsPage() {
@@ -81,10 +103,10 @@ export function eventsPage() {
     ui.draw();
   };
   const choice = isPlace ? html`<a class="act" href="#/events">Newest events</a>`
-    : html`<label>Type <select @change=${chooseType}>${types.map((type) => html`<option value=${type} ?selected=${type === feed.type}>${type || "all"}</option>`)}</select></label>`;
+    : html`<label>Type <select @change=${chooseType}>${types.map((type) => html`<option value=${type} ?selected=${type === feed.type}>${wordOf(type) || "all"}</option>`)}</select></label>`;
   const list = feed.events === null ? html`<p class="empty">${feed.error ? "" : "Loading."}</p>`
     : feed.events.length === 0 ? html`<p class="empty">No events.</p>`
-      : html`<ol class="feed">${[...feed.events].reverse().map((event) => item(event, found))}</ol>`;
+      : html`<ol class="feed">${(isPlace ? [...feed.events] : listed(feed.events)).reverse().map((event) => item(event, found))}</ol>`;
   return html`<section class="page" aria-labelledby="page-title">
     <header class="page-head"><a class="act back" href=${isPlace ? "#/timeline" : "#/"} aria-label=${isPlace ? "Back to the timeline" : "Back to the list"}>←</a><h2 id="page-title" tabindex="-1">Events</h2>${choice}</header>
     ${feed.error ? html`<p class="problem">${feed.error}</p>` : nothing}

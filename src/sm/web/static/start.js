@@ -20,6 +20,7 @@ let refused = null; // what the daemon has said against the last start: {field, 
 let isTried = false; // a start has been asked for: what is missing is a problem from then on
 let isBusy = false; // a start is under way, also while the sheet is closed
 let isOpenMore = false;
+let told = ""; // the words about a start after which the sheet stays open
 let asked = 0;
 let timer = 0;
 
@@ -40,6 +41,7 @@ function keep(values) {
 export function openStart() {
   [sheet, trouble, refused, isTried] = [null, "", null, false];
   ask();
+  told = "";
 }
 
 async function ask() {
@@ -91,6 +93,7 @@ function clear() {
 
 async function start(another) {
   if (isBusy) return;
+  told = "";
   [isBusy, isTried, refused] = [true, true, null];
   ui.drawNow();
   const attached = await uploaded(START);
@@ -145,6 +148,7 @@ async function start(another) {
     return;
   }
   await ask();
+  told = `Started ${[fields.agent_type, fields.name].filter(Boolean).join(" ")}. The fields are for another agent now.`;
   focus("prompt");
 }
 
@@ -235,12 +239,13 @@ export function startView(frame) {
       @submit=${(event) => { event.preventDefault(); start(false); }}>
     <div class="start-fields">${parts(false)}
       ${sheet === null ? html`<p class="hint">${trouble || "Loading the choices."}</p>` : html`<details class="start-more" ?open=${isOpenMore} @toggle=${(event) => { isOpenMore = event.target.open; }}>
-        <summary>More</summary><div class="start-fields">${parts(true)}</div></details>`}</div>
+        <summary>More</summary><div class="start-fields">${parts(true)}</div></details>`}
+      <p class="start-command"><code tabindex="0">${command}</code><button type="button" class="act small" @click=${() => copy(command)}>Copy</button></p></div>
     <div class="start-end">
       ${refused && refused.field === "" ? html`<p class="problem" role="alert">${refused.words}</p>` : nothing}
       ${trouble && sheet !== null ? html`<p class="problem" role="alert">${trouble}</p>` : nothing}
+      <p class="start-told" role="status">${told}</p>
       <p class="start-prediction" role="status">${sheet?.prediction ?? ""}</p>
-      <p class="start-command"><code tabindex="0">${command}</code><button type="button" class="act small" @click=${() => copy(command)}>Copy</button></p>
       <div class="buttons"><button class="act go" data-act="do-spawn" aria-disabled=${isBusy}>${isBusy ? "Starting" : html`Start<kbd aria-hidden="true">Ctrl-Enter</kbd>`}</button>
         <button type="button" class="act" data-act="do-another" aria-disabled=${isBusy} @click=${() => start(true)}>Start, then another</button>
         <button type="button" class="act" @click=${close}>Close</button></div></div></form>`, "start-dialog");

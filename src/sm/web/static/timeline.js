@@ -3,15 +3,18 @@
 import { html, nothing } from "./vendor/lit/lit.js";
 import { get } from "./api.js";
 import { colour, TimeChart, Tip, uPlot, zoomKey } from "./chart.js";
-import { chartPage, loaded, suitRange, zoomTo } from "./chart_range.js";
+import { chartPage, loaded, suitRange, timeWords, zoomTo } from "./chart_range.js";
 import { LaneCanvas } from "./lane_canvas.js";
-import { state } from "./state.js";
+import { reveal } from "./reveal.js";
+import { rowOf, state } from "./state.js";
 import { go, sessionPath, ui } from "./ui.js";
 import { clock, shown, span } from "./words.js";
 
-const HEIGHT = 128;
+const HEIGHT = 112;
 const FAILURES_MAX = 4;
+const FAILED = ["error", "abandoned"];
 const DRAG_PX = 6;
+const AREA_ALPHA = "80"; // the line above the area is in sight
 const isTouch = matchMedia("(pointer: coarse)");
 const LANES_HINT = isTouch.matches ? "Tap a span or a mark to open its event. Drag to the side to zoom."
   : "Point at a span or a mark, or use the arrows; click or Enter opens its event. Drag to zoom; keys: + zoom, − back.";
@@ -45,13 +48,13 @@ function timeline(view) {
   queueMicrotask(drawLanes); // when the page has a place for them
   const cut = view.cut.length ? html`<p class="hint">There are more marks (${view.cut.join(", ")}) than one picture shows. Zoom in to see all.</p>` : nothing;
   return html`${summary(view)} ${cut}
-    <div class="load">${load.element}</div>
+    <div class="load">${legend(view)}${load.element}</div>
     <figure class="lane-box" tabindex="0" aria-label=${LANES_HINT} @keydown=${laneKeys}>
       <ol class="lane-names">${view.lanes.map((lane) => html`<li class=${lane.marks.some(([kind]) => view.failed.includes(kind)) ? "failed" : ""}>
         <a class="lane-name depth-${Math.min(lane.depth, 5)}" href=${sessionPath(lane.session)} title=${lane.label}>${lane.label}</a></li>`)}</ol>
       <div class="lane-area">${canvas.element}${select}${tip.element}</div>
       <figcaption><span role="status">${pickedWords(view) ?? LANES_HINT}</span></figcaption></figure>
-    ${legend(view)} ${table(view)}`;
+    ${table(view)}`;
 }
 
 /** What went wrong, and how long agents waited: the answer to "how was the night?". */
@@ -61,11 +64,20 @@ function summary({ summary: { waiting_words: waiting, failure_words: failed, lon
   return html`<div class="night">
     <p class="headline"><b class=${longest ? "waited" : ""}>${waiting}</b>${longest ? html` (<a href=${sessionPath(longest)}>${label}</a>)` : nothing}</p>
     <p class=${failures.length ? "headline loud" : "headline"}>${failed}</p>
-    ${failures.length === 0 ? nothing : html`<ul class="failures">${listed.map(({ label: name, at, text, seq }) => html`<li><a href="#/events/${seq}"><b>✗ ${clock(at)}</b> ${name}</a> <span class="hint">${text}</span></li>`)}</ul>
+    ${failures.length === 0 ? nothing : html`<ul class="failures">${listed.map((failure) => html`<li><a href="#/events/${failure.seq}" title="Show the event"><b>✗ ${clock(failure.at)}</b></a>
+        <a href=${sessionPath(failure.session)}>${failure.label}</a> <span class="hint">${causeOf(failure, failures)}</span></li>`)}</ul>
       ${rest > 0 ? html`<button class="act small" @click=${() => {
         opened.failures = true;
         ui.drawNow();
       }}>${rest} more</button>` : nothing}`}</div>`;
+}
+
+/** Why a session failed. A crash says nothing of it, but the last words before it may. */
+function causeOf({ session, text, seq }, failures) {
+  const row = rowOf(session);
+  const isNewest = seq === failures.findLast((one) => one.session === session).seq;
+  const words = isNewest && text.startsWith("crashed") && FAILED.includes(row?.status) ? /: "[^]*/.exec(row.task) : null;
+  return words === null ? text : text + words[0];
 }
 
 // The load
@@ -83,10 +95,11 @@ function modelOf(view) {
     since: view.since, until: view.until, step, parts, top: most * 1.15,
     left: namesPx(),
     incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500],
-    data: [times, [...view.working, view.working.at(-1)], [...view.waiting, view.waiting.at(-1)]],
+    data: [times, [...view.waiting, view.waiting.at(-1)], [...view.working, view.working.at(-1)]],
+    // The later one is above the other.
     series: [
-      { name: "working", options: { paths: stepped, stroke: () => colour("--soft"), width: 1, points: { show: false } } },
-      { name: `waiting ${namesPx()}`, options: { paths: stepped, stroke: () => colour("--yellow"), fill: () => colour("--yellow"), width: 1, points: { show: false } } },
+      { name: `waiting ${namesPx()}`, options: { paths: stepped, stroke: () => colour("--yellow"), fill: () => `${colour("--yellow")}${AREA_ALPHA}`, width: 2, points: { show: false } } },
+      { name: "working", options: { paths: stepped, stroke: () => colour("--green"), width: 2, points: { show: false } } },
     ],
     amounts: String,
     draw: (plot) => drawFailures(plot, view.summary.failures),
@@ -104,7 +117,7 @@ function drawFailures({ ctx, bbox, valToPos }, failures) {
 
 const load = new TimeChart({
   label: "Agents that waited for you and that worked, the table has the times of each session",
-  hint: "Yellow: agents that waited for you. Line: agents that worked. Red: failures. Drag to zoom.",
+  hint: "Agents that waited for you, agents that worked, failures. Drag to zoom.",
   height: HEIGHT,
   tell: (part) => {
     const { since, step } = load.model;
@@ -113,7 +126,7 @@ const load = new TimeChart({
     return [
       ["", clock(since + part * step)],
       ["yellow", `${view.waiting[part]} waited for you`],
-      ["soft", `${view.working[part]} worked`],
+      ["green", `${view.working[part]} worked`],
       ...failed.map(({ label }) => ["red", `${label} failed`]),
     ];
   },
@@ -121,7 +134,7 @@ const load = new TimeChart({
 
 // The lanes
 
-const canvas = new LaneCanvas(isTouch.matches ? 44 : 28);
+const canvas = new LaneCanvas(isTouch.matches ? 44 : 24);
 const tip = new Tip();
 const select = document.createElement("div");
 select.className = "lane-select";
@@ -138,8 +151,8 @@ function pickedItem(view) {
 function wordsOf(view, lane, item) {
   const { label } = view.lanes[lane];
   if (item.mark) return `${label}: ${item.kind} at ${clock(item.at, true)}${item.text ? `: ${item.text}` : ""}`;
-  const end = item.end >= view.until ? "now" : clock(item.end, true);
-  return `${label}: ${view.words[item.status]} for ${span(item.end - item.at)}, ${clock(item.at, true)} to ${end}${item.text ? `: ${item.text}` : ""}`;
+  const time = item.end >= view.until ? `${clock(item.at, true)} to now` : timeWords(item.at, item.end, true);
+  return `${label}: ${view.words[item.status]} for ${span(item.end - item.at)}, ${time}${item.text ? `: ${item.text}` : ""}`;
 }
 
 function pickedWords(view) {
@@ -231,7 +244,8 @@ function laneKeys(event) {
     const place = lane === picked.lane && now !== null ? items.findIndex((one) => nameOf(one) === picked.name) + steps
       : items.findLastIndex((one) => one.at <= at);
     pick({ lane, item: items[Math.min(Math.max(0, place), items.length - 1)] });
-    document.querySelectorAll(".lane-names li")[lane]?.scrollIntoView({ block: "nearest" });
+    const name = document.querySelectorAll(".lane-names li")[lane];
+    if (name) reveal(name);
   } else if (!zoomKey(event.key, now?.item.at ?? null)) return;
   event.preventDefault();
   event.stopPropagation();
