@@ -45,6 +45,19 @@ def lacks_worktrees(instance: "Instance") -> None:
     instance.sm("rm", session["session_id"])
 
 
+def lacks_files(instance: "Instance") -> None:
+    """No agent takes files, and messages without files are sent."""
+    session = instance.spawn("Sleeper", "a task")
+    assert session["takes_files"] is False
+    file = instance.work / "shot.png"
+    file.write_bytes(b"a picture")
+    words = ("send", session["session_id"], "look")
+    assert "does not know" in instance.refused(*words, "--file", str(file), exit_code=8)
+    instance.sm(*words)
+    instance.sm("kill", session["session_id"])
+    instance.sm("rm", session["session_id"])
+
+
 def lacks_pauses(instance: "Instance") -> None:
     """No command pauses a session. A spent budget keeps it from its next turn, and pauses nothing."""
     session_id = instance.spawn("Sleeper", "--budget", "minutes=0.01", "a task")["session_id"]

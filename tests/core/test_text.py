@@ -21,6 +21,7 @@ from sm.core.text import (
     render_notice_lines,
     tool_use,
     validate_text,
+    with_own_lines,
 )
 from sm.errors import InvalidText
 
@@ -323,3 +324,14 @@ def test_omission_says_shortened_only_when_the_text_is_cut(
 ) -> None:
     assert omission("Bash", arguments) == expected
     assert quoted(tool_use("Bash", arguments), TOOL_USE_MAX).endswith('…"') == (expected == "shortened")
+
+
+@pytest.mark.parametrize(
+    "text", ["look", "löök", "[sm] file 1: /x", "a\n [SM] b\n", "\uff3bsm\uff3d from sm", ""]
+)
+def test_own_lines_of_sm_stay_and_all_other_lines_are_escaped(text: str) -> None:
+    own = ("[sm] file 1: /a (text/plain, 1 kB)", "[sm] file 2: /\u00e9 (text/plain, 1 kB)")
+    whole = with_own_lines(text, own)
+    assert escape_marks(whole, len(own)).split("\n") == [*escape_marks(text.rstrip("\n")).split("\n"), *own]
+    assert with_own_lines(text, ()) == text
+    assert escape_marks(whole).count("> [sm] file") == escape_marks(text).count("> [sm] file") + len(own)

@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from sm.client.http import Client
 from sm.providers.claude.check.scripted_api.script import tool
 from tests.claude_fixtures import claude_instance, scripted_api
@@ -43,7 +41,6 @@ def results(api: ScriptedApi, prompt: str, count: int) -> Request:
     )
 
 
-@pytest.mark.claude_core
 def test_claude_reads_the_files_of_a_message_and_of_its_task_without_a_permission_dialog(
     claude: ClaudeInstance, api: ScriptedApi
 ) -> None:

@@ -102,6 +102,24 @@ def test_reports_from_inside_reach_the_daemon(instance: Instance) -> None:
     assert "all done" in json.dumps(done)
 
 
+def test_agent_in_a_container_reads_the_files_of_its_messages_and_cannot_change_them(
+    instance: Instance,
+) -> None:
+    shot = instance.home / "shot.png"
+    shot.write_bytes(b"a picture")
+    script = (
+        "sm inbox --take --wait > letter.txt; path=$(sed -n 's/.*file 1: //; s/ (image.*//p' letter.txt); "
+        'cat "$path" > read.txt; { echo x > "$path"; } 2> refused.txt; stat -c "%a %u" "$path" > mode.txt; sleep 1000'
+    )
+    session = instance.spawn("Sh", script, "--workspace", "shop")["session_id"]
+    instance.sm("send", session, "look", "--file", str(shot))
+    assert read_later(instance.work / "mode.txt") == f"600 {OWNER}\n"
+    letter = (instance.work / "letter.txt").read_text()
+    assert f"[sm] file 1: /run/sm/launch/{session}.files/f-" in letter
+    assert (instance.work / "read.txt").read_text() == "a picture"
+    assert "Read-only file system" in (instance.work / "refused.txt").read_text()
+
+
 def test_keys_that_an_agent_has_not_read_are_seen_in_its_own_terminal(instance: Instance) -> None:
     script = (
         "stty raw -echo; touch ready; until [ -e go ]; do sleep 0.1; done; head -c 4 > read.txt; sleep 1000"

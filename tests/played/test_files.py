@@ -241,6 +241,16 @@ def test_message_with_files_is_refused_before_anything_is_stored(home: Instance)
     assert send(home, inbox, "look", file)["session_id"] == inbox
 
 
+def test_no_copy_stays_when_one_of_several_files_is_gone(home: Instance) -> None:
+    session = home.spawn("Inbox", "a task")["session_id"]
+    file, gone = upload(home), upload(home, "gone.png")
+    (home.state / "uploads" / gone["file_id"]).unlink()
+    for refused in (send(home, session, "look", file, gone), spawn(home, "Inbox", "look", file, gone)):
+        assert refused["error"]["message"] == f"files: gone.png ({gone['file_id']}) is gone"
+    assert (list(home.launch_dir.glob("*.files")), len(home.json("ls"))) == ([], 1)
+    assert send(home, session, "look", file)["session_id"] == session
+
+
 def test_text_with_files_leaves_the_question_of_the_agent_open(home: Instance) -> None:
     session = home.spawn("Inbox", "a task")["session_id"]
     home.sm("ask", "Which one?", env=home.as_session(session))

@@ -75,6 +75,18 @@ def test_short_prompt_is_typed_once_the_tools_were_listed(stage: Unhooked) -> No
     until(lambda: stage.json("log", session_id)[0]["status"] == "acknowledged", "the message is read")
 
 
+def test_typed_prompt_ends_with_the_line_of_its_file(stage: Unhooked) -> None:
+    shot = stage.work / "shot.png"
+    shot.write_bytes(b"a picture")
+    session_id = stage.spawn("Plain", "look", "--file", str(shot))["session_id"]
+    until(lambda: stage.session(session_id)["status"] == "idle", "the agent is ready")
+    list_tools(stage, session_id)
+    text, _ = stage.first()
+    (copy,) = (stage.launch_dir / f"{session_id}.files").glob("*/shot.png")
+    assert text == f"[sm] from operator, message 1\nlook\n[sm] file 1: {copy} (image/png, 9 bytes)"
+    until(lambda: stage.json("log", session_id)[0]["status"] == "acknowledged", "the message is read")
+
+
 def test_short_prompt_is_typed_at_the_limit_when_no_tools_are_listed(stage: Unhooked) -> None:
     begun_s = stage.loop.time()
     session_id = stage.spawn("Plain", "work")["session_id"]

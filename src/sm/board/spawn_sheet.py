@@ -104,7 +104,7 @@ def spawn_sheet(
 
 def kept_for_another(given: Mapping[str, str]) -> Mapping[str, str]:
     """The values with which the sheet of another agent begins: all but the task and what is unique to one agent."""
-    return {name: text for name, text in given.items() if name not in ("prompt", "name", "branch")}
+    return {name: text for name, text in given.items() if name not in ("prompt", "files", "name", "branch")}
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from sm.errors import NoServer, StorageFull, TerminalError
 from sm.linux.platform import boot_id
 from sm.linux.processes import is_alive
 from sm.monitor import Watcher
-from sm.paths import InstancePaths
+from sm.paths import FILES_SUFFIX, InstancePaths
 from sm.sandboxes.base import Sandbox
 from sm.sessions.process_ends import ProcessEnds
 from sm.state.losses import SERVER_GONE, TERMINAL_CLOSED, LossCause
@@ -118,7 +118,9 @@ async def _settle(
 
 async def remove_strays(paths: InstancePaths, store: Store, sandbox: Sandbox) -> None:
     """Remove launch files of sessions that a crash or a full disk kept from being committed."""
-    names = {name.partition(".")[0] for name in os.listdir(paths.launch)}
+    # The files of messages stay as long as the session, which may have left memory.
+    found = (name for name in os.listdir(paths.launch) if not name.endswith(FILES_SUFFIX))
+    names = {name.partition(".")[0] for name in found}
     for session_id in names:
         if _SESSION_ID.fullmatch(session_id) and session_id not in store.sessions:
             await sandbox.forget(session_id)

@@ -151,7 +151,11 @@ class Messages:
         """The files, where the agent can read them. A repeated request, whose files are used, has none."""
         try:
             attachment = self._attachers.attach(caller, target, files)
-            await attachment.place()
+            try:
+                await attachment.place()
+            except BaseException:
+                await attachment.finish()
+                raise
         except UsageError:
             async with self._store.transaction(caller, key) as tx:
                 earlier = tx.replayed

@@ -125,6 +125,31 @@ async def test_start_takes_what_stands_in_the_fields_and_keeps_what_is_entered_m
         sheet._given.clear()
 
 
+async def test_task_gets_the_files_whose_paths_are_entered(home: Instance) -> None:
+    shot = home.work / "shot.png"
+    shot.write_bytes(b"a picture")
+    async with top(home, (120, 40)) as view:
+        sheet = await open_sheet(view)
+        await view.press("ctrl+o")
+        entry(sheet, "files").value = f"{shot}, {shot}x"
+        await view.shows("files belong to a task: enter one")
+        await view.press(*"look")
+        entry(sheet, "agent_type").value = "Sleeper"
+        entry(sheet, "working_dir").value = str(home.work)
+        entry(sheet, "name").value = "looks"
+        await view.shows(f"sm spawn --file {shot} --file {shot}x --name looks")
+        await view.press("ctrl+s")
+        await view.shows(f"{shot}x: no such file or directory")
+        await view.until(lambda: is_in(sheet, "files"), "the field of the refusal")
+        entry(sheet, "files").value = str(shot)
+        await view.press("ctrl+s")
+        await view.until(lambda: view.app.screen is not sheet, "the sheet closes")
+    session = home.session("sleeper-looks")["session_id"]
+    (copy,) = (home.state / "launch" / f"{session}.files").glob("*/shot.png")
+    assert copy.read_bytes() == b"a picture"
+    leave(home, session)
+
+
 async def test_keys_lead_through_the_fields_and_show_more(home: Instance) -> None:
     async with top(home) as view:
         sheet = await open_sheet(view)
@@ -199,28 +224,3 @@ async def test_text_that_is_typed_while_an_agent_starts_is_kept(
         assert sheet.query_one("#field-prompt", TextArea).text == "one two"
     (started,) = [s for s in home.json("ls") if s["working_dir"] == str(home.work / "slow")]
     leave(home, started["session_id"])
-
-
-async def test_task_gets_the_files_whose_paths_are_entered(home: Instance) -> None:
-    shot = home.work / "shot.png"
-    shot.write_bytes(b"a picture")
-    async with top(home, (120, 40)) as view:
-        sheet = await open_sheet(view)
-        await view.press("ctrl+o")
-        entry(sheet, "files").value = f"{shot}, {shot}x"
-        await view.shows("files belong to a task: enter one")
-        await view.press(*"look")
-        entry(sheet, "agent_type").value = "Sleeper"
-        entry(sheet, "working_dir").value = str(home.work)
-        entry(sheet, "name").value = "looks"
-        await view.shows(f"sm spawn --file {shot} --file {shot}x --name looks")
-        await view.press("ctrl+s")
-        await view.shows(f"{shot}x: no such file or directory")
-        await view.until(lambda: is_in(sheet, "files"), "the field of the refusal")
-        entry(sheet, "files").value = str(shot)
-        await view.press("ctrl+s")
-        await view.until(lambda: view.app.screen is not sheet, "the sheet closes")
-    session = home.session("sleeper-looks")["session_id"]
-    (copy,) = (home.state / "launch" / f"{session}.files").glob("*/shot.png")
-    assert copy.read_bytes() == b"a picture"
-    leave(home, session)

@@ -4,6 +4,7 @@ import mimetypes
 from collections.abc import Iterable
 
 from sm.capabilities.files.model import OperatorFile
+from sm.core.lines import plural
 from sm.core.text import MARK, is_folded, validate_text
 from sm.errors import InvalidText
 
@@ -39,7 +40,7 @@ def media_type(name: str) -> str:
 def size_words(size: int) -> str:
     """`12 kB`."""
     if size < 1000:
-        return f"{size} bytes"
+        return plural(size, "byte")
     return f"{size / 1000:.0f} kB" if size < 999_500 else f"{size / 1_000_000:.1f} MB"
 
 

@@ -34,8 +34,9 @@ from sm.cli.tui.forms import ActionForm, Done, FormProblem, no_form
 from sm.cli.tui.page_tabs import PageTabs
 from sm.cli.tui.pages import FollowPage
 from sm.cli.tui.screens import KeyQuestion, LinePrompt, TextPage
-from sm.cli.tui.start_sheet import FILES, StartSheet, paths_in
+from sm.cli.tui.start_sheet import StartSheet
 from sm.cli.tui.suggestions import entered, suggested_sessions
+from sm.cli.tui.task_files import FILES, paths_in
 from sm.client.http import Client
 from sm.core.request_lines import verdict
 from sm.core.text import omission

@@ -1,10 +1,7 @@
 """The sheet of `sm top` that starts an agent. `board.spawn_sheet` says what its fields have, know and lack."""
 
 import asyncio
-import os
-import shlex
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import ClassVar
 
 from rich.style import Style
@@ -36,39 +33,14 @@ from sm.cli.spawn_questions import spawn_choices
 from sm.cli.tui.choice_line import ChoiceLine
 from sm.cli.tui.forms import FormProblem, Submit
 from sm.cli.tui.suggestions import Rows
+from sm.cli.tui.task_files import FIELDS, FILES, with_files
 from sm.client.http import Client
 from sm.errors import SmError
 
 _KEYS = "Ctrl-S: start  Ctrl-N: and another  Tab: next  Ctrl-O: {more}  Esc: back"
 _COMPLETE = "  →: complete"
-FILES = InputField(
-    "files", "Files", hint="paths of files for the agent, with commas between them", is_rare=True
-)
-"""Only here: a browser has files of another machine."""
-_FIELDS = (SPAWN_ACTION.fields[0], FILES, *SPAWN_ACTION.fields[1:])
 _SUGGESTED_MAX = 5
 _COMMAND_MAX = 300
-
-
-def paths_in(text: str) -> list[str]:
-    """The paths in the field of files, as this process can open them."""
-    return [os.path.expanduser(path) for path in filter(None, map(str.strip, text.split(",")))]
-
-
-def with_files(sheet: SpawnSheet, known: Json | None, text: str) -> SpawnSheet:
-    """The sheet with the field of files and its text, after the task."""
-    paths, problem = paths_in(text), ""
-    kinds = {kind["name"]: kind for kind in (known or {}).get("types", ())}
-    kind = kinds.get(sheet.values.get("agent_type", ""))
-    if paths and kind is not None and not kind.get("takes_files"):
-        problem = f"agents of type {kind['name']} take no files, because they read messages line by line"
-    elif paths and "prompt" not in sheet.values:
-        problem = "files belong to a task: enter one"
-    field = SheetField(FILES, text.strip(), FILES.hint, problem=problem)
-    values = {**sheet.values, FILES.name: text} if paths else sheet.values
-    options = "".join(f" --file {shlex.quote(path)}" for path in paths)
-    command = sheet.command.replace("sm spawn", f"sm spawn{options}", 1)
-    return replace(sheet, fields=(sheet.fields[0], field, *sheet.fields[1:]), values=values, command=command)
 
 
 class StartSheet(ModalScreen[str | None]):
@@ -124,7 +96,7 @@ class StartSheet(ModalScreen[str | None]):
         with Vertical(id="sheet"):
             yield Static(Text(SPAWN_ACTION.title), id="title")
             with VerticalScroll(can_focus=False):
-                for field in _FIELDS:
+                for field in FIELDS:
                     with Horizontal(id=f"row-{field.name}", classes="row"):
                         yield Static(Text(f"{field.title}:"), classes="label")
                         yield self._line(field)
@@ -213,7 +185,7 @@ class StartSheet(ModalScreen[str | None]):
             return
         self._sheet = self._made()
         shown = {field.field.name: field for field in self._sheet.fields}
-        for name in (field.name for field in _FIELDS):
+        for name in (field.name for field in FIELDS):
             found = shown.get(name)
             is_shown = found is not None and (self._has_more or not found.field.is_rare or bool(found.value))
             self.query_one(f"#row-{name}").display = is_shown
@@ -362,8 +334,7 @@ class StartSheet(ModalScreen[str | None]):
         since = {name: text for name, text in self._given.items() if taken.get(name) != text}
         if problem is None:
             self._given.clear()
-            kept = {name: text for name, text in kept_for_another(taken).items() if name != FILES.name}
-            self._given.update({**(kept if another else {}), **since})
+            self._given.update({**(kept_for_another(taken) if another else {}), **since})
         if self.app.screen is not self:  # the person has left
             return
         if problem is None and not another and not since:
