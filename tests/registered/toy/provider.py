@@ -110,11 +110,6 @@ class ToySetup(Setup):
     def approve(self, environment: Mapping[str, str], question: SetupQuestion, directory: str) -> None:
         raise AssertionError("toy asks nothing")
 
-    def carry_trust(
-        self, environment: Mapping[str, str], argv: Sequence[str], directory: str, copy: str
-    ) -> None:
-        return None
-
     def require_ready(
         self,
         environment: Mapping[str, str],
