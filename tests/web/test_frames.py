@@ -6,12 +6,10 @@ from tests.board.samples import AT_S, row_data
 from tests.cli.samples import request
 
 
-def test_row_has_the_name_beside_the_type_and_the_branch_of_the_worktree() -> None:
+def test_row_has_the_branch_of_its_worktree() -> None:
     worktree = {"path": "/w/login", "branch": "fix-login"}
     row = board_row(row_data("1a2b3c4d", label="engineer-login", worktree=worktree))
-    fields = row_fields(row)
-    assert (fields["label"], fields["short"], fields["branch"]) == ("engineer-login", "login", "fix-login")
-    assert row_fields(row, {"login"})["short"] == "engineer-login"
+    assert row_fields(row)["branch"] == "fix-login"
     for data in (None, {"path": "/w/login", "branch": None}):
         assert row_fields(board_row(row_data("1a2b3c4d", worktree=data)))["branch"] == ""
 

@@ -3,7 +3,7 @@
 Every word comes from `sm.board`, so a browser shows the same words as `sm top`.
 """
 
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from sm.board import ACTIONS, BoardNeed, BoardRow, Line, Sort, Target, chips, command_to_copy
@@ -14,7 +14,6 @@ from sm.board.first_steps import FIRST_STEPS
 from sm.board.main_actions import main_actions
 from sm.board.need_actions import need_actions
 from sm.board.prediction import MODES, predicted
-from sm.board.short_names import short_name
 from sm.board.words import context_bar, request_kind, says_all, shown, sign_of, status_word
 from sm.core.figures import dollars
 from sm.core.quotation import option_description
@@ -28,12 +27,10 @@ _DETAIL_WIDTH = 10_000
 """The page wraps the lines."""
 
 
-def row_fields(row: BoardRow, labels: Container[str] = ()) -> Fields:
-    """`labels`: of all sessions."""
+def row_fields(row: BoardRow) -> Fields:
     data, tree, worktree = row.data, row.data["tree"], row.data["worktree"]
     return {
         "label": row.label,
-        "short": short_name(row, labels),
         "branch": shown(worktree["branch"] or "", 100) if worktree else "",
         "name": shown(data["friendly_name"] or data["name"]),
         "title": shown(data["title"] or ""),

@@ -120,10 +120,9 @@ class Hub:
 
     def _draw(self, session_ids: Iterable[str]) -> None:
         """Bring the fields of these rows up to date."""
-        labels = {row.label for row in self.situation.table.rows.values()}
         for session_id in session_ids:
             row = self.situation.table.rows.get(session_id)
             if row is None:
                 self.rows.pop(session_id, None)
-            elif self.rows.get(session_id) != (fields := row_fields(row, labels)):
+            elif self.rows.get(session_id) != (fields := row_fields(row)):
                 self.rows[session_id] = fields

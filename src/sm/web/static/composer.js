@@ -51,7 +51,7 @@ export function composer(row, sent) {
     ui.draw();
   };
   return html`<form class="compose" data-files=${row.id} @submit=${submit} ${measured}>
-    <textarea id="message" rows="1" aria-label="Message to ${row.label}" aria-describedby="message-says" placeholder="Message to ${row.short}" maxlength="50000"
+    <textarea id="message" rows="1" aria-label="Message to ${row.label}" aria-describedby="message-says" placeholder="Message to ${row.label}" maxlength="50000"
       .value=${live(draft)} @input=${type} @keydown=${keys}></textarea>
     ${attached.list}
     <div class="compose-line">
