@@ -295,7 +295,7 @@ async def test_texts_are_found_once_search_is_there_again(tmp_path: Path, new: b
         async with await opened(tmp_path) as store:
             assert await found_words(store) == WORDS
             assert indexed(tmp_path) == len(WORDS)
-    assert backups(path) == ([f"{path}.v16.backup"] if new else [])
+    assert backups(path) == ([f"{path}.v17.backup"] if new else [])
 
 
 async def test_removal_erases_texts_in_a_daemon_without_search(tmp_path: Path) -> None:
