@@ -207,19 +207,6 @@ def test_lines_that_have_left_the_screen_come_when_a_person_scrolls_to_the_top(
     printer.end()
 
 
-def test_lines_that_have_left_the_screen_keep_their_colours(stage: Stage, visitor: Visitor) -> None:
-    printer = Printer(stage, r"printf '\033[31mred\033[0m plain\n'; seq 1 200")
-    with visitor.tab(place=f"#/s/{printer.id}/peek") as tab:
-        shows(tab, "200")
-        scroll_up(tab, 10_000)
-        first = tab.find(".screen-past > div").first
-        tab.until(lambda: first.count() == 1 and first.inner_text() == "red plain", "the first line")
-        parts = first.locator("span")
-        assert parts.all_inner_texts() == ["red", " plain"]
-        assert "--ansi-1" in str(parts.first.get_attribute("style"))
-    printer.end()
-
-
 @pytest.mark.parametrize(("columns", "font"), [(60, 14), (90, None), (300, 9)])
 def test_columns_are_fitted_to_the_width(
     stage: Stage, visitor: Visitor, columns: int, font: float | None

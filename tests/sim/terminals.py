@@ -330,15 +330,6 @@ class FakeTerminals:
     async def capture_styled(self, name: str) -> list[str]:
         return visible(await self._pane(name, runs=True))
 
-    async def capture_styled_history(self, name: str, lines: int) -> list[str]:
-        kept, style = list[str](), ""
-        for line in (await self._pane(name, runs=True)).lines:
-            kept.append(style + line)  # tmux begins each line with its style
-            style = next(reversed(_STYLE.findall(line)), style)
-        while kept and not _STYLE.sub("", kept[-1]).strip():
-            kept.pop()
-        return kept[-lines:] if lines > 0 else []
-
     async def show_line(self, name: str, text: str) -> None:
         await self._pane(name)
 

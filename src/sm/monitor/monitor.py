@@ -96,17 +96,11 @@ class Monitor:
         """True if no source confirms the session's status."""
         return session_id in self._watcher.unverified or self._observer.is_stale(session_id)
 
-    async def output(self, session: Session, lines: int, *, styled: bool = False) -> Output:
+    async def output(self, session: Session, lines: int) -> Output:
         """The last lines of the session's terminal, or of its saved output once the terminal is closed.
 
-        A restart closes it for a moment. `styled`: with escape sequences while the agent runs. Raises NoTerminal or
-        NoServer when both are gone, and TerminalUnreachable.
+        A restart closes it for a moment. Raises NoTerminal or NoServer when both are gone, and TerminalUnreachable.
         """
-        if styled:
-            with contextlib.suppress(NoTerminal, NoServer):
-                return Output(
-                    await self._terminals.capture_styled_history(session.terminal, lines), archived=False
-                )
         try:
             return Output(await self._terminals.capture(session.terminal, lines), archived=False)
         except (NoTerminal, NoServer):

@@ -60,8 +60,6 @@ class OutputLines(SeenByPerson):
     """The lines to show."""
 
     lines: Annotated[int, Most(LISTED_MAX)] = 50
-    styled: bool = False
-    """With styles as escape sequences (ECMA-48, SGR), as long as the terminal is open. They go on in the next line."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -134,9 +134,6 @@ class Screen(Protocol):
         Raises NoTerminal also for a dead terminal.
         """
 
-    async def capture_styled_history(self, name: str, lines: int) -> list[str]:
-        """As `capture`, with styles. A style goes on in the next line. Raises NoTerminal also for a dead terminal."""
-
     async def show_line(self, name: str, text: str) -> None:
         """Show one line to the people who are attached to terminal `name`, until their next key.
 

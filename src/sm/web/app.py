@@ -20,7 +20,7 @@ from sm.errors import (
     Unauthenticated,
     UsageError,
 )
-from sm.web import lane_view, past_lines, relay
+from sm.web import lane_view, relay
 from sm.web.browser_socket import BrowserSockets
 from sm.web.changes import ChangesPages
 from sm.web.channels import Channels
@@ -108,7 +108,6 @@ def _application(
     app.router.add_get("/attach/ws", TerminalSockets(hub, link, logins).serve, allow_head=False)
     relay.add_routes(app, link, LOGIN)
     lane_view.add_routes(app, link, LOGIN)
-    past_lines.add_routes(app, link, LOGIN)
     changes.add_routes(app)
     StartSheets(hub, link, LOGIN).add_routes(app)
     FileUploads(link, LOGIN).add_routes(app)

@@ -10,7 +10,6 @@ from contextlib import asynccontextmanager, suppress
 
 import pytest
 
-from sm.core.styled_text import styled_runs
 from sm.terminals.base import Terminals
 from tests.terminals.contract.samples import FOREVER, ID, NAME, ends_with, gone, kill
 from tests.terminals.world import World, sh, until, until_async
@@ -52,18 +51,6 @@ async def test_capture_styled_keeps_escape_sequences_and_capture_visible_drops_t
     assert (await terminals.capture_styled(NAME))[0].startswith("a \x1b[2mdim\x1b[0m")
     assert (await terminals.capture_visible(NAME))[0] == "a dim b"
     assert len(await terminals.capture_styled(NAME)) == len(await terminals.capture_visible(NAME))
-
-
-async def test_history_keeps_its_styles_also_when_its_first_lines_are_left_out(terminals: Terminals) -> None:
-    red = r"printf '\033[31m'; seq 1 300; printf '\033[0m'; echo end; exec sleep 1000"
-    await terminals.open(ID, NAME, "/", sh(red))
-    await until_async(lambda: ends_with(terminals, "end"))
-    lines = styled_runs(await terminals.capture_styled_history(NAME, 101))
-    assert [(text, style) for ((text, style),) in lines] == [
-        *((str(n), "fg:1") for n in range(201, 301)),
-        ("end", ""),
-    ]
-    assert await terminals.capture_styled_history(NAME, 0) == []
 
 
 @asynccontextmanager

@@ -85,7 +85,7 @@ async def agent_types(
 @routes.carries_out(agent_operations.READ_OUTPUT)
 async def output(request: ApiRequest, given: OutputLines, *, monitor: Monitor) -> OutputView:
     session = await request.look_at(READ, is_person=given.seen)
-    shown = await monitor.output(session, given.lines, styled=given.styled)
+    shown = await monitor.output(session, given.lines)
     return OutputView(session_id=session.id, lines=shown.lines, archived=shown.archived)
 
 

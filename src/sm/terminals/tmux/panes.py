@@ -156,28 +156,6 @@ def _number(field: str) -> int | None:
     return int(field[1:]) if len(field) > 1 else None
 
 
-_STYLE = re.compile(r"\x1b\[[0-9;:]*m")
-
-
-def without_styled_blanks(lines: Sequence[str]) -> list[str]:
-    """Strip blank lines at the end, also those that only change the style."""
-    kept = [line.rstrip() for line in lines]
-    while kept and not _STYLE.sub("", kept[-1]).strip():
-        kept.pop()
-    return kept
-
-
-def last_styled(lines: Sequence[str], count: int) -> list[str]:
-    """The last lines, with the style in which the first of them begins."""
-    kept = list(lines[-count:]) if count > 0 else []
-    before = _STYLE.findall("".join(lines[: len(lines) - len(kept)]))
-    for place in range(len(before) - 1, -1, -1):
-        if before[place] in ("\x1b[0m", "\x1b[m"):
-            before = before[place + 1 :]
-            break
-    return [f"{''.join(before)}{kept[0]}", *kept[1:]] if kept and before else kept
-
-
 def without_blanks(lines: Sequence[str]) -> list[str]:
     """Strip blanks at the end of each line, and blank lines at the end."""
     kept = [line.rstrip() for line in lines]

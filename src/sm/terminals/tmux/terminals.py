@@ -217,14 +217,6 @@ class Tmux:
     async def capture_styled(self, name: str) -> list[str]:
         return await self._shown(await self._finder.find_running(name), "-e")
 
-    async def capture_styled_history(self, name: str, lines: int) -> list[str]:
-        pane, kept = await self._finder.find_running(name), list[str]()
-        for start in (f"-{lines}", "-"):  # as `capture`
-            kept = panes.without_styled_blanks(await self._shown(pane, "-e", "-J", "-S", start))
-            if len(kept) >= lines:
-                break
-        return panes.last_styled(kept, lines)
-
     async def _shown(self, pane: Pane, *options: str) -> list[str]:
         with translate_refusal(pane.name):
             return await self._server.ask_for_text(("capture-pane", "-p", *options, "-t", pane.pane_id))

@@ -17,7 +17,7 @@ class Screen {
   /** The terminal of a session, with the place that it had. */
   view(session) {
     this.shown = session;
-    const view = this.#views.get(session) ?? new TerminalView(async (lines) => (await get(`/past-lines/${encodeURIComponent(session)}`, { lines })).lines);
+    const view = this.#views.get(session) ?? new TerminalView(async (lines) => (await get(`/v1/sessions/${encodeURIComponent(session)}/output`, { lines, seen: 1 })).lines);
     this.#views.delete(session);
     this.#views.set(session, view);
     for (const [id, other] of this.#views) {

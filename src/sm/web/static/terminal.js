@@ -1,7 +1,7 @@
 // The lines of one terminal as text of the page: its end in sight, its columns fitted to the width, links and a search.
 
 import { TerminalFind } from "./terminal_find.js";
-import { cells, lineNodes, pastLine, textOf } from "./terminal_lines.js";
+import { cells, lineNodes, plainLine, textOf } from "./terminal_lines.js";
 import { visible } from "./words.js";
 
 const WIDTH = "sm.terminal";
@@ -70,7 +70,7 @@ export class TerminalView {
   #sizes = new ResizeObserver(() => this.#fit());
   #changed = () => this.#fit();
 
-  /** `readLines`: read the runs of so many of the last lines of the session. */
+  /** `readLines`: read so many of the last lines of the session. */
   constructor(readLines) {
     this.#readLines = readLines;
     this.find = new TerminalFind({
@@ -121,7 +121,7 @@ export class TerminalView {
     this.#shown = lines;
     this.#rows = [];
     this.#draw();
-    this.#setPast(lines.map((line) => [[visible(line), ""]]));
+    this.#setPast(lines);
     this.#asked = lines.length < PAST[0] ? PAST.length : 1;
     this.#columns = Math.max(0, ...lines.map(cells));
     this.#showButtons();
@@ -194,7 +194,7 @@ export class TerminalView {
   }
 
   #setPast(lines) {
-    this.#past.replaceChildren(...lines.map(pastLine));
+    this.#past.replaceChildren(...lines.map((line) => plainLine(visible(line))));
     this.#asked = 0;
   }
 
@@ -255,7 +255,7 @@ export class TerminalView {
     const wanted = PAST[this.#asked];
     try {
       const lines = await this.#readLines(wanted);
-      const past = this.#rows.length ? lines.slice(0, pastOf(lines.map(textOf), this.#drawn.map(textOf)).length) : lines;
+      const past = this.#rows.length ? pastOf(lines, this.#drawn.map(textOf)) : lines;
       const below = this.#screen.scrollHeight - this.#screen.scrollTop;
       const asked = this.#asked + 1;
       this.#setPast(past);

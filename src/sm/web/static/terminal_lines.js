@@ -72,10 +72,10 @@ export function lineNodes(runs, columns) {
   return runs.map((entry, place) => run(entry, isFull && place === runs.length - 1));
 }
 
-/** An element with the content of a line that has left the screen: it is whole, however wide. */
-export function pastLine(runs) {
+/** An element with the content of a line that has no styles. */
+export function plainLine(text) {
   const line = document.createElement("div");
-  line.append(...(textOf(runs) ? lineNodes(runs, Infinity) : ["\u00a0"]));
+  line.append(...(text ? nodes(text, false) : ["\u00a0"]));
   return line;
 }
 
