@@ -106,6 +106,7 @@ def _tree(
         (_session(), _session("/app/web"), False),
         (_tree("/app/.sm/worktrees/one"), _tree("/app/.sm/worktrees/two"), True),
         (_tree("/app/.sm/worktrees/one"), _tree("/other/.sm/worktrees/one"), False),
+        (_tree("/trees/one"), _tree("/trees/two"), False),
         (_tree("/app/.sm/worktrees/one", "/web"), _tree("/app/.sm/worktrees/two", "/api"), False),
         (_tree("/app/.sm/worktrees/one"), _session("/app/.sm/worktrees"), False),
         (_tree("/s/copies/1", branch=None), _tree("/s/copies/2", branch=None), False),

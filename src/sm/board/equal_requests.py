@@ -10,7 +10,7 @@ from sm.core.likeness import likeness, place_of
 _PLACES = {
     "workspace": "in the same workspace",
     "directory": "in the same directory",
-    "worktrees": "in worktrees beside each other",
+    "worktrees": "in worktrees of the same repository",
     "copies": "in copies of the same directory",
 }
 """The sentence parts by the first word of a place."""

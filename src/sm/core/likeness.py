@@ -13,6 +13,8 @@ from sm.core.states import RequestKind, RequestState
 from sm.wire import encode
 
 Data = Mapping[str, Any]
+_IN_REPOSITORY = "/.sm/worktrees/"
+"""The place of worktrees in their repository, unless the settings name another."""
 _DEPTH_MAX = 50
 """Arguments that are nested deeper are never equal to others."""
 
@@ -20,8 +22,8 @@ _DEPTH_MAX = 50
 def place_of(session: Data) -> str:
     """The place of a session's work: `workspace shop`, and outside of workspaces for example `directory /home/me/app`.
 
-    Worktrees beside each other are one place, and so are copies of one directory. `session`: as in the answer of
-    `/v1/sessions`.
+    The worktrees of one repository are one place if they lie in it, and so are copies of one directory. Elsewhere those
+    of several repositories may lie beside each other. `session`: as in the answer of `/v1/sessions`.
     """
     if session["workspace"]:
         return f"workspace {session['workspace']}"
@@ -31,7 +33,10 @@ def place_of(session: Data) -> str:
     path: str = tree["path"]
     inside = directory.removeprefix(path).strip("/")
     more = f", {inside}" if inside else ""
-    return f"copies of {origin}{more}" if origin else f"worktrees in {path.rpartition('/')[0]}{more}"
+    if origin:
+        return f"copies of {origin}{more}"
+    repository, lies_in_it, _ = path.rpartition(_IN_REPOSITORY)
+    return f"worktrees of {repository}{more}" if lies_in_it else f"directory {directory}"
 
 
 def likeness(request: Data, place: str) -> str | None:

@@ -24,7 +24,7 @@ from sm.providers.base import (
 )
 from sm.providers.checks import is_older, version_of
 from sm.providers.claude.container import require_login
-from sm.providers.claude.home import ClaudeHome, config_dir, read_object
+from sm.providers.claude.home import ClaudeHome, config_dir, read_object, trusted_by
 from sm.providers.claude.options import is_sandbox_environment, merge_options
 from sm.providers.claude.permissions import bypasses
 from sm.providers.claude.program_help import OLDEST, ProgramHelp, find_installed
@@ -157,7 +157,8 @@ class ClaudeSetup:
         self, environment: Mapping[str, str], argv: Sequence[str], directory: str, copy: str
     ) -> None:
         home = ClaudeHome(environment)
-        if is_claude(argv[0]) and is_trusted(_state(home), environment, os.path.realpath(directory), argv[0]):
+        # Only an entry is a person's word: a variable that suppresses the question says nothing of later processes.
+        if is_claude(argv[0]) and trusted_by(_state(home), os.path.realpath(directory)) is not None:
             trust_repository(home, os.path.realpath(copy))
 
     def login(self, environment: Mapping[str, str], home: ContainerHome | None) -> Login:

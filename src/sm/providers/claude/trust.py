@@ -3,7 +3,9 @@
 import json
 import os
 import re
+import secrets
 import stat
+import threading
 import time
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
@@ -18,6 +20,8 @@ _STABLE_S = 1.0
 """Time for which an entry must remain while claude processes run. A running claude may read the file, write back its
 copy later, and so undo an entry that was written in between."""
 _LOOK_EVERY_S = 0.05
+_WRITES = threading.Lock()
+"""One thread of the daemon writes at a time: each start of a copy adds an entry."""
 _LONE = re.compile("[\ud800-\udfff]")
 
 
@@ -30,7 +34,8 @@ def trust(home: ClaudeHome, directory: str, covering: Covering = trusted_by) -> 
 
     After the return, no running claude has undone the entry.
     """
-    covered = _write(home, directory, covering)
+    with _WRITES:
+        covered = _write(home, directory, covering)
     running = [] if covered is not None else home.running_pids()
     if running:
         _write_until_kept(home, directory, running, covering)
@@ -94,7 +99,8 @@ def _write_until_kept(home: ClaudeHome, directory: str, running: list[int], cove
     for _ in range(_TRIES):
         if _is_kept(home, directory, covering):
             return
-        _write(home, directory, covering)
+        with _WRITES:
+            _write(home, directory, covering)
     if not _is_kept(home, directory, covering):
         raise IllegalState(
             f"running claude processes (pid {', '.join(map(str, running[:5]))}) "
@@ -145,7 +151,7 @@ def _replace(path: str, before: os.stat_result | None, content: bytes) -> bool:
     """Replace the file atomically. False if the file changed since the status `before` (None without a file)."""
     if before is not None and before.st_uid != os.geteuid():
         raise NotPermitted(f"{path} belongs to user id {before.st_uid}", "run sm as the owner of the file")
-    new = f"{path}.sm-{os.getpid()}"
+    new = f"{path}.sm-{secrets.token_hex(8)}"
     try:
         fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         try:
