@@ -190,6 +190,9 @@ def test_page_teams_can_be_typed(user: ClaudeReader) -> None:
         f"{GUIDE}/teams.md",
         {
             "sm diff 1042": user.is_idle("engineer-1042"),
+            "sm approve short": lambda: until(
+                lambda: user.named("engineer-short")["status"] == "waiting_input", "claude asks for trust"
+            ),
             "sm diff short": user.is_idle("engineer-short"),
         },
     )

@@ -79,24 +79,6 @@ def test_approval_of_a_trust_dialog_starts_the_agent(
     claudes.sm("kill", session_id)
 
 
-def test_copy_of_a_trusted_directory_is_trusted_too(claudes: ClaudeInstance, tmp_path: Path) -> None:
-    env = claudes.other_home("copies", trusted=False)
-    (tmp_path / "a.txt").write_text("a\n")
-    place = ("--copy", "--working-dir", str(tmp_path), "--name")
-    asked = waiting(claudes, env, "Not trusted", *place, "asks")
-    copy = tmp_path / ".sm" / "worktrees" / "asks"
-    assert asked["arguments"] == {"dialog": "trust", "directory": str(copy)}
-    assert not is_trusted(env, copy)
-    claudes.sm("kill", asked["session_id"])
-
-    claudes.sm("trust", str(tmp_path), env=env)
-    started = claudes.spawn("Plain", "In a copy [[text:hello]]", *place, "starts", env=env)["session_id"]
-    claudes.idle(started)
-    assert is_trusted(env, copy.with_name("starts"))
-    assert claudes.get("/v1/requests") == []
-    claudes.sm("kill", started)
-
-
 def test_only_the_operator_may_answer_a_first_start_dialog(claudes: ClaudeInstance, tmp_path: Path) -> None:
     env = claudes.other_home("only-operator", trusted=False)
     output = claudes.home / "attempts"

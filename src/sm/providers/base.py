@@ -373,14 +373,6 @@ class Setup(Protocol):
         `by` is empty. Raises SmError; then nothing is changed.
         """
 
-    def carry_trust(
-        self, environment: Mapping[str, str], argv: Sequence[str], directory: str, copy: str
-    ) -> None:
-        """Trust a copy of `directory`, which will be a repository of its own, if a person trusts `directory`.
-
-        For agents with this command line. Blocks. Raises SmError.
-        """
-
     def approve(self, environment: Mapping[str, str], question: SetupQuestion, directory: str) -> None:
         """Store the operator's approval of a first-start dialog, as `trust` and `accept_bypass` do.
 

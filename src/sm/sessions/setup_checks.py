@@ -6,7 +6,6 @@ from contextlib import suppress
 from functools import partial
 
 from sm.core.models import Launch, Session
-from sm.errors import SmError
 from sm.providers.base import ProgramFacts, Provider
 from sm.sandboxes.home import ContainerHome
 
@@ -39,13 +38,6 @@ async def require_ready(
     with suppress(TimeoutError):  # a slow file system proves no open dialog
         async with asyncio.timeout(_WITHIN_S):
             await asyncio.to_thread(check)
-
-
-async def carry_trust(provider: Provider, launch: Launch, source: str, copy: str) -> None:
-    """Trust a copy of `source` if a person trusts `source`. If that fails, the question of the agent is a request."""
-    if provider.setup is not None:
-        with suppress(SmError):
-            await asyncio.to_thread(provider.setup.carry_trust, launch.environment, launch.argv, source, copy)
 
 
 async def program_facts(

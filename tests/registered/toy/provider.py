@@ -102,11 +102,6 @@ class ToySetup(Setup):
     def accept_bypass(self, environ: Mapping[str, str]) -> TrustEntry:
         return TrustEntry("/toys/trusted", "", changed=True)
 
-    def carry_trust(
-        self, environment: Mapping[str, str], argv: Sequence[str], directory: str, copy: str
-    ) -> None:
-        """Toys ask nothing."""
-
     def approve(self, environment: Mapping[str, str], question: SetupQuestion, directory: str) -> None:
         raise AssertionError("toy asks nothing")
 

@@ -25,7 +25,6 @@ from sm.providers.base import Provider
 from sm.sandboxes.home import ContainerHome
 from sm.sessions.keepers import PlaceUse, RemovedSession, SessionKeeper
 from sm.sessions.session_fields import SessionField
-from sm.sessions.setup_checks import carry_trust
 from sm.sessions.spawn_parts import PreparedPlace, SpawnAddition, SpawnPart
 from sm.sessions.writable_paths import WritablePaths
 from sm.store import Store, Transaction
@@ -61,9 +60,6 @@ class WantedWorktree(SpawnAddition):
     async def complete(
         self, session: Session, provider: Provider, launch: Launch, home: ContainerHome | None
     ) -> Session:
-        if self.plan.is_copy and home is None:
-            # A copy is a repository of its own. The agent would ask about each one.
-            await carry_trust(provider, launch, self.plan.repository, self.plan.path)
         return replace(session, worktree=self.plan.path, branch=self.plan.branch)
 
     async def insert(self, tx: Transaction, session: Session) -> None:

@@ -24,7 +24,7 @@ from sm.providers.base import (
 )
 from sm.providers.checks import is_older, version_of
 from sm.providers.claude.container import require_login
-from sm.providers.claude.home import ClaudeHome, config_dir, read_object, trusted_by
+from sm.providers.claude.home import ClaudeHome, config_dir, read_object
 from sm.providers.claude.options import is_sandbox_environment, merge_options
 from sm.providers.claude.permissions import bypasses
 from sm.providers.claude.program_help import OLDEST, ProgramHelp, find_installed
@@ -50,7 +50,7 @@ from sm.providers.claude.readiness import (
 from sm.providers.claude.section import ClaudeSection
 from sm.providers.claude.settings_files import MANAGED, HooksOff, hooks_off, settings_files
 from sm.providers.claude.trouble import INSTALL
-from sm.providers.claude.trust import accept_bypass, trust, trust_repository
+from sm.providers.claude.trust import accept_bypass, trust
 from sm.providers.claude.values import mapping, string
 from sm.providers.readers import SetupQuestion
 from sm.sandboxes.home import ContainerHome
@@ -152,14 +152,6 @@ class ClaudeSetup:
                 accept_bypass(home)
             case _:
                 assert_never(question)
-
-    def carry_trust(
-        self, environment: Mapping[str, str], argv: Sequence[str], directory: str, copy: str
-    ) -> None:
-        home = ClaudeHome(environment)
-        # Only an entry is a person's word: a variable that suppresses the question says nothing of later processes.
-        if is_claude(argv[0]) and trusted_by(_state(home), os.path.realpath(directory)) is not None:
-            trust_repository(home, os.path.realpath(copy))
 
     def login(self, environment: Mapping[str, str], home: ContainerHome | None) -> Login:
         return login_of_agent(environment, home)

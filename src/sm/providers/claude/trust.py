@@ -3,12 +3,9 @@
 import json
 import os
 import re
-import secrets
 import stat
-import threading
 import time
-from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias
+from typing import Any
 
 from sm.errors import ExternalError, IllegalState, NotPermitted
 from sm.providers.base import TrustEntry
@@ -20,38 +17,19 @@ _STABLE_S = 1.0
 """Time for which an entry must remain while claude processes run. A running claude may read the file, write back its
 copy later, and so undo an entry that was written in between."""
 _LOOK_EVERY_S = 0.05
-_WRITES = threading.Lock()
-"""One thread of the daemon writes at a time: each start of a copy adds an entry."""
 _LONE = re.compile("[\ud800-\udfff]")
 
 
-Covering: TypeAlias = Callable[[Mapping[str, Any], str], str | None]
-"""Finds the trusted directory that covers another one in the object of the file."""
-
-
-def trust(home: ClaudeHome, directory: str, covering: Covering = trusted_by) -> TrustEntry:
+def trust(home: ClaudeHome, directory: str) -> TrustEntry:
     """Trust `directory` (absolute, without links) and below. Idempotent. Raises SmError.
 
     After the return, no running claude has undone the entry.
     """
-    with _WRITES:
-        covered = _write(home, directory, covering)
+    covered = _write(home, directory)
     running = [] if covered is not None else home.running_pids()
     if running:
-        _write_until_kept(home, directory, running, covering)
+        _write_until_kept(home, directory, running)
     return TrustEntry(home.state, covered or directory, changed=covered is None, running=tuple(running))
-
-
-def trust_repository(home: ClaudeHome, directory: str) -> TrustEntry:
-    """As `trust`, for a directory that will be a repository of its own: no entry above it covers it then."""
-    return trust(home, directory, _own_entry)
-
-
-def _own_entry(state: Mapping[str, Any], directory: str) -> str | None:
-    projects = state.get("projects")
-    entry = projects.get(directory) if isinstance(projects, dict) else None
-    is_trusted = isinstance(entry, dict) and entry.get("hasTrustDialogAccepted") is True
-    return directory if is_trusted else None
 
 
 def accept_bypass(home: ClaudeHome) -> TrustEntry:
@@ -81,11 +59,11 @@ def _make_directory(path: str) -> None:
         raise ExternalError(f"cannot create {path}: {(error.strerror or str(error)).lower()}") from None
 
 
-def _write(home: ClaudeHome, directory: str, covering: Covering) -> str | None:
+def _write(home: ClaudeHome, directory: str) -> str | None:
     """Write the entry, or return the trusted directory that covers `directory`. An SmError changes nothing."""
     for _ in range(_TRIES):
         path, state, status = _read(home)
-        covered = covering(state, directory)
+        covered = trusted_by(state, directory)
         if covered is not None:
             return covered
         _add(state, directory, path)
@@ -94,14 +72,13 @@ def _write(home: ClaudeHome, directory: str, covering: Covering) -> str | None:
     raise ExternalError(f"{path} keeps changing", "end the running claude processes, then try again")
 
 
-def _write_until_kept(home: ClaudeHome, directory: str, running: list[int], covering: Covering) -> None:
+def _write_until_kept(home: ClaudeHome, directory: str, running: list[int]) -> None:
     """Rewrite the entry until no running claude undoes it. Raises IllegalState if one always does."""
     for _ in range(_TRIES):
-        if _is_kept(home, directory, covering):
+        if _is_kept(home, directory):
             return
-        with _WRITES:
-            _write(home, directory, covering)
-    if not _is_kept(home, directory, covering):
+        _write(home, directory)
+    if not _is_kept(home, directory):
         raise IllegalState(
             f"running claude processes (pid {', '.join(map(str, running[:5]))}) "
             f"keep overwriting the change to {home.state}",
@@ -109,10 +86,10 @@ def _write_until_kept(home: ClaudeHome, directory: str, running: list[int], cove
         )
 
 
-def _is_kept(home: ClaudeHome, directory: str, covering: Covering) -> bool:
+def _is_kept(home: ClaudeHome, directory: str) -> bool:
     deadline = time.monotonic() + _STABLE_S
     while True:
-        if covering(_read(home)[1], directory) is None:
+        if trusted_by(_read(home)[1], directory) is None:
             return False
         if time.monotonic() >= deadline:
             return True
@@ -151,7 +128,7 @@ def _replace(path: str, before: os.stat_result | None, content: bytes) -> bool:
     """Replace the file atomically. False if the file changed since the status `before` (None without a file)."""
     if before is not None and before.st_uid != os.geteuid():
         raise NotPermitted(f"{path} belongs to user id {before.st_uid}", "run sm as the owner of the file")
-    new = f"{path}.sm-{secrets.token_hex(8)}"
+    new = f"{path}.sm-{os.getpid()}"
     try:
         fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         try:
