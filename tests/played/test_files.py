@@ -444,6 +444,22 @@ def test_link_in_place_of_the_directory_of_files_is_not_followed(home: Instance,
     assert (list(tmp_path.iterdir()), len(uploads(home))) == ([], 1)
 
 
+def test_link_in_place_of_the_directory_of_files_is_not_followed_at_a_start(
+    home: Instance, tmp_path: Path
+) -> None:
+    sessions = [home.spawn("Inbox", "a task")["session_id"] for _ in range(2)]
+    send(home, sessions[0], "look", upload(home))
+    (tmp_path / "notes").mkdir()
+    moved = files_of(home, sessions[0]).rename(home.state / "moved")
+    for session in sessions:  # the second one has no files
+        files_of(home, session).symlink_to(tmp_path)
+    (home.state / "uploads" / "stray").mkdir()
+    home.restart()
+    assert [path.name for path in tmp_path.iterdir()] == ["notes"]
+    assert len(list(moved.iterdir())) == 1
+    assert [path.name for path in uploads(home)] == []
+
+
 # Crashes
 
 _STEPS = 90

@@ -137,6 +137,16 @@ def test_mark_without_room_is_left_out_of_a_row_and_the_name_stays_whole(played:
     assert cut_names(tab) == []
 
 
+def test_rows_below_the_window_of_a_phone_are_not_drawn(played: Any) -> None:
+    failed = [{**row, "status": "error", "attention": "failed"} for row in team(60)]
+    tab = played(failed).tab(PHONE)
+    tab.until(lambda: tab.find(".need").count() == 60, "what needs the person")
+    assert tab.find(".rows .row[id]").count() <= 2  # the selected one, and one without words for the height
+    tab.find(".rows").evaluate("rows => rows.scrollIntoView()")
+    tab.until(lambda: tab.find(".rows .row[id]").count() > 10, "the rows in sight")
+    assert tab.find(".rows .row[id]").count() < 50
+
+
 # The border between the list and what is beside it
 
 

@@ -4,7 +4,7 @@ import contextlib
 import errno
 import os
 import shutil
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from sm.capabilities.files.model import OperatorFile
 from sm.capabilities.files.operations import FILE_MAX_BYTES
@@ -60,37 +60,32 @@ class FileDisk:
                     _write(own, file.id, directory, file.name, content, owner)
 
     def withdraw(self, session: Session, file: OperatorFile) -> None:
-        """Delete a copy. Idempotent."""
-        own = f"{self._launch(session)}/{session.id}{FILES_SUFFIX}"
-        _delete_tree(f"{own}/{file.id}")
+        """Delete a copy. Idempotent. Raises OSError, also for a link in the place of the session's directory."""
+        launch, own = self._launch(session), session.id + FILES_SUFFIX
+        with contextlib.suppress(FileNotFoundError), directory_below(launch, (own,)) as directory:
+            _delete(file.id, directory)
         with contextlib.suppress(OSError):  # it has other files
-            os.rmdir(own)
+            os.rmdir(f"{launch}/{own}")
 
     def remove(self, session_id: str) -> None:
         """Delete all copies of a session, wherever it ran. Idempotent. Raises OSError."""
         for launch in self._launches():
-            _delete_tree(f"{launch}/{session_id}{FILES_SUFFIX}")
+            with contextlib.suppress(FileNotFoundError), directory_below(launch, ()) as base:
+                _delete(session_id + FILES_SUFFIX, base)
 
-    def remove_strays(self, unused: Collection[str], used: Mapping[str, Collection[str]]) -> None:
-        """Delete what a crash has left. Call it before any upload.
+    def remove_strays(self, unused: Collection[str], used: Mapping[str, Collection[str]]) -> list[str]:
+        """Delete what a crash has left, and return what could not be deleted. Call it before any upload.
 
-        `unused`: the ids of uploads to keep. `used`: the ids of the files of each session.
+        `unused`: the ids of uploads to keep. `used`: the ids of the files of each session. Follows no link: an agent on
+        this host may have put one in the place of its directory.
         """
-        for name in _names(self._paths.uploads):
-            if name not in unused:
-                self.discard(name)
+        problems = _delete_others(self._paths.uploads, (), unused)
         for launch in self._launches():
             for own in _names(launch):
-                session_id, suffix = own[: -len(FILES_SUFFIX)], own[-len(FILES_SUFFIX) :]
-                if suffix != FILES_SUFFIX:
-                    continue
-                kept = used.get(session_id, ())
-                if not kept:
-                    _delete_tree(f"{launch}/{own}")
-                    continue
-                for name in _names(f"{launch}/{own}"):
-                    if name not in kept:
-                        _delete_tree(f"{launch}/{own}/{name}")
+                if own.endswith(FILES_SUFFIX):
+                    kept = used.get(own.removesuffix(FILES_SUFFIX), ())
+                    problems += _delete_others(launch, (own,), kept)
+        return problems
 
     def _launch(self, session: Session) -> str:
         """The launch directory of the session on this host."""
@@ -144,13 +139,40 @@ def _write(
         raise
 
 
-def _delete_tree(path: str) -> None:
-    """Delete a file or a directory. Idempotent, and follows no link. Raises OSError."""
+def _delete(name: str, directory: int) -> None:
+    """Delete a file, a link or a directory with all below it. Idempotent, and follows no link. Raises OSError."""
     with contextlib.suppress(FileNotFoundError):
         try:
-            os.unlink(path)
+            os.unlink(name, dir_fd=directory)
         except (IsADirectoryError, PermissionError):
-            shutil.rmtree(path)
+            shutil.rmtree(name, dir_fd=directory)
+
+
+def _delete_others(base: str, parts: Sequence[str], kept: Collection[str]) -> list[str]:
+    """Delete all but `kept` in `base/parts...`, and return the problems. Deletes a directory in which nothing is kept,
+    except `base`, and a link in its place."""
+    problems = list[str]()
+
+    def attempt(name: str, directory: int) -> None:
+        try:
+            _delete(name, directory)
+        except OSError as error:
+            problems.append(f"{'/'.join((base, *parts))}: {name}: {error.strerror}")
+
+    try:
+        with directory_below(base, parts) as directory:
+            for name in sorted(os.listdir(directory)):
+                if name not in kept:
+                    attempt(name, directory)
+    except FileNotFoundError:
+        return problems
+    except OSError as error:
+        if error.errno not in (errno.ELOOP, errno.ENOTDIR):
+            problems.append(f"{'/'.join((base, *parts))}: {error.strerror}")
+    if parts and not kept:
+        with contextlib.suppress(FileNotFoundError), directory_below(base, parts[:-1]) as above:
+            attempt(parts[-1], above)
+    return problems
 
 
 def _names(directory: str) -> list[str]:

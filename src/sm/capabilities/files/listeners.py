@@ -28,16 +28,27 @@ class StoredAttachment(Attachment):
     """
 
     def __init__(
-        self, store: Store, disk: FileDisk, session: Session, directory: str, files: Sequence[OperatorFile]
+        self,
+        store: Store,
+        disk: FileDisk,
+        lock: asyncio.Lock,
+        session: Session,
+        directory: str,
+        files: Sequence[OperatorFile],
     ) -> None:
         self._store = store
         self._disk = disk
+        self._lock = lock
+        self._is_locked = False
         self._session = session
         self._files = files
         self._placed = list[OperatorFile]()
         self.lines = own_lines(directory, files)
 
     async def place(self) -> None:
+        # Until `finish`: another message with the same file must not find, or delete, a copy of this one.
+        await self._lock.acquire()
+        self._is_locked = True
         for file in self._files:
             self._placed.append(file)
             try:
@@ -54,6 +65,14 @@ class StoredAttachment(Attachment):
             part.put(replace(now, session_id=self._session.id, message_id=message_id))
 
     async def finish(self) -> None:
+        try:
+            await self._clean()
+        finally:
+            if self._is_locked:
+                self._is_locked = False
+                self._lock.release()
+
+    async def _clean(self) -> None:
         rows = self._store.part(PART).rows
         for file in self._placed:
             now = rows.get(file.id)
@@ -72,13 +91,14 @@ class FileAttacher(Attacher):
         self._store = store
         self._paths = paths
         self._disk = disk
+        self._lock = asyncio.Lock()
 
     def attach(self, session: Session, ids: Sequence[str]) -> Attachment:
         rows = self._store.part(PART).rows
         sandboxed = session.effective_mode is TrustLevel.SANDBOXED
         directory = self._paths.agent_paths(session.id, sandboxed=sandboxed).files
         files = [unused(rows, file_id) for file_id in ids]
-        return StoredAttachment(self._store, self._disk, session, directory, files)
+        return StoredAttachment(self._store, self._disk, self._lock, session, directory, files)
 
 
 class FileKeeper(SessionKeeper):

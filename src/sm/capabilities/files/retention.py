@@ -29,13 +29,9 @@ class FileRetention:
             if file.session_id is not None:
                 used.setdefault(file.session_id, set()).add(file.id)
         waiting = {file.id for file in rows.values() if not file.is_used}
-        try:
-            await asyncio.to_thread(self._disk.remove_strays, waiting, used)
-            gone = [id for id in waiting if not await asyncio.to_thread(self._disk.has, id)]
-        except OSError as error:
-            log.warning("could not delete files that a crash has left: %s", error.strerror)
-            return
-        if gone:
+        for problem in await asyncio.to_thread(self._disk.remove_strays, waiting, used):
+            log.warning("could not delete a file that a crash has left: %s", problem)
+        if gone := [id for id in waiting if not await asyncio.to_thread(self._disk.has, id)]:
             await self._erase(gone)
 
     async def run(self) -> None:

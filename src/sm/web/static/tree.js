@@ -123,7 +123,8 @@ function visibleRange(count) {
   const scroller = area.closest(".tree").getBoundingClientRect();
   const from = Math.max(0, scroller.top) - top;
   const until = Math.min(innerHeight, scroller.bottom) - top;
-  return [Math.max(0, Math.floor(from / height) - EXTRA), Math.min(count, Math.ceil(until / height) + EXTRA)];
+  const first = Math.max(0, Math.floor(from / height) - EXTRA);
+  return [first, Math.max(first, Math.min(count, Math.ceil(until / height) + EXTRA))]; // none while the list is below the window
 }
 
 function measure() {
