@@ -110,9 +110,13 @@ def test_task_of_a_failed_session_has_its_reason_and_its_last_words() -> None:
     ("requests", "expected"),
     [
         ([QUESTION], "r57 asks: Which database?"),
-        ([PERMISSION], "r58 asks to use Bash: npm install"),
-        ([replace(PERMISSION, arguments=None)], "r58 asks to use Bash"),
-        ([replace(PERMISSION, tool=None, arguments={"n": 1})], "r58 asks to use a tool"),
+        ([PERMISSION], "r58 wants Bash: npm install"),
+        ([replace(PERMISSION, arguments=None)], "r58 wants Bash"),
+        ([replace(PERMISSION, tool=None, arguments={"n": 1})], "r58 wants a tool"),
+        (
+            [replace(PERMISSION, tool="ExitPlanMode", arguments={"plan": "# Pay\n\n1. Retry\n2. Log"})],
+            "r58 proposes a plan: Pay: Retry · Log",
+        ),
         ([COMPLETION], "r59 proposes its completion: all 26 tests pass"),
         ([SETUP], "r60 Trust /srv/shop for Claude Code?"),
         ([QUESTION, PERMISSION, COMPLETION], "r57 asks: Which database? (and 2 more)"),

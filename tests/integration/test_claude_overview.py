@@ -66,7 +66,7 @@ def test_ls_shows_requests_activity_and_last_words_of_agents(
     assert found["editor-busy"]["task"] == "Bash: echo a; sleep 100"
     question, permission = found["plain-asks"], found["plain-needs"]
     assert question["task"] == f"{question['requests'][0]} asks: Which colour?"
-    assert permission["task"] == f"{permission['requests'][0]} asks to use Bash: touch /tmp/x"
+    assert permission["task"] == f"{permission['requests'][0]} wants Bash: touch /tmp/x"
     claudes.sm("kill", busy["session_id"], asks["session_id"], needs["session_id"])
     assert list(rows(claudes)) == ["editor-done"]
     assert set(rows(claudes, "-a")) == {"editor-done", "editor-busy", "plain-asks", "plain-needs"}

@@ -10,7 +10,7 @@ from typing import Any
 from sm.board.edit_counts import edit_counts
 from sm.core.programs import is_plan, ruled_tools
 from sm.core.quotation import visible
-from sm.core.request_words import words_of_kind
+from sm.core.request_words import plan_words, words_of_kind
 from sm.core.statuses import Status
 from sm.core.text import tool_use
 
@@ -75,7 +75,7 @@ def request_words(request: Mapping[str, Any]) -> str:
         case kind if (words := words_of_kind(kind)) is not None:
             return shown(words.asks(request["arguments"]))
         case _ if is_plan(request["tool"]):
-            return _plan_words(request["arguments"] or {})
+            return shown(plan_words(request["arguments"] or {}))
         case _:
             return _tool_words(request["tool"], request["arguments"])
 
@@ -83,16 +83,6 @@ def request_words(request: Mapping[str, Any]) -> str:
 def request_kind(request: Mapping[str, Any]) -> str:
     """The kind of a request for people: `plan` for the permission to carry out a plan."""
     return "plan" if is_plan(request["tool"]) else shown(request["kind"], 20)
-
-
-def _plan_words(arguments: Mapping[str, Any]) -> str:
-    """The beginning of a plan without its marks: `Retry payments: Keep the answer, Store the key`."""
-    lines = [
-        re.sub(r"^\s*(?:#+|[-*]|\d+[.)])\s+", "", part).strip()
-        for part in str(arguments.get("plan") or "").splitlines()
-    ]
-    title, *steps = [part for part in lines if part] or ["a plan"]
-    return shown(f"{title}: {' · '.join(steps)}" if steps else title)
 
 
 def _tool_words(tool: str | None, arguments: Mapping[str, Any] | None) -> str:

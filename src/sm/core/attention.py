@@ -6,7 +6,8 @@ from enum import StrEnum
 
 from sm.core.dataclass import dataclass
 from sm.core.models import Session
-from sm.core.request_words import words_of_kind
+from sm.core.programs import is_plan
+from sm.core.request_words import plan_words, words_of_kind
 from sm.core.requests import Request
 from sm.core.session_lines import failure_words
 from sm.core.states import RequestKind
@@ -196,6 +197,8 @@ def request_line(requests: Sequence[Request]) -> str:
             what = first.text
         case kind if (words := words_of_kind(kind)) is not None:
             what = words.asks(first.arguments)
+        case _ if is_plan(first.tool):
+            what = f"proposes a plan: {plan_words(first.arguments or {})}"
         case _:
-            what = f"asks to use {tool_use(first.tool, first.arguments)}"
+            what = f"wants {tool_use(first.tool, first.arguments)}"
     return f"{first.name} {what}" + (f" (and {more} more)" if more else "")

@@ -1,7 +1,8 @@
 """The words of kinds of requests that ask for no tool, plan or text of an agent."""
 
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from sm.core.capability_parts import capability_parts
 
@@ -25,3 +26,13 @@ def words_of_kind(kind: str) -> RequestWords | None:
     """The words of a kind of requests, or None if its requests have a text or ask for a tool."""
     found = (part.REQUESTS.get(kind) for part in capability_parts("text") if hasattr(part, "REQUESTS"))
     return next(filter(None, found), None)
+
+
+def plan_words(arguments: Mapping[str, Any]) -> str:
+    """A plan on one line, without its marks: `Retry payments: Keep the answer · Store the key`. Not folded."""
+    lines = [
+        re.sub(r"^\s*(?:#+|[-*]|\d+[.)])\s+", "", part).strip()
+        for part in str(arguments.get("plan") or "").splitlines()
+    ]
+    title, *steps = [part for part in lines if part] or ["a plan"]
+    return f"{title}: {' · '.join(steps)}" if steps else title

@@ -104,8 +104,8 @@ function answerButtons(need) {
   const known = {
     approve: () => button(need, "approve", "Approve", () => press(need, "approve"), "go"),
     deny: () => button(need, "deny", "Deny…", () => begin("deny", { need }), "stop"),
-    answer: () => html`${place === null ? nothing : options.map(option)}${place === "fits" || ui.opened.has(need.key) ? nothing
-      : button(need, "answer", "Answer…", () => begin("answer", { need }), `go${place === "fits-wide" ? " narrow" : ""}`)}`,
+    answer: () => html`${place === null ? nothing : options.map(option)}${ui.opened.has(need.key) ? nothing
+      : button(need, "answer", "Answer…", () => begin("answer", { need }), `go ${{ "fits-wide": "narrow", fits: "narrowest" }[place] ?? ""}`)}`,
     attach: () => (refusal("attach", { need }) === null ? sessionButton(need, "attach", () => begin("attach", { need }), "Attach") : nothing),
   };
   const why = need.buttons.includes("approve") || need.buttons.includes("answer") ? null : refusal("approve", { need });

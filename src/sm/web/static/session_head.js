@@ -14,6 +14,7 @@ const MAIN = 2; // buttons beside the state
 const OF_THE_PAGE = ["send", "output"]; // they have a place of their own
 const WIDTHS = { fit: "Fit the width", scroll: "Scroll sideways" };
 const FAILED = 1; // the urgency of a session, as in board/row.py
+const isPhone = matchMedia("(max-width: 480px)");
 let isUnfolded = false;
 
 export function sessionHead(row) {
@@ -50,7 +51,8 @@ function actions(row) {
   const asked = state.needs.find((need) => need.kind === "request" && need.key === request);
   const names = main.filter((name) => actionOf(name) !== undefined && !OF_THE_PAGE.includes(name));
   const possible = names.filter((name) => refusal(name, { session: row.id }) === null);
-  const shown = possible.slice(0, asked ? MAIN - 1 : MAIN);
+  const room = isPhone.matches ? 1 : MAIN; // the name needs the rest
+  const shown = possible.slice(0, asked ? room - 1 : room);
   const isUrgent = row.urgency <= FAILED;
   return html`<div class="acts" role="group" aria-label="Actions">
     ${asked ? html`<button class="act small go" data-act="open-request" @click=${() => revealNeed(asked)}>Answer ${asked.key}</button>` : nothing}
