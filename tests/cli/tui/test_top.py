@@ -241,6 +241,33 @@ async def test_message_is_sent_and_its_draft_is_kept(home: Instance) -> None:
     assert message["text"] == "good"
 
 
+async def test_message_is_sent_with_the_files_whose_paths_are_entered(home: Instance) -> None:
+    reader = home.spawn("Inbox", "x")["session_id"]
+    shot = home.home / "shot.png"
+    shot.write_bytes(b"a picture")
+    async with top(home) as view:
+        await view.select(reader)
+        await view.press("s", *"look")
+        await view.shows("Ctrl-O adds files")
+        await view.press("ctrl+o")
+        await view.shows("with files, Ctrl-O drops them")
+        await view.press("enter")
+        await view.shows("Files of the message")
+        await view.press(*"none.png", "enter")
+        await view.shows("failed:", "none.png")
+        await view.press("s")
+        await view.shows("look", "Ctrl-O adds files")
+        await view.press("ctrl+o", "enter")
+        await view.shows("Files of the message")
+        view.app.screen.query_one(Input).value = str(shot)
+        await view.press("enter")
+        await view.shows(f"Input sent to session {reader}")
+    (message,) = json.loads((home.work / f"read-{reader}").read_text())
+    (copy,) = (home.state / "launch" / f"{reader}.files").glob("*/shot.png")
+    assert message["text"] == f"look\n[sm] file 1: {copy} (image/png, 9 bytes)"
+    assert list((home.state / "uploads").iterdir()) == []
+
+
 async def test_words_that_the_daemon_refuses_are_kept_as_a_draft(home: Instance, agent: str) -> None:
     async with top(home) as view:
         await view.select(agent)

@@ -253,6 +253,7 @@ class ActionRunner:
             self._drafts.get(draft, ""),
             on_escape=lambda text: self._drafts.update({draft: text}),
             modes=name == "send",
+            files=name == "send" and target.row is not None and bool(target.row.data["takes_files"]),
             about=_request_key(target) if name == "deny" else "",
         )
 
@@ -262,10 +263,24 @@ class ActionRunner:
                 words = ActionInput(text, mode=prompt.mode)
                 if name == "deny" and proposes_completion(target):
                     self._deny_completion(target, words)
+                elif prompt.has_files:
+                    self._ask_files(target, words)
                 else:
                     self._carry_out(name, target, words)
 
         self._app.ask(prompt, entered)
+
+    def _ask_files(self, target: Target, words: ActionInput) -> None:
+        """Ask for the files of a message, and send it with them."""
+
+        def entered(text: str | None) -> None:
+            paths = paths_in(text or "")
+            if paths:
+                self._app.run_worker(self._carry_out_with_files("send", target, words, paths, no_form))
+            else:  # the message waits for another try
+                self._drafts[_draft_of("send", target)] = words.text
+
+        self._app.ask(LinePrompt("Files of the message, paths with commas between them:"), entered)
 
     def _deny_completion(self, target: Target, words: ActionInput) -> None:
         """Deny a completion, with the person's draft comments if the person agrees."""
@@ -320,17 +335,19 @@ class ActionRunner:
             paths = paths_in(values.get(FILES.name, ""))
             fields = {name: text for name, text in values.items() if name != FILES.name}
             if paths:
-                self._app.run_worker(self._start_with_files(Target(cwd=target.cwd), fields, paths, done))
+                words = ActionInput(fields=fields)
+                start = self._carry_out_with_files("spawn", Target(cwd=target.cwd), words, paths, done)
+                self._app.run_worker(start)
             else:
                 self._carry_out("spawn", Target(cwd=target.cwd), ActionInput(fields=fields), done)
 
         app = self._app
         app.ask(StartSheet(self._client, place, lambda: app.board.rows, self._start_drafts, submit))
 
-    async def _start_with_files(
-        self, target: Target, fields: Mapping[str, str], paths: Sequence[str], done: Done
+    async def _carry_out_with_files(
+        self, name: str, target: Target, words: ActionInput, paths: Sequence[str], done: Done
     ) -> None:
-        """Upload files, and start an agent with them. The uploads are deleted again if it does not start."""
+        """Upload files, and carry out the action with them. The uploads are deleted again if it is refused."""
 
         def upload() -> tuple[str, ...]:
             with uploaded(self._client, read_files(paths)) as ids:
@@ -339,7 +356,11 @@ class ActionRunner:
         try:
             files = await asyncio.to_thread(upload)
         except SmError as error:
-            done(FormProblem(error.message.removeprefix("--file "), FILES.name))
+            problem = FormProblem(error.message.removeprefix("--file "), FILES.name)
+            if words.text:
+                self._drafts[_draft_of(name, target)] = words.text
+                self._app.tell(f"failed: {problem.words}")
+            done(problem)
             return
 
         def end(problem: FormProblem | None) -> None:
@@ -347,7 +368,7 @@ class ActionRunner:
                 self._app.run_worker(asyncio.to_thread(delete_uploads, self._client, files))
             done(problem)
 
-        self._carry_out("spawn", target, ActionInput(fields=fields, files=files), end)
+        self._carry_out(name, target, replace(words, files=files), end)
 
     def _ask_question(self, name: str, target: Target, words: ActionInput, done: Done = no_form) -> None:
         """Ask the question of the action, if it has one, and carry it out."""

@@ -37,8 +37,9 @@ class LinePrompt(ModalScreen[str | None]):
     """One line of input at the bottom. The result is None if the person leaves with Esc.
 
     `title`: a text, or a function of the mode of a message. `on_change` gets each text while it is typed. With
-    `modes`, Ctrl-T chooses the mode. → completes the text to one of the `suggestions`. `about`: the request that the
-    text is for, or empty if it is for none.
+    `modes`, Ctrl-T chooses the mode, and with `files`, Ctrl-O chooses whether files go with the text (`has_files`).
+    → completes the text to one of the `suggestions`. `about`: the request that the text is for, or empty if it is for
+    none.
     """
 
     CSS = """
@@ -55,6 +56,7 @@ class LinePrompt(ModalScreen[str | None]):
         on_change: Callable[[str], object] | None = None,
         on_escape: Callable[[str], object] | None = None,
         modes: bool = False,
+        files: bool = False,
         suggestions: Sequence[str] = (),
         about: str = "",
     ) -> None:
@@ -62,7 +64,8 @@ class LinePrompt(ModalScreen[str | None]):
         self.about = about
         self._title, self._text = title, text
         self._on_change, self._on_escape = on_change, on_escape
-        self._modes = modes
+        self._modes, self._files = modes, files
+        self.has_files = False
         self._suggestions = suggestions
         self.mode = MODES[0]
 
@@ -73,7 +76,10 @@ class LinePrompt(ModalScreen[str | None]):
 
     def _shown_title(self) -> Text:
         title = self._title if isinstance(self._title, str) else self._title(self.mode)
-        return Text(f"{title}  [mode: {self.mode}, Ctrl-T changes it]" if self._modes else title)
+        keys = [f"mode: {self.mode}, Ctrl-T changes it"] if self._modes else []
+        if self._files:
+            keys.append("with files, Ctrl-O drops them" if self.has_files else "Ctrl-O adds files")
+        return Text(f"{title}  [{'; '.join(keys)}]" if keys else title)
 
     def on_key(self, event: events.Key) -> None:
         if event.key == "escape":
@@ -82,6 +88,9 @@ class LinePrompt(ModalScreen[str | None]):
             _ = self.dismiss(None)
         elif event.key == "ctrl+t" and self._modes:
             self.mode = MODES[(MODES.index(self.mode) + 1) % len(MODES)]
+            self.query_one("#title", Static).update(self._shown_title())
+        elif event.key == "ctrl+o" and self._files:
+            self.has_files = not self.has_files
             self.query_one("#title", Static).update(self._shown_title())
         elif not take_early_key(self.query_one(Input), event):
             return
