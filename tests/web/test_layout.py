@@ -147,6 +147,14 @@ def test_rows_below_the_window_of_a_phone_are_not_drawn(played: Any) -> None:
     assert tab.find(".rows .row[id]").count() < 50
 
 
+@pytest.mark.parametrize("place", ["#/", "#/s/00000001/why", "#/events"])
+def test_page_is_as_high_as_its_window_when_much_needs_the_person(played: Any, place: str) -> None:
+    failed = [{**row, "status": "error", "attention": "failed"} for row in team(40)]
+    tab = played(failed).tab(place=place)
+    tab.until(lambda: tab.find(".need").count() == 40, "what needs the person")
+    assert tab.page.evaluate("document.documentElement.scrollHeight - innerHeight") == 0
+
+
 # The border between the list and what is beside it
 
 
