@@ -109,14 +109,14 @@ def test_agent_in_a_container_reads_the_files_of_its_messages_and_cannot_change_
     shot.write_bytes(b"a picture")
     script = (
         "sm inbox --take --wait > letter.txt; path=$(sed -n 's/.*file 1: //; s/ (image.*//p' letter.txt); "
-        'cat "$path" > picture.txt; { echo x > "$path"; } 2> refused.txt; stat -c "%a %u" "$path" > mode.txt; sleep 1000'
+        'cat "$path" > shot.txt; { echo x > "$path"; } 2> refused.txt; stat -c "%a %u" "$path" > mode.txt; sleep 1000'
     )
     session = instance.spawn("Sh", script, "--workspace", "shop")["session_id"]
     instance.sm("send", session, "look", "--file", str(shot))
     assert read_later(instance.work / "mode.txt") == f"600 {OWNER}\n"
     letter = (instance.work / "letter.txt").read_text()
     assert f"[sm] file 1: /run/sm/launch/{session}.files/f-" in letter
-    assert (instance.work / "picture.txt").read_text() == "a picture"
+    assert (instance.work / "shot.txt").read_text() == "a picture"
     assert "Read-only file system" in (instance.work / "refused.txt").read_text()
 
 
