@@ -731,7 +731,7 @@ def test_page_greys_what_it_shows_while_the_daemon_is_away(browser: Browser, ins
         tab.until(lambda: tab.row(agent).count() == 1, "the row")
         instance.kill_daemon()
         tab.until(lambda: tab.find('.main[data-stale="true"]').count() == 1, "greyed rows")
-        tab.shows("no daemon", "old; connecting again", "sleeper-login")
+        tab.shows("no daemon", "old; connecting again", "To start it: sm daemon start", "sleeper-login")
         instance.start_daemon()
         tab.until(lambda: tab.find('.main[data-stale="false"]').count() == 1, "fresh rows")
         assert tab.order() == [agent]

@@ -442,7 +442,10 @@ async def test_list_is_greyed_with_its_age_without_a_daemon_and_comes_back() -> 
         async with top(home) as view:
             await view.shows("sleeper-", "Nothing needs you")
             home.sm("daemon", "stop")
-            await view.shows("no daemon, the list is", "sleeper-")
+            await view.shows(
+                "no daemon, the list is", "sleeper-", "To start the daemon: sm daemon start  ?: help"
+            )
+            assert "i: interrupt" not in view.text()
             await view.select(agent)
             await view.press("i")
             await view.shows("not possible: no daemon")

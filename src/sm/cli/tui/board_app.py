@@ -296,8 +296,10 @@ class BoardApp(App[None]):
         """The keys for the selection. Their actions need as much time as the first drawing, so they come after it."""
         if not self._is_complete:
             return ""
-        from sm.cli.tui.key_hints import hint_line
+        from sm.cli.tui.key_hints import hint_line, lost_line
 
+        if self.board.lost_for_s(time.monotonic()) is not None:
+            return lost_line(self.size.width)
         return hint_line(self.target, self.found, self.size.width, self._equal_count)
 
     def _complete_regions(self) -> None:

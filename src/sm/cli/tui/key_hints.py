@@ -77,6 +77,12 @@ def hint_line(target: Target, found: Sequence[BoardNeed], width: int, equal: int
     return _fitted(wanted, _ALWAYS, width)
 
 
+def lost_line(width: int) -> str:
+    """The line without a daemon, which refuses all actions."""
+    words, keys = "Your agents keep running. To start the daemon: sm daemon start", _text(_ALWAYS)
+    return f"{words}  {keys}" if cell_len(words) + cell_len(keys) + 2 <= width else keys
+
+
 def page_hints(target: Target, found: Sequence[BoardNeed]) -> Sequence[Hint]:
     """The keys of all actions on the page of a session, first those for its request, then those for its state.
 

@@ -89,9 +89,12 @@ function header(stale) {
 }
 
 function lostWords(stale) {
-  const what = state.phase === "lost" ? state.notice || "no connection to sm web" : `no daemon${state.daemonLostReason ? ` (${state.daemonLostReason})` : ""}`;
-  if (!state.receivedAt || (state.loading && state.rows.size === 0)) return `${what}; connecting again`;
-  return `${what}: what you see is ${span(stale)} old; connecting again`;
+  const isDaemon = state.phase !== "lost";
+  const reason = state.daemonLostReason?.startsWith("no daemon") ? "" : state.daemonLostReason;
+  const what = isDaemon ? `no daemon${reason ? ` (${reason})` : ""}` : state.notice || "no connection to sm web";
+  const next = isDaemon ? "connecting again. Your agents keep running. To start it: sm daemon start" : "connecting again";
+  if (!state.receivedAt || (state.loading && state.rows.size === 0)) return `${what}; ${next}`;
+  return `${what}: what you see is ${span(stale)} old; ${next}`;
 }
 
 function toolbar() {
