@@ -71,7 +71,7 @@ def _program(instance: Instance, argv: Sequence[str], painted: bytes) -> Iterato
 
 
 def _top(instance: Instance) -> contextlib.AbstractContextManager[PersonTerminal]:
-    return _program(instance, [SM, "top"], b"Nothing needs you since")
+    return _program(instance, [SM, "top"], b"Nothing needs you")
 
 
 def _painted_ms(person: PersonTerminal, act: Callable[[], object], words: str) -> float:

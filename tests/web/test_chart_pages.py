@@ -49,7 +49,7 @@ def rows() -> list[Json]:
                 if number in FAILED
                 else {}
             ),
-            **({"last_words": "FATAL: JavaScript heap out of memory"} if number == 21 else {}),
+            **({"task": 'signal 9: "FATAL: JavaScript heap out of memory"'} if number == 21 else {}),
         )
         for number in range(SESSIONS)
     ]

@@ -141,7 +141,8 @@ def test_rows_below_the_window_of_a_phone_are_not_drawn(played: Any) -> None:
     failed = [{**row, "status": "error", "attention": "failed"} for row in team(60)]
     tab = played(failed).tab(PHONE)
     tab.until(lambda: tab.find(".need").count() == 60, "what needs the person")
-    assert tab.find(".rows .row[id]").count() <= 2  # the selected one, and one without words for the height
+    # The selected one, and one without words for the height.
+    tab.until(lambda: tab.find(".rows .row[id]").count() <= 2, "no other rows")
     tab.find(".rows").evaluate("rows => rows.scrollIntoView()")
     tab.until(lambda: tab.find(".rows .row[id]").count() > 10, "the rows in sight")
     assert tab.find(".rows .row[id]").count() < 50

@@ -11,7 +11,7 @@ import { sessionPath, ui } from "./ui.js";
 import { clock, span } from "./words.js";
 
 const LOOKS = { message: "messages", failed: "peek", done: "peek" }; // the tab that tells most
-const FITS = 20; // characters of the options that stand in a narrow line
+const FITS = 20; // cells of the options that stand in a narrow line
 const FITS_WIDE = 44;
 
 /** `isFirst`: of its equals. `hasPage`: its changes are shown below it. */
@@ -96,16 +96,19 @@ function button(need, action, title, act, look = "") {
     @pointerdown=${() => guard.press(need.key, need.digest)} @click=${act}>${title}</button>`;
 }
 
+/** The width of a text: a character of East Asia takes two cells. */
+const cells = (text) => [...text].reduce((sum, one) => sum + (one > "\u2e7f" ? 2 : 1), 0);
+
 function answerButtons(need) {
   const options = optionsOf(need);
-  const size = options.reduce((sum, { label: text }) => sum + text.length + 4, 0);
+  const size = options.reduce((sum, { label: text }) => sum + cells(text) + 4, 0);
   const place = options.length === 0 || size > FITS_WIDE || ui.opened.has(need.key) ? null : size > FITS ? "fits-wide" : "fits";
   const option = ({ label: text }, index) => button(need, "answer", html`<b>${index + 1}</b> ${text}`, () => press(need, "answer", { answers: [String(index + 1)] }), `option ${place}`);
   const known = {
     approve: () => button(need, "approve", "Approve", () => press(need, "approve"), "go"),
     deny: () => button(need, "deny", "Deny…", () => begin("deny", { need }), "stop"),
-    answer: () => html`${place === null ? nothing : options.map(option)}${ui.opened.has(need.key) ? nothing
-      : button(need, "answer", "Answer…", () => begin("answer", { need }), `go ${{ "fits-wide": "narrow", fits: "narrowest" }[place] ?? ""}`)}`,
+    answer: () => html`${place === null ? nothing : options.map(option)}${place === "fits" || ui.opened.has(need.key) ? nothing
+      : button(need, "answer", "Answer…", () => begin("answer", { need }), `go${place === "fits-wide" ? " narrow" : ""}`)}`,
     attach: () => (refusal("attach", { need }) === null ? sessionButton(need, "attach", () => begin("attach", { need }), "Attach") : nothing),
   };
   const why = need.buttons.includes("approve") || need.buttons.includes("answer") ? null : refusal("approve", { need });
