@@ -42,7 +42,7 @@ class Route:
     parts: Mapping[str, type] = field(default_factory=dict)
     """The use cases that the handler takes."""
     file_max_bytes: int = 0
-    """As `Operation.file_max_bytes`."""
+    """The limit of a body that is a file, in bytes; 0 for other bodies."""
     status: int = 200
     """The HTTP status of an answer that is JSON."""
 

@@ -50,7 +50,9 @@ class LiveRowView(ListedView):
     todo_total: int | None
     """Null without a list, or if the caller may not read the session."""
     task: str
-    """The current work of the agent, or what it waits for, in one line. Other callers see only its status."""
+    """The current work of the agent, or what it waits for, in one line.
+
+    Without its words for callers that may not read the session."""
     task_kind: TaskKind
     open_requests: Sequence[str]
     """The open requests that the caller may answer, such as `r57`, oldest first."""

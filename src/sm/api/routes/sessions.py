@@ -76,7 +76,6 @@ from sm.wire_types.session_answers import (
     WorktreeView,
 )
 
-"""Characters of a session's task."""
 _WORDS_MAX = 50
 """Failed sessions whose last lines are read for one overview."""
 

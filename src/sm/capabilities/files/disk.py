@@ -149,8 +149,10 @@ def _delete(name: str, directory: int) -> None:
 
 
 def _delete_others(base: str, parts: Sequence[str], kept: Collection[str]) -> list[str]:
-    """Delete all but `kept` in `base/parts...`, and return the problems. Deletes a directory in which nothing is kept,
-    except `base`, and a link in its place."""
+    """Delete all but `kept` in `base/parts...`, and return the problems.
+
+    Deletes a directory below `base` in which nothing is kept, and a link in its place.
+    """
     problems = list[str]()
 
     def attempt(name: str, directory: int) -> None:
