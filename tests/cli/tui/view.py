@@ -12,7 +12,7 @@ from sm.cli.tui.kept import KeptChoices
 from sm.cli.tui.process import Pace
 from sm.client.http import Client
 from tests.instance import Instance
-from tests.waits import explained, until_async
+from tests.waits import explained, until_async, waiting
 
 
 class View:
@@ -25,14 +25,20 @@ class View:
         strips = self.app.screen._compositor.render_strips()
         return "\n".join(strip.text.rstrip() for strip in strips)
 
+    def _screen(self) -> str:
+        return f"the screen:\n{self.text()}"
+
     async def press(self, *keys: str) -> None:
         await self.pilot.press(*keys)
 
     async def until(self, condition: Callable[[], object], what: str) -> None:
         async def look() -> bool:
+            if error := self.app._exception:
+                raise AssertionError("the app has ended") from error
             return bool(condition())
 
-        with explained(lambda: f"the screen:\n{self.text()}"):
+        # The hard limit interrupts the event loop, not this coroutine: the screen is a part of the wait's name too.
+        with waiting(self._screen), explained(self._screen):
             await until_async(look, what)
 
     async def shows(self, *texts: str) -> None:
