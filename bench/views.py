@@ -160,7 +160,7 @@ def _cpu_s(pid: int) -> float:
 def _top(instance: Instance) -> Iterator[int]:
     """The pid of `sm top` on a screen of 120x40, once it has drawn the list."""
     with PersonTerminal([SM, "top"], {**instance.env, "TERM": "xterm-256color"}, 120, 40) as person:
-        until(lambda: b"Nothing needs you since" in person.printed, "the list")
+        until(lambda: b"Nothing needs you" in person.printed, "the list")
         time.sleep(2)  # the start is not measured
         yield person.pid
         person.press("q")
