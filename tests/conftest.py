@@ -21,6 +21,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from sm.store import connection
+from sm.store.connection import inspect
 from sm.store.migrations import migrate
 from tests.claude_container import claude_inside, pytest_terminal_summary
 from tests.engine import NO_ENGINE, engine, own_engine, private_engine
@@ -31,7 +32,7 @@ from tests.instance import Instance
 from tests.process_modules import INTEGRATION, is_left_out, may_start_processes
 from tests.sim.lives import buried
 from tests.sim.replacing import replaced
-from tests.sim.template import prepare
+from tests.sim.template import inspect_or_copy, migrate_fast
 
 __all__ = [
     "base_image",
@@ -179,14 +180,22 @@ def copied_databases() -> Iterator[None]:
 
     The migrations of one, and the waits of its commits, take longer than most tests of a store.
     """
-    with replaced((connection, "migrate", prepare), (connection, "_LOG_ROOM_BYTES", 1 << 16)):
+    with replaced(
+        (connection, "inspect", inspect_or_copy),
+        (connection, "migrate", migrate_fast),
+        (connection, "_LOG_ROOM_BYTES", 1 << 16),
+    ):
         yield
 
 
 @pytest.fixture
 def migrated_databases() -> Iterator[None]:
     """Make each new database with its migrations, and wait for the disk, as the daemon does."""
-    with replaced((connection, "migrate", migrate), (connection, "_LOG_ROOM_BYTES", _LOG_ROOM_BYTES)):
+    with replaced(
+        (connection, "inspect", inspect),
+        (connection, "migrate", migrate),
+        (connection, "_LOG_ROOM_BYTES", _LOG_ROOM_BYTES),
+    ):
         yield
 
 
