@@ -462,23 +462,24 @@ def test_link_in_place_of_the_directory_of_files_is_not_followed_at_a_start(
 
 # Crashes
 
-_STEPS = 90
+_STEPS = 84
 """More steps than an upload and its message take."""
-_SPAWN_STEPS = 160
+_SPAWN_STEPS = 132
 
 
 @pytest.mark.parametrize("third", range(3))
 def test_message_and_its_file_are_whole_when_the_daemon_is_dropped_between_any_two_steps(
     home: Instance, third: int
 ) -> None:
-    session, pids = home.spawn("Sleeper", "a task")["session_id"], set[int]()
+    session, pids = home.spawn("Sleeper", "a task")["session_id"], [home.world.daemon.process.pid]
     path = written(home, "a.png")
     steps = range(_STEPS - third, -1, -3)
     for step in steps:
         home.drop_after(step)
         home.sm("send", session, f"look {step}", "--no-wait", "--file", path)
-        pids.add(home.world.daemon.process.pid)
-    assert len(pids) > len(steps) / 2, "most of the steps belong to the message"
+        pids.append(home.world.daemon.process.pid)
+    assert pids[0] == pids[1], "the message takes fewer steps"
+    assert len({*pids}) > len(steps) / 2, "most of the steps belong to the message"
     home.sm("status")  # starts a daemon if the last one was dropped after its answer
     home.restart()
     logged = [message["text"].split("\n") for message in home.json("log", session, "--limit", "200")]
@@ -495,12 +496,13 @@ def test_message_and_its_file_are_whole_when_the_daemon_is_dropped_between_any_t
 def test_task_and_its_file_are_whole_when_the_daemon_is_dropped_between_any_two_steps(
     home: Instance, sixth: int
 ) -> None:
-    path, ids, pids = written(home, "a.png"), list[str](), set[int]()
+    path, ids, pids = written(home, "a.png"), list[str](), [home.world.daemon.process.pid]
     for step in range(_SPAWN_STEPS - sixth, -1, -6):
         home.drop_after(step)
         ids.append(home.spawn("Sleeper", "a task", "--file", path)["session_id"])
-        pids.add(home.world.daemon.process.pid)
-    assert len(pids) > len(ids) / 2, "most of the steps belong to the spawn"
+        pids.append(home.world.daemon.process.pid)
+    assert pids[0] == pids[1], "the spawn takes fewer steps"
+    assert len({*pids}) > len(ids) / 2, "most of the steps belong to the spawn"
     home.sm("status")
     home.restart()
     home.settle()
