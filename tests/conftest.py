@@ -30,6 +30,7 @@ from tests.groups import CLAUDE, group_of, pytest_collection_modifyitems
 from tests.hard_limit import hard_limit, pytest_exception_interact, pytest_timeout_set_timer
 from tests.instance import Instance
 from tests.process_modules import INTEGRATION, is_left_out, may_start_processes
+from tests.shared_rewriting import rewrite_share
 from tests.sim.lives import buried
 from tests.sim.replacing import replaced
 from tests.sim.template import inspect_or_copy, migrate_fast
@@ -89,12 +90,13 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_collection() -> Iterator[None]:
+def pytest_collection(session: pytest.Session) -> Iterator[None]:
     """Keep the modules and tests out of all later collections of garbage, each of which would walk through them.
 
     A test of a played daemon makes a tenth of a million objects, most of which end with their last reference. The
     process that gives the tests to workers keeps all reports, and makes no garbage.
     """
+    rewrite_share(session.config)
     try:
         return (yield)
     finally:
