@@ -21,6 +21,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from sm.store import connection
+from sm.store.connection import inspect
 from sm.store.migrations import migrate
 from tests.claude_container import claude_inside, pytest_terminal_summary
 from tests.engine import NO_ENGINE, engine, own_engine, private_engine
@@ -29,9 +30,10 @@ from tests.groups import CLAUDE, group_of, pytest_collection_modifyitems
 from tests.hard_limit import hard_limit, pytest_exception_interact, pytest_timeout_set_timer
 from tests.instance import Instance
 from tests.process_modules import INTEGRATION, is_left_out, may_start_processes
+from tests.shared_rewriting import rewrite_share
 from tests.sim.lives import buried
 from tests.sim.replacing import replaced
-from tests.sim.template import prepare
+from tests.sim.template import inspect_or_copy, migrate_fast
 
 __all__ = [
     "base_image",
@@ -88,12 +90,13 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_collection() -> Iterator[None]:
+def pytest_collection(session: pytest.Session) -> Iterator[None]:
     """Keep the modules and tests out of all later collections of garbage, each of which would walk through them.
 
     A test of a played daemon makes a tenth of a million objects, most of which end with their last reference. The
     process that gives the tests to workers keeps all reports, and makes no garbage.
     """
+    rewrite_share(session.config)
     try:
         return (yield)
     finally:
@@ -179,14 +182,22 @@ def copied_databases() -> Iterator[None]:
 
     The migrations of one, and the waits of its commits, take longer than most tests of a store.
     """
-    with replaced((connection, "migrate", prepare), (connection, "_LOG_ROOM_BYTES", 1 << 16)):
+    with replaced(
+        (connection, "inspect", inspect_or_copy),
+        (connection, "migrate", migrate_fast),
+        (connection, "_LOG_ROOM_BYTES", 1 << 16),
+    ):
         yield
 
 
 @pytest.fixture
 def migrated_databases() -> Iterator[None]:
     """Make each new database with its migrations, and wait for the disk, as the daemon does."""
-    with replaced((connection, "migrate", migrate), (connection, "_LOG_ROOM_BYTES", _LOG_ROOM_BYTES)):
+    with replaced(
+        (connection, "inspect", inspect),
+        (connection, "migrate", migrate),
+        (connection, "_LOG_ROOM_BYTES", _LOG_ROOM_BYTES),
+    ):
         yield
 
 

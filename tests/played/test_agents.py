@@ -88,7 +88,7 @@ class Team(Instance):
         return {agent["name"]: agent for agent in self.json("agents", *arguments, **options)["agents"]}
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def team() -> Iterator[Team]:
     shared_team = Team()
     shared_team.sm("workspace", "create", "shop", "--working-dir", str(shared_team.shop))

@@ -567,9 +567,8 @@ def test_default_budget_applies_once_in_a_tree_and_is_lowered_to_what_is_left(da
 # Changes
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
+def test_invalid_budget_is_refused(stage: Stage) -> None:
+    for text, words in (
         ("usd=0", "not between"),
         ("usd=-1", "not a positive number"),
         ("usd=nan", "not a positive number"),
@@ -580,10 +579,8 @@ def test_default_budget_applies_once_in_a_tree_and_is_lowered_to_what_is_left(da
         ("hours=3", "not one of"),
         ("usd=1,usd=2", "named twice"),
         ("", "not one of"),
-    ],
-)
-def test_invalid_budget_is_refused(stage: Stage, text: str, words: str) -> None:
-    assert words in stage.refused("spawn", "Plain", "x", "--budget", text, exit_code=2)
+    ):
+        assert words in stage.refused("spawn", "Plain", "x", "--budget", text, exit_code=2), text
 
 
 def test_budget_needs_a_session_outside_of_one(stage: Stage) -> None:

@@ -4,6 +4,7 @@ import json
 import sqlite3
 from collections.abc import Mapping
 from contextlib import closing
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,10 +16,12 @@ from tests.fixtures import context_fixture
 from tests.live_board import LiveBoard
 from tests.sim.blocking import drive
 from tests.sim.live_board import board
+from tests.sim.memory import Memory
 from tests.sim.stage import BOX, Stage, until
 
 stage = context_fixture("function", Stage, "", BOX)
 COUNT = 25
+LATELY_S = 3600.0
 
 
 @pytest.fixture
@@ -28,6 +31,15 @@ def old(stage: Stage) -> list[str]:
         stage.ended(session_id)
     stage.age(*ids)
     return ids
+
+
+@pytest.fixture
+def forgetful(stage: Stage) -> Stage:
+    """A stage whose daemon keeps ended sessions in memory for an hour. A virtual day takes five seconds."""
+    stage.kill_daemon()
+    stage.world.daemon_options = replace(stage.world.daemon_options, memory=Memory(LATELY_S))
+    stage.start_daemon()
+    return stage
 
 
 def ids_of(sessions: list[dict[str, Any]]) -> list[str]:
@@ -129,14 +141,17 @@ def test_status_has_statuses_in_the_order_of_their_oldest_sessions(stage: Stage)
         stage.age(first, failed, last)
 
 
-def test_sessions_leave_memory_while_the_daemon_runs_and_are_found_as_before(stage: Stage) -> None:
+def test_sessions_leave_memory_while_the_daemon_runs_and_are_found_as_before(
+    forgetful: Stage,
+) -> None:
+    stage = forgetful
     top, other = (stage.spawn("Sh", "sleep 99999999")["session_id"] for _ in range(2))
     ids = [stage.spawn("Sh", "exit 0", "--name", name, "--parent", top)["session_id"] for name in ("a", "b")]
     for session_id in ids:
         stage.ended(session_id)
     before = stage.json("usage")["groups"]
     stage.sm("seen", "--all")
-    stage.wait(26 * 3600.0)
+    stage.wait(LATELY_S + 1200)
     assert {*ids_of(stage.get("/v1/sessions?limit=0"))} == {top, other}
     assert stage.json("status", "a")["session_id"] == ids[0]
     assert {*ids_of(stage.json("children", top))} == {*ids}
@@ -176,7 +191,8 @@ def test_all_old_sessions_are_marked_as_seen(stage: Stage, old: list[str]) -> No
     assert stage.get("/v1/overview/rest")["older"] == 0
 
 
-def test_live_view_knows_how_many_sessions_ended_earlier(stage: Stage) -> None:
+def test_live_view_knows_how_many_sessions_ended_earlier(forgetful: Stage) -> None:
+    stage = forgetful
     (stage.home / "shop").mkdir()
     stage.sm("workspace", "create", "shop", "--working-dir", str(stage.home / "shop"))
     live = stage.spawn("Sh", "sleep 99999999")["session_id"]
@@ -185,7 +201,7 @@ def test_live_view_knows_how_many_sessions_ended_earlier(stage: Stage) -> None:
     for session_id in (*ids, inside):
         stage.ended(session_id)
     stage.sm("seen", "--all")
-    stage.wait(23.9 * 3600.0)
+    stage.wait(0.9 * LATELY_S)
     with board(stage) as shown, board(stage, archived=True) as everything:
 
         def shows(*counts: tuple[str | None, bool, int]) -> bool:

@@ -3,8 +3,6 @@
 import json
 from typing import Any
 
-import pytest
-
 from tests.fixtures import context_fixture
 from tests.sim.stage import Stage
 
@@ -37,12 +35,10 @@ def test_agent_may_not_start_another_one_with_a_command(allowing: Stage) -> None
     assert [s["session_id"] for s in allowing.json("all")] == [agent.id]
 
 
-@pytest.mark.parametrize(
-    "prompt", ["review the code", "/review\nthe code", "/", "/etc/hosts is a file", "!touch x"]
-)
-def test_command_must_be_one_line_that_begins_with_a_slash(stage: Stage, prompt: str) -> None:
-    error = stage.refused("spawn", "Plain", prompt, "--as-command", exit_code=2)
-    assert "must be one line that begins with / and the name of a command" in error
+def test_command_must_be_one_line_that_begins_with_a_slash(stage: Stage) -> None:
+    for prompt in ("review the code", "/review\nthe code", "/", "/etc/hosts is a file", "!touch x"):
+        error = stage.refused("spawn", "Plain", prompt, "--as-command", exit_code=2)
+        assert "must be one line that begins with / and the name of a command" in error, prompt
     assert stage.json("all") == []
 
 

@@ -22,6 +22,9 @@ child_agents:
   progress: {snapshot_interval: 1}
 daemon: {ignore_evidence: [screen, title]}
 """
+PAUSE_S = 600
+"""Longer than the pause before the next read of a transcript that could not be read for a minute."""
+LONGEST_PAUSE_S = 2 * 3600
 UNREAD = "the end of its transcript is unread: its last usage is not counted yet"
 stage = context_fixture("function", Stage, SETTINGS, BOX)
 
@@ -73,9 +76,9 @@ def unreadable() -> Iterator[None]:
         yield
 
 
-def assert_counted(stage: Stage, agent: Agent) -> None:
+def assert_counted(stage: Stage, agent: Agent, after_s: float = PAUSE_S) -> None:
     """The usage is counted once, in the sums and in the budget."""
-    stage.wait(2 * 3600)  # longer than the pause between two reads
+    stage.wait(after_s)
     assert output(agent) == 120
     assert UNREAD not in why(stage, agent)
     assert stage.json("usage")["total"]["tokens"]["output"] == 120
@@ -106,7 +109,7 @@ def test_last_usage_is_counted_when_the_transcript_can_be_read_again(stage: Stag
             f"Session {agent.id} - the end of its transcript cannot be read: Input/output error. "
             "Its last usage is not counted yet; sm tries again"
         ]
-    assert_counted(stage, agent)
+    assert_counted(stage, agent, LONGEST_PAUSE_S)
 
 
 @pytest.mark.parametrize("is_server_gone", [False, True], ids=["process", "server"])
@@ -196,7 +199,7 @@ def test_removed_session_leaves_the_usage_that_was_not_read_before(stage: Stage,
     agent.append_message(usage(3, 3))  # by a process that it left behind
     stage.sm("rm", agent.id)
     assert total(stage) == 123
-    stage.wait(2 * 3600)
+    stage.wait(PAUSE_S)
     assert total(stage) == 123
 
 
@@ -253,5 +256,5 @@ def test_archive_has_the_usage_that_was_read_after_the_end(stage: Stage, agent: 
             stage.kill_daemon()
     if dies:
         stage.start_daemon()
-    stage.wait(2 * 3600)
+    stage.wait(PAUSE_S)
     assert output(agent) == archived() == 120

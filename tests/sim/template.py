@@ -2,20 +2,26 @@
 
 import sqlite3
 from collections.abc import Sequence
-from functools import cache, partial
+from contextlib import suppress
+from functools import cache
 from itertools import chain
 
 import aiosqlite
 
-from sm.store.migrations import MIGRATIONS, Recorded, Schema, check_versions, migrate
+from sm.store import connection
+from sm.store.migrations import MIGRATIONS, Recorded, Schema, migrate
 from sm.store.part import known_schemas
+
+_VERSIONS_AT = slice(18, 20)
+_WAL = b"\2\2"
+"""The bytes there in the file of a database with a write-ahead log (SQLite, "Database File Format", 1.3.3)."""
+_inspect = connection.inspect
 
 
 @cache
-def empty_database() -> sqlite3.Connection:
-    """Carry out the real migrations, once in this process."""
-    # Each database that is copied from it has a thread of its own outside of a simulation.
-    database = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+def empty_database() -> bytes:
+    """The file of a new database. Its migrations are carried out once in this process."""
+    database = sqlite3.connect(":memory:", isolation_level=None)
     for statement in chain(
         *MIGRATIONS.values(), *(schema.statements(Recorded()) for schema in known_schemas())
     ):
@@ -23,20 +29,21 @@ def empty_database() -> sqlite3.Connection:
     database.execute(f"PRAGMA user_version = {max(MIGRATIONS)}")
     # Drawn by SQLite, which knows no seed.
     database.execute("UPDATE meta SET value = ? WHERE name = 'account_key'", ("5e" * 32,))
-    return database
+    content = bytearray(database.serialize())
+    database.close()
+    content[_VERSIONS_AT] = _WAL
+    return bytes(content)
 
 
-async def migrate_or_copy(db: aiosqlite.Connection, path: str, schemas: Sequence[Schema] = ()) -> None:
-    """As `migrate`, with a copy of the template for a database that is new: it has the tables of all capabilities."""
-    version, _ = await check_versions(db, path, schemas)
-    if version > 0:
-        await migrate(db, path, schemas)
-    else:
-        assert db._connection is not None
-        await db._execute(partial(empty_database().backup, db._connection))  # type: ignore[no-untyped-call]
+async def inspect_or_copy(path: str, schemas: Sequence[Schema]) -> None:
+    """As `inspect`, and make a database that is new: it has the tables of all capabilities."""
+    await _inspect(path, schemas)
+    if connection.size_of(path) == 0:
+        with suppress(OSError), open(path, "wb") as file:  # SQLite reports the failure better
+            file.write(empty_database())
 
 
-async def prepare(db: aiosqlite.Connection, path: str, schemas: Sequence[Schema] = ()) -> None:
-    """As `migrate_or_copy`, and let the commits wait for no disk."""
+async def migrate_fast(db: aiosqlite.Connection, path: str, schemas: Sequence[Schema] = ()) -> None:
+    """As `migrate`, and let the commits wait for no disk."""
     await db.execute("PRAGMA synchronous = OFF")
-    await migrate_or_copy(db, path, schemas)
+    await migrate(db, path, schemas)

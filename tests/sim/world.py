@@ -30,7 +30,7 @@ from tests.sim.processes import PlayedKernel
 from tests.sim.programs import Programs
 from tests.sim.replacing import encoded, environment, replaced
 from tests.sim.settling import settled
-from tests.sim.template import migrate_or_copy
+from tests.sim.template import inspect_or_copy
 from tests.sim.terminals import PlayedServer
 from tests.sim.watchdog import watchdog
 from tests.sim.wire import Caller, Switchboard
@@ -226,7 +226,7 @@ def world_on(loop: VirtualLoop, config: str, seed: int, *, in_memory: bool = Tru
         stack.enter_context(
             replaced(
                 (lock, "_listener", world.board.listener),
-                (connection, "migrate", migrate_or_copy),
+                (connection, "inspect", inspect_or_copy),
                 (connection, "_LOG_ROOM_BYTES", _LOG_ROOM_BYTES),
             )
         )

@@ -24,10 +24,10 @@ from sm.core.statuses import Status
 from sm.errors import DatabaseRefused, IllegalState, InternalError, StorageFull, UsageError
 from sm.store import Store, Transaction, backups, connection
 from sm.store.backup import count_sessions
-from sm.store.migrations import MIGRATIONS, migrate
+from sm.store.migrations import MIGRATIONS
 from tests.samples import AT, LAUNCH, commit, session
 from tests.sim.replacing import replaced
-from tests.sim.template import migrate_or_copy
+from tests.sim.template import inspect_or_copy
 
 pytestmark = pytest.mark.usefixtures("migrated_databases")
 _MB = 1024 * 1024
@@ -84,8 +84,8 @@ async def test_store_writes_on_when_the_emptied_log_cannot_be_opened(path: str) 
 
 async def test_copied_database_of_tests_is_as_a_migrated_one(tmp_path: Path) -> None:
     made = []
-    for name, migrated in (("migrated.db", migrate), ("copied.db", migrate_or_copy)):
-        with replaced((connection, "migrate", migrated)):
+    for name, inspected in (("migrated.db", connection.inspect), ("copied.db", inspect_or_copy)):
+        with replaced((connection, "inspect", inspected)):
             async with await Store.open(str(tmp_path / name)):
                 pass
         with closing(sqlite3.connect(tmp_path / name)) as db:

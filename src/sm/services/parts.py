@@ -3,13 +3,14 @@
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
-from functools import partial
+from functools import cache, partial
 from typing import Any, TypeVar, get_type_hints
 
 T = TypeVar("T")
 
 
-def parts_of(taker: Callable[..., Any]) -> dict[str, type]:
+@cache
+def parts_of(taker: Callable[..., Any]) -> Mapping[str, type]:
     """The types of the keyword-only parameters of a handler or a class, by their names: the use cases that it takes."""
     if is_dataclass(taker):  # its constructor is compiled at the first call
         hints = get_type_hints(taker)
@@ -24,6 +25,8 @@ class DoorParts:
 
     def __init__(self, *parts: object) -> None:
         self._parts = parts
+        self._found: dict[type, object] = {}
+        """The part of each type that was wanted before."""
 
     def plus(self, *parts: object) -> "DoorParts":
         return DoorParts(*self._parts, *parts)
@@ -37,7 +40,9 @@ class DoorParts:
         return {name: self._one(kind) for name, kind in wanted.items()}
 
     def _one(self, kind: type) -> object:
-        found = [part for part in self._parts if isinstance(part, kind)]
-        if len(found) != 1:
-            raise TypeError(f"{len(found)} parts are a {kind.__name__}")
-        return found[0]
+        if kind not in self._found:
+            found = [part for part in self._parts if isinstance(part, kind)]
+            if len(found) != 1:
+                raise TypeError(f"{len(found)} parts are a {kind.__name__}")
+            self._found[kind] = found[0]
+        return self._found[kind]

@@ -9,7 +9,7 @@ from tests.fixtures import context_fixture
 from tests.played.mcp.mcp_client import CONFIG, VERSION, McpClient, McpSession
 from tests.sim.stage import Instance
 
-instance = context_fixture("function", Instance, CONFIG)
+instance = context_fixture("module", Instance, CONFIG)
 HELLO = {"protocolVersion": VERSION, "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
 ENVELOPE = {
     "io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -17,7 +17,7 @@ ENVELOPE = {
 }
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def session(instance: Instance) -> McpSession:
     return McpSession(instance)
 

@@ -1,14 +1,25 @@
 """The gates of the classifier on the labelled endings, and the shape of the corpus."""
 
+from collections.abc import Iterator
 from dataclasses import fields
+from functools import cache
 from itertools import combinations
 
 import pytest
 
 from bench.completion import judge, score
 from sm.capabilities.completion.model import Ending, TurnFacts
+from sm.capabilities.completion.rules import phrases
 from sm.capabilities.completion.rules.turn_end import classify
 from tests.capabilities.completion.rules.corpus import CORPUS, PARTS, endings
+from tests.sim.replacing import replaced
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _searched_once() -> Iterator[None]:
+    """Search each sentence once: the search takes a third of a classification, and does not depend on the task."""
+    with replaced((phrases, "_matches", cache(phrases._matches))):
+        yield
 
 
 @pytest.mark.parametrize(
