@@ -9,7 +9,7 @@ import signal
 import sys
 from collections.abc import Callable, Mapping
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tests.sim.stage import Instance
@@ -194,7 +194,7 @@ def forget_sm() -> None:
 
 if __name__ == "__main__":
     forget_sm()
-    capabilities = import_module("sm.capabilities")
+    capabilities: Any = import_module("sm.capabilities")
     known = capabilities.CAPABILITIES
     assert sys.argv[1] in known
     capabilities.CAPABILITIES = tuple(name for name in known if name != sys.argv[1])
