@@ -103,7 +103,7 @@ class ClaudeInstance(Instance):
         sandbox = sandbox or claude_container.chosen()
         slug = f"inside-{os.urandom(4).hex()}"
         self.container = Container(*sandbox, slug, urlsplit(api.url).port or 0) if sandbox else None
-        super().__init__()
+        super().__init__(in_memory=self.container is None)
         paths = InstancePaths(str(self.config), str(self.state))
         self._agent_paths = paths.sandbox(slug) if self.container else paths
         self.claude_home = self.home / ".claude"

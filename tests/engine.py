@@ -16,7 +16,6 @@ import signal
 import socket
 import struct
 import subprocess
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NoReturn
@@ -70,7 +69,7 @@ class EngineProcess:
         self.data = data
         name = hashlib.sha256(os.fsencode(data)).hexdigest()[:8]
         # A short path: the engine makes sockets below it, and the path of a checkout may be long.
-        self.run = Path(tempfile.gettempdir()) / f"sm-engine-{name}"
+        self.run = Path("/tmp") / f"sm-engine-{name}"
         self.socket = self.run / "s"
         self.url = f"unix://{self.socket}"
         self.log = self.run / "log"

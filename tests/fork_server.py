@@ -204,6 +204,7 @@ def _serve(requests: socket.socket) -> None:
     for name in _LOADED_LATER:
         import_module(name)
     _build_models(Body)
+    _read_once()
     _copy_databases()
     gc.freeze()  # a collection in a daemon would copy the pages that it shares with this process
     codes: dict[int, int] = {}
@@ -264,6 +265,26 @@ def _build_models(model: type[BaseModel]) -> None:
     for below in model.__subclasses__():
         below.model_rebuild()
         _build_models(below)
+
+
+def _read_once() -> None:
+    """Import and read what each daemon would at its start, half of its work: capabilities, data of claude, routes."""
+    from aiohttp import web
+
+    from sm.api.routes import ROUTES
+    from sm.core.capability_parts import capability_parts
+    from sm.providers.claude.dialect import current
+
+    for part in ("setup", "tables"):
+        capability_parts(part)
+    current()
+
+    async def never(request: web.Request) -> web.Response:
+        raise NotImplementedError
+
+    routes = [route for routes in ROUTES.values() for route in routes]
+    # The module re keeps the patterns of the paths.
+    web.Application().add_routes([web.RouteDef(route.method, route.path, never, {}) for route in routes])
 
 
 def _copy_databases() -> None:

@@ -23,6 +23,7 @@ from sm.linux.processes import is_alive, read_proc
 from tests.engine import NO_ENGINE
 from tests.fork_server import ForkedProcess, fork_server
 from tests.left_cgroups import remove_cgroups
+from tests.memory_files import short_place
 from tests.private_tmux import private_server
 from tests.waits import explained, failure_checks, until, waiting
 
@@ -67,14 +68,19 @@ class Instance:
         contains_host: bool = False,
         run_as: Sequence[str] = (),
         command: Sequence[str] = (SM,),
+        in_memory: bool | None = None,
     ) -> None:
         """`forked`: the fork server starts the daemons in place of a command, also after `kill_daemon`: it is faster.
 
         `contains_host`: the forked daemons take every process of this host for one in a container (fork_server.py).
         `run_as`: the command, such as setpriv, through which `sm` and tmux run as another user. The caller gives `home`
-        to that user. `sm` starts the daemon then. `command`: the `sm` that this user can run.
+        to that user. `sm` starts the daemon then. `command`: the `sm` that this user can run. `in_memory`: the files
+        may be in memory (memory_files.py), from which no container may mount anything. By default that depends on the
+        section `sandbox` of the configuration.
         """
-        self.home = Path(tempfile.mkdtemp(prefix="sm-", dir="/tmp"))
+        if in_memory is None:
+            in_memory = "sandbox" not in (more if config is None else config)
+        self.home = Path(tempfile.mkdtemp(prefix="sm-", dir=short_place() if in_memory else "/tmp"))
         self.tmux_dir = self.home / "tmux"
         self.tmux_dir.mkdir(mode=0o700)
         self.work = self.home / "work"

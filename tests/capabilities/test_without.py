@@ -1,12 +1,13 @@
 """The daemon without each of the capabilities in turn."""
 
-import subprocess
-import sys
+import os
+from pathlib import Path
 
 import pytest
 
 from sm.capabilities import CAPABILITIES
 from sm.core import capability_parts as parts
+from tests.fork_server import fork_server
 
 ASKED = {
     "setup": {"setup"},
@@ -18,10 +19,12 @@ ASKED = {
 
 
 @pytest.mark.processes
+@pytest.mark.xdist_group("without")  # the fork server of one worker loads the libraries
 @pytest.mark.parametrize("name", CAPABILITIES)
 def test_daemon_works_without_a_capability(name: str) -> None:
-    command = [sys.executable, "-m", "tests.capabilities.without", name]
-    played = subprocess.run(command, capture_output=True, text=True, check=False)
+    module = "tests.capabilities.without"
+    fork_server().load("tests.sim.stage")  # with the libraries that a played daemon needs
+    played = fork_server().run(module, [module, name], os.environ, Path.cwd())
     assert (played.returncode, played.stdout) == (0, "played\n"), played.stderr
 
 

@@ -1,12 +1,15 @@
-"""Plays a short life of a daemon that lacks a capability: `python -m tests.capabilities.without NAME`."""
+"""Plays a short life of a daemon that lacks a capability: `python -m tests.capabilities.without NAME`.
+
+The fork server runs it (tests/fork_server.py), which has imported the libraries and a complete sm. The process imports
+sm again, without the capability.
+"""
 
 import os
 import signal
 import sys
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
-
-import sm.capabilities
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tests.sim.stage import Instance
@@ -183,8 +186,16 @@ def play(name: str) -> None:
     print("played")  # noqa: T201 - the answer for the test
 
 
+def forget_sm() -> None:
+    """Let the next imports load the modules of sm and of the tests anew."""
+    for name in [name for name in sys.modules if name.partition(".")[0] in ("sm", "tests")]:
+        del sys.modules[name]
+
+
 if __name__ == "__main__":
-    known = sm.capabilities.CAPABILITIES
+    forget_sm()
+    capabilities: Any = import_module("sm.capabilities")
+    known = capabilities.CAPABILITIES
     assert sys.argv[1] in known
-    sm.capabilities.CAPABILITIES = tuple(name for name in known if name != sys.argv[1])
+    capabilities.CAPABILITIES = tuple(name for name in known if name != sys.argv[1])
     play(sys.argv[1])

@@ -34,27 +34,6 @@ def outcomes(result: subprocess.CompletedProcess[str]) -> dict[str, Any]:
     return {outcome["name"]: outcome for outcome in json.loads(result.stdout)["outcomes"]}
 
 
-@pytest.mark.claude_core
-def test_chosen_contracts_hold_and_nothing_is_left(instance: Instance) -> None:
-    result = instance.run(
-        *(
-            "check",
-            "claude",
-            "--program",
-            claude_cli.binary(),
-            "--contract",
-            "start",
-            "--contract",
-            "permission",
-        ),
-        "--json",
-    )
-    assert result.returncode == 0, result.stdout + result.stderr
-    assert list(outcomes(result)) == ["start", "permission"]
-    assert not leftovers(instance)
-    assert not (instance.state / "checks").exists()  # only a whole check is kept
-
-
 def test_all_contracts_hold_and_doctor_says_so(instance: Instance) -> None:
     env = {"PATH": f"{claude_cli.directory_on_path(instance.home)}:{instance.env['PATH']}"}
     assert "sm check claude" in instance.run("doctor", env=env).stdout
@@ -67,7 +46,6 @@ def test_all_contracts_hold_and_doctor_says_so(instance: Instance) -> None:
     )
 
 
-@pytest.mark.claude_core
 def test_program_that_does_not_start_breaks_contracts_with_its_words(instance: Instance) -> None:
     program = instance.home / "claude"
     program.write_text(WRAPPER.format("echo 'the disk is upside down' >&2; exit 3"))
@@ -102,13 +80,18 @@ def test_program_that_is_too_old_is_not_checked(instance: Instance) -> None:
 
 
 @pytest.mark.claude_core
-def test_script_is_followed_to_the_program_that_it_starts(instance: Instance) -> None:
+def test_chosen_contracts_of_the_program_that_a_script_starts_hold_and_nothing_is_left(
+    instance: Instance,
+) -> None:
     program = instance.home / "claude"
     program.write_text(f'#!/bin/sh\nexec {claude_cli.binary()} "$@"\n')
     program.chmod(0o755)
-    result = instance.run("check", "claude", "--program", str(program), "--contract", "start", "--json")
+    chosen = ("--contract", "start", "--contract", "permission")
+    result = instance.run("check", "claude", "--program", str(program), *chosen, "--json")
     assert result.returncode == 0, result.stdout + result.stderr
     checked = json.loads(result.stdout)
+    assert list(outcomes(result)) == ["start", "permission"]
+    assert not (instance.state / "checks").exists()  # only a whole check is kept
     assert checked["program"]["path"] == os.path.realpath(claude_cli.binary())
     assert checked["program"]["version"] == claude_cli.version()
     assert checked["processor_s"] > 0

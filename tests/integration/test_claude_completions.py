@@ -46,7 +46,6 @@ def quiet(claudes: ClaudeInstance) -> None:
     in_status(claudes, claudes.spawn("Editor", f"[[text:{DONE}]]")["session_id"], "completed")
 
 
-@pytest.mark.claude_core
 def test_claude_that_says_done_is_completed_and_goes_on_with_the_next_message(
     claudes: ClaudeInstance,
 ) -> None:

@@ -25,6 +25,7 @@ ASK = "until [ -e asked ]; do sleep 0.1; done; sm ask 'which colour?' --option r
 LEAD = "Lead the work with your tools."
 WORK = "Work with your tools."
 TASK = {"title": "Part 1", "agent_name": "Plain", "initial_message": WORK}
+SHELL_TASK = {"title": "Part 1", "agent_name": "Sh", "initial_message": "sleep 1000"}
 
 
 def use(name: str, **arguments: Any) -> str:
@@ -185,7 +186,8 @@ def test_tool_that_starts_an_agent_asks_unless_a_rule_allows_it(
 ) -> None:
     asked, allowed = (
         claudes.spawn(
-            agent, f"Delegate as {agent}. {then(WAIT, use('create_session', **TASK), '[[text:over]]')}"
+            agent,
+            f"Delegate as {agent}. {then(WAIT, use('create_session', **SHELL_TASK), '[[text:over]]')}",
         )["session_id"]
         for agent in ("Plain", "Allowed")
     )

@@ -211,7 +211,10 @@ def test_message_is_held_while_a_person_is_typing(
     assert occurrences(conversation(claudes, api, editor), sent, "person-1") == 1
 
 
-@pytest.mark.parametrize("doing", ["before the first token", "streaming", "a tool"])
+@pytest.mark.parametrize(
+    "doing",
+    ["before the first token", pytest.param("streaming", marks=pytest.mark.full), "a tool"],
+)
 @pytest.mark.claude_core
 def test_urgent_message_interrupts_claude(
     claudes: ClaudeInstance, api: ScriptedApi, editor: str, doing: str

@@ -38,7 +38,6 @@ def make(api: ScriptedApi) -> Iterator[Callable[[str], ClaudeInstance]]:
         instance.end()
 
 
-@pytest.mark.claude_core
 def test_token_counts_equal_the_delivered_usage(
     api: ScriptedApi, make: Callable[..., ClaudeInstance]
 ) -> None:

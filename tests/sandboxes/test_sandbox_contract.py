@@ -8,6 +8,7 @@ reports a signal as exit code 128 + n. The environment has the mark by which `en
 """
 
 import asyncio
+import contextlib
 import json
 import os
 import shutil
@@ -33,6 +34,7 @@ from sm.sandboxes.docker.engine import Engine
 from sm.sandboxes.docker.image import Images
 from sm.sandboxes.host import HostSandbox
 from tests import samples
+from tests.memory_files import disk_directory
 from tests.sandboxes.docker.real_container import USER, RealContainers
 from tests.sandboxes.terminal import Terminal, without_cgroups
 from tests.waits import NEVER_S
@@ -118,13 +120,13 @@ SHELLS = {name: path for name in ("bash", "busybox") if (path := shutil.which(na
 
 
 @pytest.fixture(scope="module")
-def containers(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[RealContainers]:
+def containers(request: pytest.FixtureRequest) -> Iterator[RealContainers]:
     engine, image = (request.getfixturevalue(name) for name in ("engine", "sandbox_image"))
-    containers = RealContainers(engine, image, tmp_path_factory.mktemp("container"))
-    yield containers
-    containers.close()
+    with (
+        disk_directory() as directory,
+        contextlib.closing(RealContainers(engine, image, directory)) as containers,
+    ):
+        yield containers
 
 
 IN_CONTAINER = pytest.param("container", marks=pytest.mark.xdist_group("containers of the contract"))

@@ -19,8 +19,10 @@ from sm.sessions.container import (
     place_sentences,
     unknown_program,
 )
+from tests.memory_files import path_on_disk
 from tests.samples import AT, session
 
+on_disk = path_on_disk
 BOXED = replace(session("1a2b3c4d"), effective_mode=TrustLevel.SANDBOXED)
 
 

@@ -16,6 +16,7 @@ import pytest
 
 from tests.capabilities.worktrees.git_tricks import SETTINGS, TRICKS, Arena
 from tests.fork_server import fork_server
+from tests.memory_files import short_place
 
 pytestmark = pytest.mark.processes
 _UID = 1234
@@ -51,7 +52,9 @@ _NEVER = frozenset({"alias", "pack_objects_hook"})
 @pytest.fixture
 def root() -> Iterator[Path]:
     """A directory that another user can reach."""
-    with tempfile.TemporaryDirectory(prefix="sm-tricks-", dir="/tmp", ignore_cleanup_errors=True) as name:
+    with tempfile.TemporaryDirectory(
+        prefix="sm-tricks-", dir=short_place(), ignore_cleanup_errors=True
+    ) as name:
         yield Path(os.path.realpath(name))
 
 
@@ -66,7 +69,12 @@ def operate(arena: Arena, user: str) -> dict[str, str | None]:
     done = fork_server().run(
         "tests.capabilities.worktrees.git_operations",
         ["git_operations", str(arena.root), *uid],
-        {"PATH": os.environ["PATH"], "HOME": str(arena.home), "PAGER": "cat"},
+        {
+            "PATH": os.environ["PATH"],
+            "HOME": str(arena.home),
+            "PAGER": "cat",
+            "TMPDIR": short_place(),
+        },
         cwd=Path("/"),
     )
     assert done.returncode == 0, done.stderr

@@ -32,6 +32,7 @@ from sm.sandboxes.docker.engine import PING_S, Engine
 from sm.sandboxes.docker.image import Images
 from tests import samples
 from tests.engine import EngineProcess
+from tests.memory_files import disk_directory
 from tests.sandboxes.docker.real_container import USER, RealContainers, pid_inside
 from tests.sandboxes.terminal import Terminal, without_cgroups
 from tests.waits import until
@@ -82,12 +83,11 @@ class Stage:
 
 
 @pytest.fixture(scope="module")
-def containers(
-    engine: str, sandbox_image: str, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[RealContainers]:
-    with contextlib.closing(
-        RealContainers(engine, sandbox_image, tmp_path_factory.mktemp("container"))
-    ) as containers:
+def containers(engine: str, sandbox_image: str) -> Iterator[RealContainers]:
+    with (
+        disk_directory() as directory,
+        contextlib.closing(RealContainers(engine, sandbox_image, directory)) as containers,
+    ):
         yield containers
 
 
