@@ -30,11 +30,12 @@ SH_TAKES_NONE = (
 PNG = list(b"\x89PNG\r\n\x1a\n")
 DROP = """(target, files) => {
   const data = new DataTransfer();
-  for (const [name, type, bytes] of files) data.items.add(new File([new Uint8Array(bytes)], name, { type }));
+  for (const [name, type, bytes, times] of files)
+    data.items.add(new File(Array(times ?? 1).fill(new Uint8Array(bytes)), name, { type }));
   for (const kind of ["dragover", "drop"])
     target.dispatchEvent(new DragEvent(kind, { dataTransfer: data, bubbles: true, cancelable: true }));
 }"""
-"""Drops files, each with its name, type and bytes."""
+"""Drops files, each with its name, type and bytes, and how often it has these bytes."""
 PASTE = """(target, [text, files]) => {
   const data = new DataTransfer();
   if (text) data.setData("text/plain", text);
@@ -97,7 +98,7 @@ class Visit:
     def has(self, *chips: str) -> None:
         self.tab.until(lambda: self.chips() == [*chips], f"the files {chips}")
 
-    def drop(self, *files: tuple[str, str, list[int]]) -> None:
+    def drop(self, *files: tuple[str, str, list[int]] | tuple[str, str, list[int], int]) -> None:
         self.form.evaluate(DROP, files)
 
     def holds(self, count: int) -> None:
@@ -146,7 +147,7 @@ def assert_clean(tab: Tab) -> None:
 def test_dropped_files_are_uploaded_at_once_and_removed_again(visited: Any) -> None:
     visit = visited()
     visit.uploads.is_held = True
-    visit.drop(("shot.png", "image/png", PNG), ("log.txt", "text/plain", [97] * 12_345))
+    visit.drop(("shot.png", "image/png", PNG), ("log.txt", "text/plain", [97], 12_345))
     visit.drop(("shot.png", "image/png", PNG))
     visit.has("shot.png uploading", "log.txt uploading", "shot-2.png waiting")
     assert visit.tab.find(".file").nth(1).locator(".hint").inner_text() == "12 kB"
@@ -382,10 +383,10 @@ def test_files_have_no_violations_and_fit(
     if place == "sheet":
         visit.open_sheet()
     visit.uploads.is_held = True
-    visit.drop(("screenshot of the whole page.png", "image/png", PNG * 3000), ("log.txt", "", [97] * 700))
+    visit.drop(("screenshot of the whole page.png", "image/png", PNG, 3000), ("log.txt", "", [97] * 700))
     visit.holds(2)
     visit.uploads.answer(visit.uploads.held[1])
-    visit.drop(("trace.json", "", [97] * 1_234_567))
+    visit.drop(("trace.json", "", [97] * 127, 9721))
     visit.holds(3)
     visit.uploads.held[2].fulfill(status=429, json={"error": {"message": "other files are being uploaded"}})
     visit.drop(("empty.txt", "", []))
