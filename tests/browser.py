@@ -6,7 +6,7 @@ The shell of chromium has the same engine, and takes less than half of the proce
 import contextlib
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -153,24 +153,53 @@ _STORE = (
 """Leaves only these entries in the storage of the page."""
 
 
-class Visitor:
-    """A browser that logs in once, and opens tabs with that login.
+class Contexts:
+    """The contexts of a browser. Users who need the same options follow each other in one.
 
-    Tabs that need the same options follow each other in one context, which takes a third of the time of a new one.
-    Each finds only the login in the storage of the page.
+    A page in a new context takes twice the processor time: its process starts, and the scripts are loaded and compiled
+    once more. Each context keeps a page without scripts, whose process the other pages of the same origin share.
     """
 
-    def __init__(self, browser: Browser, server: WebServer) -> None:
+    def __init__(self, browser: Browser) -> None:
         self._browser = browser
+        self._free: dict[frozenset[tuple[str, object]], list[tuple[BrowserContext, Page]]] = {}
+
+    @contextlib.contextmanager
+    def context(
+        self, origin: str, entries: Sequence[object] = (), **options: Any
+    ) -> Iterator[BrowserContext]:
+        """A context for pages of `origin`, whose storage has only these entries. Its tabs are closed at the end."""
+        free = self._free.setdefault(frozenset(options.items()), [])
+        context, kept = free.pop() if free else self._new(options)
+        try:
+            if not kept.url.startswith(f"{origin}/"):
+                kept.goto(f"{origin}/icon.svg")
+            kept.evaluate(_STORE, entries)
+            yield context
+        except BaseException:
+            context.close()
+            raise
+        for page in context.pages:
+            if page is not kept:
+                page.close()
+        free.append((context, kept))
+
+    def _new(self, options: Mapping[str, Any]) -> tuple[BrowserContext, Page]:
+        context = self._browser.new_context(**options)
+        return context, context.new_page()
+
+
+class Visitor:
+    """A browser that logs in once, and opens tabs with that login. Each finds only the login in its storage."""
+
+    def __init__(self, browser: Browser, server: WebServer) -> None:
         self._server = server
-        context = browser.new_context()
-        tab = Tab(context, server.link)
-        tab.is_in_phase("live")
-        (origin,) = context.storage_state()["origins"]
-        self._login = origin["localStorage"]
-        tab.page.close()
-        self._contexts = {frozenset[tuple[str, object]](): context}
-        """The contexts without a tab, by their options."""
+        self._contexts = Contexts(browser)
+        with self._contexts.context(server.origin) as context:
+            tab = Tab(context, server.link)
+            tab.is_in_phase("live")
+            (origin,) = context.storage_state()["origins"]
+            self._login = origin["localStorage"]
 
     def _open_requests(self) -> set[str]:
         requests = Client(str(self._server.instance.socket)).get("/v1/requests")
@@ -179,13 +208,9 @@ class Visitor:
     @contextlib.contextmanager
     def tab(self, size: tuple[int, int] = DESKTOP, place: str = "", **options: Any) -> Iterator[Tab]:
         """A tab that is live. It must end without errors of its scripts and violations of its policy."""
-        key = frozenset(options.items())
-        context = self._contexts.pop(key, None) or self._browser.new_context(**options)
-        try:
+        with self._contexts.context(self._server.origin, self._login, **options) as context:
             page = context.new_page()
             page.set_viewport_size({"width": size[0], "height": size[1]})
-            page.goto(f"{self._server.origin}/icon.svg")  # has the storage of the page, and no scripts
-            page.evaluate(_STORE, self._login)
             tab = Tab(context, page)
             page.goto(f"{self._server.origin}/{place}")
             tab.is_in_phase("live")
@@ -193,10 +218,3 @@ class Visitor:
             tab.until(lambda: tab.requests() == self._open_requests(), "the open requests")
             yield tab
             assert tab.problems == []
-        except BaseException:
-            context.close()
-            raise
-        for page in context.pages:
-            page.close()
-        if self._contexts.setdefault(key, context) is not context:
-            context.close()

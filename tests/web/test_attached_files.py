@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Locator, Page, Route
+from playwright.sync_api import Locator, Page, Route
 
 from tests.board.samples import row_data
 from tests.board.test_spawn_sheet import KNOWN, kind
-from tests.browser import AXE, DESKTOP, Tab, chromium, skip_without
+from tests.browser import AXE, DESKTOP, Tab, skip_without
 from tests.fixtures import context_fixture
-from tests.web.played_page import PlayedDaemon, played_page
+from tests.web.played_page import PlayedDaemon, PlayedPages, played_pages
 
 pytestmark = [pytest.mark.browser, pytest.mark.processes]
 
@@ -44,7 +44,7 @@ PASTE = """(target, [text, files]) => {
 }"""
 """Pastes a text and files; returns whether the page took them."""
 
-browser = context_fixture("module", chromium)
+pages = context_fixture("module", played_pages)
 
 
 class Uploads:
@@ -122,16 +122,12 @@ class Visit:
 
 
 @pytest.fixture
-def visited(browser: Browser) -> Iterator[Any]:
+def visited(pages: PlayedPages) -> Iterator[Any]:
     with contextlib.ExitStack() as stack:
 
         def visit(size: tuple[int, int] = DESKTOP, **options: Any) -> Visit:
-            link = stack.enter_context(played_page(PlayedDaemon(ROWS, choices=CHOICES)))
-            context = browser.new_context(**options)
-            stack.callback(context.close)
-            tab = Tab(context, link)
-            tab.page.set_viewport_size({"width": size[0], "height": size[1]})
-            tab.is_in_phase("live")
+            daemon = PlayedDaemon(ROWS, choices=CHOICES)
+            tab = stack.enter_context(pages.visit(daemon, **options)).tab(size)
             made = Visit(tab)
             stack.callback(lambda: assert_clean(tab))
             made.open(PLACE)
