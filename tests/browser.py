@@ -20,6 +20,11 @@ from tests.web_server import WebServer
 CHROMIUM = shutil.which("chromium-headless-shell") or shutil.which("chromium")
 AXE = Path(__file__).parents[1] / "node_modules" / "axe-core" / "axe.min.js"
 DESKTOP, PHONE = (1280, 800), (360, 740)
+_VIOLATIONS = """async () => {
+  const { violations } = await axe.run(document, { resultTypes: ["violations"] });
+  return violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html.slice(0, 200)).join(" ")}`);
+}"""
+"""The whole result has a report of each rule: its way to the test takes longer than the checks."""
 
 
 def skip_without(found: object, what: str) -> None:
@@ -129,6 +134,13 @@ class Tab:
         self.until(
             lambda: found.count() == 1 and found.get_attribute("data-dead") == "false", f"{name} is alive"
         )
+        return found
+
+    def violations(self) -> list[str]:
+        """The rules of accessibility that axe-core finds broken, each with its elements."""
+        if not self.page.evaluate("'axe' in window"):
+            self.page.evaluate(AXE.read_text())
+        found: list[str] = self.page.evaluate(_VIOLATIONS)
         return found
 
     # What a person does

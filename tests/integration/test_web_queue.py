@@ -542,20 +542,14 @@ def test_queue_has_no_violations_of_accessibility(
     dialog = stage.agent().open_dialog("AskUserQuestion", {"questions": [QUESTION]})
     edit = stage.agent().open_dialog("Edit", EDIT)
     with visitor.tab(size, color_scheme="light") as tab:
-        tab.page.evaluate(AXE.read_text())
-
-        def violations() -> list[tuple[str, str]]:
-            found = tab.page.evaluate("axe.run(document, {resultTypes: ['violations']})")["violations"]
-            return [(v["id"], v["nodes"][0]["html"][:200]) for v in found]
-
         tab.request(dialog.name)
         line(tab, dialog.name).locator(".need-open").click()
         tab.request(edit.name).locator('[data-act="deny"]').click()
         line(tab, equal[0].name).focus()
         tab.press("=")
         tab.until(lambda: tab.find(".batch").count() == 1, "the selection")
-        assert violations() == []
+        assert tab.violations() == []
         tab.press("a")
         do = tab.find('[data-act="do-batch"]')
         tab.until(lambda: do.count() == 1 and do.get_attribute("aria-disabled") == "false", "the list")
-        assert violations() == []
+        assert tab.violations() == []

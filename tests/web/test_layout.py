@@ -319,13 +319,6 @@ def test_page_has_no_sideways_scroll_and_nothing_overlaps(
     assert tab.problems == []
 
 
-def violations(tab: Tab) -> list[tuple[str, str]]:
-    if not tab.page.evaluate("'axe' in window"):
-        tab.page.evaluate(AXE.read_text())
-    found = tab.page.evaluate("axe.run(document, {resultTypes: ['violations']})")["violations"]
-    return [(each["id"], each["nodes"][0]["html"][:200]) for each in found]
-
-
 Scheme = Literal["dark", "light"]
 SCHEMES: tuple[Scheme, ...] = ("dark", "light")
 LOOKS = [(scheme, size) for scheme in SCHEMES for size in (DESKTOP, PHONE)]
@@ -338,9 +331,9 @@ def test_every_state_of_the_page_has_no_violations_of_accessibility(
     skip_without(AXE.exists(), "axe-core")
     options: dict[str, Any] = {"color_scheme": scheme, "has_touch": size == PHONE, "is_mobile": size == PHONE}
     asked = request(4, kind="permission", tool="Bash", questions=[]) | {"session_id": "00000001"}
-    found = dict[str, list[tuple[str, str]]]()
+    found = dict[str, list[str]]()
     for name, rows in (("first run", []), ("no daemon", None), ("deep", deep_tree())):
-        found[name] = violations(played(rows, **options).tab(size))
+        found[name] = played(rows, **options).tab(size).violations()
     rows = [
         *team(9),
         row_data("failed", status="error", exit_code=1, attention="failed", last_words="KeyError"),
@@ -348,21 +341,21 @@ def test_every_state_of_the_page_has_no_violations_of_accessibility(
     tab = played(rows, [asked | {"arguments": {"command": "make install"}}], **options).tab(size)
     for place in ("#/", "#/s/00000001/why", "#/s/00000001/messages", "#/events", "#/earlier"):
         tab.open(place)
-        found[place] = violations(tab)
+        found[place] = tab.violations()
     tab.open("#/")
     tab.find(MENU).click()
-    found["settings"] = violations(tab)
+    found["settings"] = tab.violations()
     tab.press("Escape")
     for key, name in (("?", "help"), (":", "palette"), ("n", "form")):
         tab.find("#treegrid").focus()
         tab.press(key)
         tab.until(lambda: tab.find("dialog[open]").count() == 1, "the dialog")
-        found[name] = violations(tab)
+        found[name] = tab.violations()
         tab.press("Escape")
         tab.until(lambda: tab.find("dialog").count() == 0, "no dialog")
     context = pages.browser.new_context(color_scheme=scheme)
     login = Tab(context, tab.page.url.partition("#")[0])
     login.is_in_phase("login")
-    found["login"] = violations(login)
+    found["login"] = login.violations()
     context.close()
     assert {name: each for name, each in found.items() if each} == {}
