@@ -8,7 +8,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Locator, Page, sync_playwright
@@ -20,6 +20,8 @@ from tests.web_server import WebServer
 CHROMIUM = shutil.which("chromium-headless-shell") or shutil.which("chromium")
 AXE = Path(__file__).parents[1] / "node_modules" / "axe-core" / "axe.min.js"
 DESKTOP, PHONE = (1280, 800), (360, 740)
+Scheme = Literal["dark", "light"]
+SCHEMES: tuple[Scheme, ...] = ("dark", "light")
 _VIOLATIONS = """async () => {
   const { violations } = await axe.run(document, { resultTypes: ["violations"] });
   return violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html.slice(0, 200)).join(" ")}`);
@@ -136,11 +138,18 @@ class Tab:
         )
         return found
 
-    def violations(self) -> list[str]:
-        """The rules of accessibility that axe-core finds broken, each with its elements."""
+    def violations(self, *schemes: Scheme) -> list[str]:
+        """The rules of accessibility that axe-core finds broken, each with its elements.
+
+        `schemes`: the colours of the page, one after the other. Without them, those that it has.
+        """
         if not self.page.evaluate("'axe' in window"):
             self.page.evaluate(AXE.read_text())
-        found: list[str] = self.page.evaluate(_VIOLATIONS)
+        found = list[str]()
+        for scheme in schemes or (None,):
+            if scheme is not None:
+                self.page.emulate_media(color_scheme=scheme)
+            found += [f"{scheme or 'as it is'}: {each}" for each in self.page.evaluate(_VIOLATIONS)]
         return found
 
     # What a person does

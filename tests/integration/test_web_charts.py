@@ -1,6 +1,6 @@
 """Spend and timeline in a real browser, with a real server, daemon and tmux. The test plays the hooks of agents."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,7 @@ from playwright.sync_api import Browser
 import sm.web
 from sm.client.http import Client
 from sm.core.timestamps import epoch_s
-from tests.browser import AXE, DESKTOP, PHONE, Tab, Visitor, chromium, skip_without
+from tests.browser import AXE, DESKTOP, PHONE, SCHEMES, Scheme, Tab, Visitor, chromium, skip_without
 from tests.fixtures import context_fixture
 from tests.instance import until
 from tests.integration.played_claude import Agent, Stage
@@ -259,20 +259,20 @@ def test_charts_are_loaded_when_they_are_opened(visitor: Visitor, team: list[Age
         assert all(any(path.endswith(f"/{name}") for path in paths) for name in late)
 
 
-@pytest.mark.parametrize(("scheme", "size"), [("dark", DESKTOP), ("light", DESKTOP), ("light", PHONE)])
+@pytest.mark.parametrize(("size", "schemes"), [(DESKTOP, SCHEMES), (PHONE, ("light",))])
 def test_charts_have_no_violations_of_accessibility(
-    visitor: Visitor, team: list[Agent], scheme: str, size: tuple[int, int]
+    visitor: Visitor, team: list[Agent], size: tuple[int, int], schemes: Sequence[Scheme]
 ) -> None:
     skip_without(AXE.exists(), "axe-core")
     touch = size == PHONE
-    with visitor.tab(size, color_scheme=scheme, has_touch=touch, is_mobile=touch) as tab:
+    with visitor.tab(size, has_touch=touch, is_mobile=touch) as tab:
         for place in ("#/spend", "#/timeline", "#/events/5"):
             if place == "#/events/5":
                 tab.open(place)
             else:
                 drawn(tab, place)
                 tab.find(".times summary").click()
-            assert (place, tab.violations()) == (place, [])
+            assert (place, tab.violations(*schemes)) == (place, [])
             assert tab.page.evaluate("document.documentElement.scrollWidth") == size[0]
             if touch:
                 assert small_targets(tab) == []

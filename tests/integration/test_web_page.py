@@ -4,7 +4,7 @@ import hashlib
 import json
 import re
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -18,7 +18,7 @@ from sm.client.http import Client
 from sm.core.lifecycle import is_live
 from sm.core.statuses import Status
 from sm.core.timestamps import iso
-from tests.browser import AXE, DESKTOP, PHONE, Tab, Visitor, chromium, skip_without
+from tests.browser import AXE, DESKTOP, PHONE, SCHEMES, Scheme, Tab, Visitor, chromium, skip_without
 from tests.fixtures import context_fixture
 from tests.instance import SHOWN, Instance
 from tests.integration.played_claude import Stage
@@ -834,14 +834,14 @@ def test_page_fits_a_window_that_is_zoomed_to_200_percent(stage: Stage, visitor:
     stage.sm("kill", agent.id, "--force")
 
 
-@pytest.mark.parametrize(("scheme", "size"), [("dark", (1280, 800)), ("light", (1280, 800)), ("dark", PHONE)])
+@pytest.mark.parametrize(("size", "schemes"), [(DESKTOP, SCHEMES), (PHONE, ("dark",))])
 def test_page_has_no_violations_of_accessibility(
-    stage: Stage, visitor: Visitor, scheme: str, size: tuple[int, int]
+    stage: Stage, visitor: Visitor, size: tuple[int, int], schemes: Sequence[Scheme]
 ) -> None:
     skip_without(AXE.exists(), "axe-core")
     agent = stage.agent()
     dialog = agent.open_dialog("Edit", {"file_path": "a", "old_string": "b", "new_string": "c"})
-    with visitor.tab(size, color_scheme=scheme) as tab:
+    with visitor.tab(size) as tab:
         for place in (
             "#/",
             f"#/s/{agent.id}/peek",
@@ -854,7 +854,7 @@ def test_page_has_no_violations_of_accessibility(
             tab.open(place)
             if place == "#/":
                 tab.request(dialog.name)
-            assert (place, tab.violations()) == (place, [])
+            assert (place, tab.violations(*schemes)) == (place, [])
     stage.sm("kill", agent.id, "--force")
 
 

@@ -2,13 +2,13 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from typing import Any, Literal
+from typing import Any
 
 import pytest
 
 from sm.client.live_stream import Json
 from tests.board.samples import row_data
-from tests.browser import AXE, DESKTOP, Tab, skip_without
+from tests.browser import AXE, DESKTOP, SCHEMES, Tab, skip_without
 from tests.cli.samples import request
 from tests.fixtures import context_fixture
 from tests.web.played_page import PageVisit, PlayedDaemon, PlayedPages, played_pages
@@ -319,21 +319,16 @@ def test_page_has_no_sideways_scroll_and_nothing_overlaps(
     assert tab.problems == []
 
 
-Scheme = Literal["dark", "light"]
-SCHEMES: tuple[Scheme, ...] = ("dark", "light")
-LOOKS = [(scheme, size) for scheme in SCHEMES for size in (DESKTOP, PHONE)]
-
-
-@pytest.mark.parametrize(("scheme", "size"), LOOKS, ids=lambda value: str(value))
+@pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=str)
 def test_every_state_of_the_page_has_no_violations_of_accessibility(
-    played: Any, pages: PlayedPages, scheme: Scheme, size: tuple[int, int]
+    played: Any, pages: PlayedPages, size: tuple[int, int]
 ) -> None:
     skip_without(AXE.exists(), "axe-core")
-    options: dict[str, Any] = {"color_scheme": scheme, "has_touch": size == PHONE, "is_mobile": size == PHONE}
+    options: dict[str, Any] = {"has_touch": size == PHONE, "is_mobile": size == PHONE}
     asked = request(4, kind="permission", tool="Bash", questions=[]) | {"session_id": "00000001"}
     found = dict[str, list[str]]()
     for name, rows in (("first run", []), ("no daemon", None), ("deep", deep_tree())):
-        found[name] = played(rows, **options).tab(size).violations()
+        found[name] = played(rows, **options).tab(size).violations(*SCHEMES)
     rows = [
         *team(9),
         row_data("failed", status="error", exit_code=1, attention="failed", last_words="KeyError"),
@@ -341,21 +336,21 @@ def test_every_state_of_the_page_has_no_violations_of_accessibility(
     tab = played(rows, [asked | {"arguments": {"command": "make install"}}], **options).tab(size)
     for place in ("#/", "#/s/00000001/why", "#/s/00000001/messages", "#/events", "#/earlier"):
         tab.open(place)
-        found[place] = tab.violations()
+        found[place] = tab.violations(*SCHEMES)
     tab.open("#/")
     tab.find(MENU).click()
-    found["settings"] = tab.violations()
+    found["settings"] = tab.violations(*SCHEMES)
     tab.press("Escape")
     for key, name in (("?", "help"), (":", "palette"), ("n", "form")):
         tab.find("#treegrid").focus()
         tab.press(key)
         tab.until(lambda: tab.find("dialog[open]").count() == 1, "the dialog")
-        found[name] = tab.violations()
+        found[name] = tab.violations(*SCHEMES)
         tab.press("Escape")
         tab.until(lambda: tab.find("dialog").count() == 0, "no dialog")
-    context = pages.browser.new_context(color_scheme=scheme)
+    context = pages.browser.new_context()
     login = Tab(context, tab.page.url.partition("#")[0])
     login.is_in_phase("login")
-    found["login"] = login.violations()
+    found["login"] = login.violations(*SCHEMES)
     context.close()
     assert {name: each for name, each in found.items() if each} == {}
