@@ -4,6 +4,7 @@ The shell of chromium has the same engine, and takes less than half of the proce
 """
 
 import contextlib
+import inspect
 import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -39,7 +40,7 @@ def skip_without(found: object, what: str) -> None:
 
 @contextlib.contextmanager
 def chromium() -> Iterator[Browser]:
-    """Use it for a module at most: while it runs, no other event loop can run in this thread."""
+    """A browser. While it runs, no other event loop can run in this thread."""
     skip_without(CHROMIUM, "chromium")
     # Without a GPU a process that plays one would draw. The tabs of a context need no processes of their own.
     options = ["--disable-gpu", "--disable-site-isolation-trials", "--renderer-process-limit=1"]
@@ -53,6 +54,48 @@ def chromium() -> Iterator[Browser]:
             yield browser
         finally:
             browser.close()
+
+
+class SharedChromium:
+    """The browser of a worker, which stays for the next module (conftest.py).
+
+    Its start and its end take 0.6 seconds of a core.
+    """
+
+    def __init__(self) -> None:
+        self._stack = contextlib.ExitStack()
+        self._browser: Browser | None = None
+        self._is_used = False
+
+    @contextlib.contextmanager
+    def use(self) -> Iterator[Browser]:
+        """The browser without contexts. One module at a time uses it."""
+        if self._browser is None or not self._browser.is_connected():
+            self.end()
+            self._browser = self._stack.enter_context(chromium())
+        self._is_used = True
+        try:
+            yield self._browser
+            for context in self._browser.contexts:
+                context.close()
+        finally:
+            self._is_used = False
+
+    def leave(self, item: pytest.Item | None) -> None:
+        """End an unused browser if the next test uses none. That test may need an event loop."""
+        if not self._is_used and not (
+            isinstance(item, pytest.Function)
+            and {"browser", "pages"} & {*item.fixturenames}
+            and not inspect.iscoroutinefunction(item.function)
+        ):
+            self.end()
+
+    def end(self) -> None:
+        self._browser = None
+        self._stack.close()
+
+
+shared_chromium = SharedChromium()
 
 
 class Tab:

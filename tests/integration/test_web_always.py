@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser
 
-from tests.browser import AXE, Visitor, chromium, skip_without
+from tests.browser import AXE, Visitor, shared_chromium, skip_without
 from tests.fixtures import context_fixture
 from tests.integration.played_claude import Stage
 from tests.web_server import WebServer, web_server
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.browser
 
 LINE = '- {"agent_type": "Plain", "allow": "Bash(npm test)"}'
 
-browser = context_fixture("module", chromium)
+browser = context_fixture("module", shared_chromium.use)
 stage = context_fixture("module", Stage)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser
 
-from tests.browser import DESKTOP, PHONE, SCHEMES, Tab, Visitor, chromium
+from tests.browser import DESKTOP, PHONE, SCHEMES, Tab, Visitor, shared_chromium
 from tests.fixtures import context_fixture
 from tests.git_repositories import git, make_app
 from tests.integration.played_claude import Stage
@@ -22,7 +22,7 @@ PIXEL = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg=="
 )
 
-browser = context_fixture("module", chromium)
+browser = context_fixture("module", shared_chromium.use)
 stage = context_fixture("module", Stage)
 
 

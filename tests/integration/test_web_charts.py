@@ -10,7 +10,7 @@ from playwright.sync_api import Browser
 import sm.web
 from sm.client.http import Client
 from sm.core.timestamps import epoch_s
-from tests.browser import AXE, DESKTOP, PHONE, SCHEMES, Scheme, Tab, Visitor, chromium, skip_without
+from tests.browser import AXE, DESKTOP, PHONE, SCHEMES, Scheme, Tab, Visitor, shared_chromium, skip_without
 from tests.fixtures import context_fixture
 from tests.instance import until
 from tests.integration.played_claude import Agent, Stage
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.browser
 
 STATIC = Path(sm.web.__file__).with_name("static")
 OPUS, HAIKU = "claude-opus-4-8", "claude-haiku-4-5"
-browser = context_fixture("module", chromium)
+browser = context_fixture("module", shared_chromium.use)
 stage = context_fixture("module", Stage)
 
 

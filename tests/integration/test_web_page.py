@@ -18,7 +18,7 @@ from sm.client.http import Client
 from sm.core.lifecycle import is_live
 from sm.core.statuses import Status
 from sm.core.timestamps import iso
-from tests.browser import AXE, DESKTOP, PHONE, SCHEMES, Scheme, Tab, Visitor, chromium, skip_without
+from tests.browser import AXE, DESKTOP, PHONE, SCHEMES, Scheme, Tab, Visitor, shared_chromium, skip_without
 from tests.fixtures import context_fixture
 from tests.instance import SHOWN, Instance
 from tests.integration.played_claude import Stage
@@ -70,7 +70,7 @@ def action(tab: Tab, name: str) -> Locator:
     return button
 
 
-browser = context_fixture("module", chromium)
+browser = context_fixture("module", shared_chromium.use)
 stage = context_fixture("module", Stage)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser
 
-from tests.browser import DESKTOP, PHONE, Tab, Visitor, chromium
+from tests.browser import DESKTOP, PHONE, Tab, Visitor, shared_chromium
 from tests.fixtures import context_fixture
 from tests.git_repositories import git, make_app
 from tests.integration.played_claude import Stage
@@ -15,7 +15,7 @@ from tests.web_server import web_server
 
 pytestmark = pytest.mark.browser
 
-browser = context_fixture("module", chromium)
+browser = context_fixture("module", shared_chromium.use)
 stage = context_fixture("module", Stage)
 _NUMBERS = itertools.count()
 

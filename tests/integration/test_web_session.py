@@ -5,14 +5,14 @@ from collections.abc import Iterator, Sequence
 import pytest
 from playwright.sync_api import Browser
 
-from tests.browser import AXE, DESKTOP, PHONE, SCHEMES, Scheme, Tab, Visitor, chromium, skip_without
+from tests.browser import AXE, DESKTOP, PHONE, SCHEMES, Scheme, Tab, Visitor, shared_chromium, skip_without
 from tests.fixtures import context_fixture
 from tests.integration.played_claude import Stage
 from tests.web_server import WebServer, web_server
 
 pytestmark = pytest.mark.browser
 
-browser = context_fixture("module", chromium)
+browser = context_fixture("module", shared_chromium.use)
 stage = context_fixture("module", Stage)
 AT_END = "screen => screen.scrollTop + screen.clientHeight >= screen.scrollHeight - 4"
 TOAST_IS_ABOVE = """() => {

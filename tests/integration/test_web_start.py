@@ -9,7 +9,7 @@ from playwright.sync_api import Browser, Locator, WebSocketRoute
 from sm.client.http import Client
 from sm.core.lifecycle import is_live
 from sm.core.statuses import Status
-from tests.browser import AXE, DESKTOP, PHONE, SCHEMES, Tab, Visitor, chromium, skip_without
+from tests.browser import AXE, DESKTOP, PHONE, SCHEMES, Tab, Visitor, shared_chromium, skip_without
 from tests.fixtures import context_fixture
 from tests.git_repositories import make_app
 from tests.integration.played_claude import Stage
@@ -17,7 +17,7 @@ from tests.web_server import web_server
 
 pytestmark = pytest.mark.browser
 
-browser = context_fixture("module", chromium)
+browser = context_fixture("module", shared_chromium.use)
 stage = context_fixture("module", Stage)
 
 

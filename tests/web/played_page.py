@@ -17,7 +17,7 @@ from playwright.sync_api import Browser, BrowserContext
 from sm.client.live_stream import Json
 from sm.wire import PROTOCOL, PROTOCOL_HEADER
 from tests.board.samples import AT, update
-from tests.browser import DESKTOP, Contexts, Tab, chromium
+from tests.browser import DESKTOP, Contexts, Tab, shared_chromium
 from tests.web.served_app import own_port, served_app
 
 _HEADERS = {PROTOCOL_HEADER: str(PROTOCOL)}
@@ -159,6 +159,5 @@ class PlayedPages:
 
 @contextlib.contextmanager
 def played_pages() -> Iterator[PlayedPages]:
-    """Start a browser for them."""
-    with chromium() as browser, contextlib.closing(PlayedPages(browser)) as pages:
+    with shared_chromium.use() as browser, contextlib.closing(PlayedPages(browser)) as pages:
         yield pages
