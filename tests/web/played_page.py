@@ -21,6 +21,8 @@ from tests.browser import DESKTOP, Contexts, Tab, shared_chromium
 from tests.web.served_app import own_port, served_app
 
 _HEADERS = {PROTOCOL_HEADER: str(PROTOCOL)}
+_ENDED = web.AppKey("ended", asyncio.Event)
+"""Ends the streams, for which the end of a server would wait."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,13 +67,14 @@ class PlayedDaemon:
         await stream.prepare(request)
         await stream.write(b"data: " + orjson.dumps(update(self.rows, snapshot=True, at=self.at)) + b"\n\n")
         with contextlib.suppress(ConnectionError):
-            await asyncio.Event().wait()  # until the server ends
+            await request.app[_ENDED].wait()
         return stream
 
 
 @contextlib.asynccontextmanager
 async def _served(daemon: PlayedDaemon | None, home: Path, port: socket.socket) -> AsyncIterator[str]:
     app = web.Application()
+    app[_ENDED] = asyncio.Event()
     if daemon is not None:
         app.router.add_route("*", "/{path:.*}", daemon.answer)
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
@@ -82,6 +85,7 @@ async def _served(daemon: PlayedDaemon | None, home: Path, port: socket.socket) 
         async with served_app(home, socket_of=port.dup) as served:
             yield f"{served.origin}/#{served.code()}"
     finally:
+        app[_ENDED].set()
         await runner.cleanup()
 
 
