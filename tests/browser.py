@@ -136,11 +136,11 @@ class Tab:
         """Wait until the page is `live`, `lost` or at the `login`."""
         self.until(lambda: self.attribute("phase") == phase, f"the page is {phase}")
 
-    def follows(self) -> int:
-        """Wait until a newer state is painted."""
+    def follows(self, act: Callable[[], object]) -> None:
+        """Act, and wait until a newer state than before is painted."""
         before = self.revision
+        act()
         self.until(lambda: self.revision > before, "a newer state")
-        return self.revision
 
     # What is there
 

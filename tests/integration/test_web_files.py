@@ -68,8 +68,7 @@ def test_message_ends_with_a_line_for_each_file_that_was_attached(stage: Stage, 
         form.locator('[data-act="upload-again"]').click()
         has(tab, "shot.png done", "my plan.png done")
         form.locator("textarea").fill("what is wrong here?")
-        stage.sm("note", "x" * 20, env=stage.as_session(agent.id))
-        tab.follows()
+        tab.follows(lambda: stage.sm("note", "x" * 20, env=stage.as_session(agent.id)))
         has(tab, "shot.png done", "my plan.png done")
         assert form.locator("textarea").input_value() == "what is wrong here?"
 
