@@ -139,6 +139,8 @@ def _freeze(generation: int) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_unconfigure() -> None:
     """Let pytest and the end of Python find nothing to look through, which would take 15 seconds."""
+    if browser := sys.modules.get("tests.browser"):
+        browser.shared_chromium.end()
     _freeze(2)
 
 
@@ -169,13 +171,15 @@ def _starts_processes(module: ModuleType) -> bool:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
     global _pure
     _pure = None if item.get_closest_marker("processes") else item
     try:
         return (yield)
     finally:
         _pure = None
+        if browser := sys.modules.get("tests.browser"):  # imported by the first module that uses it
+            browser.shared_chromium.leave(nextitem)
         if buried() - _frozen_tasks > _TASKS_MAX:
             _freeze(0)
 

@@ -10,7 +10,7 @@ from playwright.sync_api import Browser
 
 from sm.board import Sort
 from sm.cli.tui.layout import detail_width
-from tests.browser import Tab, Visitor, chromium
+from tests.browser import Tab, Visitor, shared_chromium
 from tests.fixtures import context_fixture
 from tests.instance import SM
 from tests.view_pictures import Scene, scene
@@ -24,7 +24,7 @@ COLUMNS, LINES = 320, 40
 _DRAWN = re.compile(r"[│├└─▰▱▾▸∑✉+]+")
 _AGE = re.compile(r"\b\d+(s|min|h|d)\b")
 
-browser = context_fixture("module", chromium)
+browser = context_fixture("module", shared_chromium.use)
 team = context_fixture("module", scene)
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser
 
-from tests.browser import AXE, Visitor, chromium, skip_without
+from tests.browser import AXE, Visitor, shared_chromium, skip_without
 from tests.fixtures import context_fixture
 from tests.integration.played_claude import Stage
 from tests.web_server import WebServer, web_server
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.browser
 
 LINE = '- {"agent_type": "Plain", "allow": "Bash(npm test)"}'
 
-browser = context_fixture("module", chromium)
+browser = context_fixture("module", shared_chromium.use)
 stage = context_fixture("module", Stage)
 
 
@@ -39,9 +39,7 @@ def test_rule_is_shown_and_written_after_a_yes(stage: Stage, visitor: Visitor) -
         tab.request(dialog.name).focus()
         tab.press("L")
         tab.shows(LINE, "every session of type Plain", f"sm approve {dialog.name} --always")
-        tab.page.evaluate(AXE.read_text())
-        found = tab.page.evaluate("axe.run(document, {resultTypes: ['violations']})")["violations"]
-        assert [(v["id"], v["nodes"][0]["html"][:200]) for v in found] == []
+        assert tab.violations() == []
         tab.press("Escape")
         tab.hides(LINE)
         assert not rules.exists()

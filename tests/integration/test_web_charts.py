@@ -1,6 +1,6 @@
 """Spend and timeline in a real browser, with a real server, daemon and tmux. The test plays the hooks of agents."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,7 @@ from playwright.sync_api import Browser
 import sm.web
 from sm.client.http import Client
 from sm.core.timestamps import epoch_s
-from tests.browser import AXE, DESKTOP, PHONE, Tab, Visitor, chromium, skip_without
+from tests.browser import AXE, DESKTOP, PHONE, SCHEMES, Scheme, Tab, Visitor, shared_chromium, skip_without
 from tests.fixtures import context_fixture
 from tests.instance import until
 from tests.integration.played_claude import Agent, Stage
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.browser
 
 STATIC = Path(sm.web.__file__).with_name("static")
 OPUS, HAIKU = "claude-opus-4-8", "claude-haiku-4-5"
-browser = context_fixture("module", chromium)
+browser = context_fixture("module", shared_chromium.use)
 stage = context_fixture("module", Stage)
 
 
@@ -259,22 +259,20 @@ def test_charts_are_loaded_when_they_are_opened(visitor: Visitor, team: list[Age
         assert all(any(path.endswith(f"/{name}") for path in paths) for name in late)
 
 
-@pytest.mark.parametrize(("scheme", "size"), [("dark", DESKTOP), ("light", DESKTOP), ("light", PHONE)])
+@pytest.mark.parametrize(("size", "schemes"), [(DESKTOP, SCHEMES), (PHONE, ("light",))])
 def test_charts_have_no_violations_of_accessibility(
-    visitor: Visitor, team: list[Agent], scheme: str, size: tuple[int, int]
+    visitor: Visitor, team: list[Agent], size: tuple[int, int], schemes: Sequence[Scheme]
 ) -> None:
     skip_without(AXE.exists(), "axe-core")
     touch = size == PHONE
-    with visitor.tab(size, color_scheme=scheme, has_touch=touch, is_mobile=touch) as tab:
-        tab.page.evaluate(AXE.read_text())
+    with visitor.tab(size, has_touch=touch, is_mobile=touch) as tab:
         for place in ("#/spend", "#/timeline", "#/events/5"):
             if place == "#/events/5":
                 tab.open(place)
             else:
                 drawn(tab, place)
                 tab.find(".times summary").click()
-            found = tab.page.evaluate("axe.run(document, {resultTypes: ['violations']})")["violations"]
-            assert [(place, v["id"], v["nodes"][0]["html"][:200]) for v in found] == []
+            assert (place, tab.violations(*schemes)) == (place, [])
             assert tab.page.evaluate("document.documentElement.scrollWidth") == size[0]
             if touch:
                 assert small_targets(tab) == []

@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Browser, Locator
 
 from sm.client.http import Client
-from tests.browser import Tab, Visitor, chromium
+from tests.browser import Tab, Visitor, shared_chromium
 from tests.fixtures import context_fixture
 from tests.integration.played_claude import Agent, Stage
 from tests.web.test_attached_files import DROP
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.browser
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 48
 
-browser = context_fixture("module", chromium)
+browser = context_fixture("module", shared_chromium.use)
 stage = context_fixture("module", Stage)
 
 
@@ -68,8 +68,7 @@ def test_message_ends_with_a_line_for_each_file_that_was_attached(stage: Stage, 
         form.locator('[data-act="upload-again"]').click()
         has(tab, "shot.png done", "my plan.png done")
         form.locator("textarea").fill("what is wrong here?")
-        stage.sm("note", "x" * 20, env=stage.as_session(agent.id))
-        tab.follows()
+        tab.follows(lambda: stage.sm("note", "x" * 20, env=stage.as_session(agent.id)))
         has(tab, "shot.png done", "my plan.png done")
         assert form.locator("textarea").input_value() == "what is wrong here?"
 

@@ -4,7 +4,7 @@ import hashlib
 import json
 import re
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -18,7 +18,7 @@ from sm.client.http import Client
 from sm.core.lifecycle import is_live
 from sm.core.statuses import Status
 from sm.core.timestamps import iso
-from tests.browser import AXE, DESKTOP, PHONE, Tab, Visitor, chromium, skip_without
+from tests.browser import AXE, DESKTOP, PHONE, SCHEMES, Scheme, Tab, Visitor, shared_chromium, skip_without
 from tests.fixtures import context_fixture
 from tests.instance import SHOWN, Instance
 from tests.integration.played_claude import Stage
@@ -70,7 +70,7 @@ def action(tab: Tab, name: str) -> Locator:
     return button
 
 
-browser = context_fixture("module", chromium)
+browser = context_fixture("module", shared_chromium.use)
 stage = context_fixture("module", Stage)
 
 
@@ -834,15 +834,14 @@ def test_page_fits_a_window_that_is_zoomed_to_200_percent(stage: Stage, visitor:
     stage.sm("kill", agent.id, "--force")
 
 
-@pytest.mark.parametrize(("scheme", "size"), [("dark", (1280, 800)), ("light", (1280, 800)), ("dark", PHONE)])
+@pytest.mark.parametrize(("size", "schemes"), [(DESKTOP, SCHEMES), (PHONE, ("dark",))])
 def test_page_has_no_violations_of_accessibility(
-    stage: Stage, visitor: Visitor, scheme: str, size: tuple[int, int]
+    stage: Stage, visitor: Visitor, size: tuple[int, int], schemes: Sequence[Scheme]
 ) -> None:
     skip_without(AXE.exists(), "axe-core")
     agent = stage.agent()
     dialog = agent.open_dialog("Edit", {"file_path": "a", "old_string": "b", "new_string": "c"})
-    with visitor.tab(size, color_scheme=scheme) as tab:
-        tab.page.evaluate(AXE.read_text())
+    with visitor.tab(size) as tab:
         for place in (
             "#/",
             f"#/s/{agent.id}/peek",
@@ -855,8 +854,7 @@ def test_page_has_no_violations_of_accessibility(
             tab.open(place)
             if place == "#/":
                 tab.request(dialog.name)
-            found = tab.page.evaluate("axe.run(document, {resultTypes: ['violations']})")["violations"]
-            assert [(place, v["id"], v["nodes"][0]["html"][:200]) for v in found] == []
+            assert (place, tab.violations(*schemes)) == (place, [])
     stage.sm("kill", agent.id, "--force")
 
 

@@ -9,7 +9,7 @@ from playwright.sync_api import Browser, Locator, WebSocketRoute
 from sm.client.http import Client, new_key
 from sm.core.lifecycle import is_live
 from sm.core.statuses import Status
-from tests.browser import AXE, DESKTOP, Tab, Visitor, chromium, skip_without
+from tests.browser import AXE, DESKTOP, Tab, Visitor, shared_chromium, skip_without
 from tests.fixtures import context_fixture
 from tests.instance import SHOWN
 from tests.integration.played_claude import Agent, Dialog, Stage
@@ -17,7 +17,7 @@ from tests.web_server import WebServer, web_server
 
 pytestmark = pytest.mark.browser
 
-browser = context_fixture("module", chromium)
+browser = context_fixture("module", shared_chromium.use)
 stage = context_fixture("module", Stage)
 PHONE = (390, 844)
 EDIT = {"file_path": "a.py", "old_string": "b\nold", "new_string": "b\nnew\nmore"}
@@ -542,20 +542,14 @@ def test_queue_has_no_violations_of_accessibility(
     dialog = stage.agent().open_dialog("AskUserQuestion", {"questions": [QUESTION]})
     edit = stage.agent().open_dialog("Edit", EDIT)
     with visitor.tab(size, color_scheme="light") as tab:
-        tab.page.evaluate(AXE.read_text())
-
-        def violations() -> list[tuple[str, str]]:
-            found = tab.page.evaluate("axe.run(document, {resultTypes: ['violations']})")["violations"]
-            return [(v["id"], v["nodes"][0]["html"][:200]) for v in found]
-
         tab.request(dialog.name)
         line(tab, dialog.name).locator(".need-open").click()
         tab.request(edit.name).locator('[data-act="deny"]').click()
         line(tab, equal[0].name).focus()
         tab.press("=")
         tab.until(lambda: tab.find(".batch").count() == 1, "the selection")
-        assert violations() == []
+        assert tab.violations() == []
         tab.press("a")
         do = tab.find('[data-act="do-batch"]')
         tab.until(lambda: do.count() == 1 and do.get_attribute("aria-disabled") == "false", "the list")
-        assert violations() == []
+        assert tab.violations() == []

@@ -1,18 +1,18 @@
 """The page of a session in a real browser: its head, its terminal, its tabs and the field for a message."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pytest
 from playwright.sync_api import Browser
 
-from tests.browser import AXE, DESKTOP, PHONE, Tab, Visitor, chromium, skip_without
+from tests.browser import AXE, DESKTOP, PHONE, SCHEMES, Scheme, Tab, Visitor, shared_chromium, skip_without
 from tests.fixtures import context_fixture
 from tests.integration.played_claude import Stage
 from tests.web_server import WebServer, web_server
 
 pytestmark = pytest.mark.browser
 
-browser = context_fixture("module", chromium)
+browser = context_fixture("module", shared_chromium.use)
 stage = context_fixture("module", Stage)
 AT_END = "screen => screen.scrollTop + screen.clientHeight >= screen.scrollHeight - 4"
 TOAST_IS_ABOVE = """() => {
@@ -124,29 +124,23 @@ def test_menu_has_the_other_actions_and_closes_with_escape(stage: Stage, visitor
     stage.sm("kill", agent, "--force")
 
 
-@pytest.mark.parametrize(("size", "scheme"), [(DESKTOP, "dark"), (DESKTOP, "light"), (PHONE, "light")])
+@pytest.mark.parametrize(("size", "schemes"), [(DESKTOP, SCHEMES), (PHONE, ("light",))])
 def test_head_menu_and_search_have_no_violations_of_accessibility(
-    stage: Stage, visitor: Visitor, size: tuple[int, int], scheme: str
+    stage: Stage, visitor: Visitor, size: tuple[int, int], schemes: Sequence[Scheme]
 ) -> None:
     skip_without(AXE.exists(), "axe-core")
     agent = stage.spawn("Sh", "seq 9; exec sleep 1000")["session_id"]
-    with visitor.tab(size, f"#/s/{agent}/peek", color_scheme=scheme) as tab:
-        tab.page.evaluate(AXE.read_text())
+    with visitor.tab(size, f"#/s/{agent}/peek") as tab:
         shows(tab, "9")
-
-        def violations() -> list[str]:
-            found = tab.page.evaluate("axe.run(document, {resultTypes: ['violations']})")["violations"]
-            return [f"{entry['id']}: {entry['nodes'][0]['html'][:200]}" for entry in found]
-
         menu = tab.find(".session-menu summary")
         menu.click()
         tab.find('.session-menu button:has-text("Details")').click()
         menu.click()
-        assert violations() == []
+        assert tab.violations(*schemes) == []
         tab.find('.session-menu [data-act="find"]').click()
         tab.page.keyboard.type("9")
         tab.until(lambda: tab.find(".find .hint").inner_text() == "1 of 1", "the match")
-        assert violations() == []
+        assert tab.violations(*schemes) == []
         menu.click()
         tab.find('.session-menu button:has-text("Hide")').click()
     stage.sm("kill", agent, "--force")

@@ -9,7 +9,7 @@ from playwright.sync_api import Browser, Locator, WebSocketRoute
 from sm.client.http import Client
 from sm.core.lifecycle import is_live
 from sm.core.statuses import Status
-from tests.browser import AXE, DESKTOP, PHONE, Tab, Visitor, chromium, skip_without
+from tests.browser import AXE, DESKTOP, PHONE, SCHEMES, Tab, Visitor, shared_chromium, skip_without
 from tests.fixtures import context_fixture
 from tests.git_repositories import make_app
 from tests.integration.played_claude import Stage
@@ -17,7 +17,7 @@ from tests.web_server import web_server
 
 pytestmark = pytest.mark.browser
 
-browser = context_fixture("module", chromium)
+browser = context_fixture("module", shared_chromium.use)
 stage = context_fixture("module", Stage)
 
 
@@ -216,19 +216,14 @@ def test_task_that_is_too_long_says_so(visitor: Visitor) -> None:
 
 
 @pytest.mark.parametrize("size", [DESKTOP, PHONE])
-@pytest.mark.parametrize("scheme", ["dark", "light"])
-def test_sheet_has_no_violations_and_fills_a_phone(
-    visitor: Visitor, size: tuple[int, int], scheme: str
-) -> None:
+def test_sheet_has_no_violations_and_fills_a_phone(visitor: Visitor, size: tuple[int, int]) -> None:
     skip_without(AXE.exists(), "axe-core")
-    with visitor.tab(size, color_scheme=scheme) as tab:
+    with visitor.tab(size) as tab:
         form = open_sheet(tab)
         enter(form, working_dir="/missing/directory")
         shows(tab, form, "does not exist")
         form.locator(".start-more summary").click()
-        tab.page.evaluate(AXE.read_text())
-        found = tab.page.evaluate("axe.run(document, {resultTypes: ['violations']})")["violations"]
-        assert [(each["id"], [node["html"] for node in each["nodes"]]) for each in found] == []
+        assert tab.violations(*SCHEMES) == []
         box = tab.find("dialog").bounding_box()
         assert box is not None
         assert (box["width"], box["height"]) == size if size == PHONE else box["width"] < size[0]

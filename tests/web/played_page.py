@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import socket
 import tempfile
 import threading
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
@@ -11,13 +12,17 @@ from typing import Any
 
 import orjson
 from aiohttp import web
+from playwright.sync_api import Browser, BrowserContext
 
 from sm.client.live_stream import Json
 from sm.wire import PROTOCOL, PROTOCOL_HEADER
 from tests.board.samples import AT, update
-from tests.web.served_app import served_app
+from tests.browser import DESKTOP, Contexts, Tab, shared_chromium
+from tests.web.served_app import own_port, served_app
 
 _HEADERS = {PROTOCOL_HEADER: str(PROTOCOL)}
+_ENDED = web.AppKey("ended", asyncio.Event)
+"""Ends the streams, for which the end of a server would wait."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,13 +67,14 @@ class PlayedDaemon:
         await stream.prepare(request)
         await stream.write(b"data: " + orjson.dumps(update(self.rows, snapshot=True, at=self.at)) + b"\n\n")
         with contextlib.suppress(ConnectionError):
-            await asyncio.Event().wait()  # until the server ends
+            await request.app[_ENDED].wait()
         return stream
 
 
 @contextlib.asynccontextmanager
-async def _served(daemon: PlayedDaemon | None, home: Path) -> AsyncIterator[str]:
+async def _served(daemon: PlayedDaemon | None, home: Path, port: socket.socket) -> AsyncIterator[str]:
     app = web.Application()
+    app[_ENDED] = asyncio.Event()
     if daemon is not None:
         app.router.add_route("*", "/{path:.*}", daemon.answer)
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
@@ -76,23 +82,21 @@ async def _served(daemon: PlayedDaemon | None, home: Path) -> AsyncIterator[str]
     if daemon is not None:
         await web.UnixSite(runner, str(home / "sm.sock")).start()
     try:
-        async with served_app(home) as served:
+        async with served_app(home, socket_of=port.dup) as served:
             yield f"{served.origin}/#{served.code()}"
     finally:
+        app[_ENDED].set()
         await runner.cleanup()
 
 
 @contextlib.contextmanager
-def played_page(daemon: PlayedDaemon | None) -> Iterator[str]:
-    """The link of a page, served in a thread, because the browser of a test blocks its own.
-
-    Without `daemon` the page has no daemon.
-    """
+def _served_page(daemon: PlayedDaemon | None, port: socket.socket) -> Iterator[str]:
+    """The link of a page, served in a thread, because the browser of a test blocks its own."""
     ready, loops, links = threading.Event(), list[asyncio.AbstractEventLoop](), list[str]()
     ended = asyncio.Event()
 
     async def serve(home: Path) -> None:
-        async with _served(daemon, home) as link:
+        async with _served(daemon, home, port) as link:
             loops.append(asyncio.get_running_loop())
             links.append(link)
             ready.set()
@@ -113,3 +117,51 @@ def played_page(daemon: PlayedDaemon | None) -> Iterator[str]:
         finally:
             loops[0].call_soon_threadsafe(ended.set)
             thread.join()
+
+
+class PageVisit:
+    """A context of a browser at a page of a played daemon. A new tab of it keeps the login and the settings."""
+
+    def __init__(self, context: BrowserContext, link: str) -> None:
+        self.context = context
+        self._link = link
+
+    def tab(self, size: tuple[int, int] = DESKTOP, place: str = "") -> Tab:
+        tab = Tab(self.context, self._link)
+        tab.page.set_viewport_size({"width": size[0], "height": size[1]})
+        self._link = self._link.partition("#")[0]
+        tab.is_in_phase("live")
+        if place:
+            tab.open(place)
+        return tab
+
+
+class PlayedPages:
+    """Opens pages of played daemons. Each daemon has an address that an earlier one had, whose scripts are known."""
+
+    def __init__(self, browser: Browser) -> None:
+        self.browser = browser
+        self._contexts = Contexts(browser)
+        self._free_ports: list[socket.socket] = []
+        self._ports = contextlib.ExitStack()
+
+    def close(self) -> None:
+        self._ports.close()
+
+    @contextlib.contextmanager
+    def visit(self, daemon: PlayedDaemon | None, **options: Any) -> Iterator[PageVisit]:
+        """Visit the page of a daemon, or a page without a daemon. `options`: of the context of the browser."""
+        # The port stays open, so that no other program gets it.
+        port = self._free_ports.pop() if self._free_ports else self._ports.enter_context(own_port())
+        with (
+            _served_page(daemon, port) as link,
+            self._contexts.context(link.partition("/#")[0], **options) as context,
+        ):
+            yield PageVisit(context, link)
+        self._free_ports.append(port)
+
+
+@contextlib.contextmanager
+def played_pages() -> Iterator[PlayedPages]:
+    with shared_chromium.use() as browser, contextlib.closing(PlayedPages(browser)) as pages:
+        yield pages

@@ -4,7 +4,7 @@ import contextlib
 import socket
 import ssl
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import aiohttp
@@ -34,13 +34,24 @@ class ServedApp:
         return traded[0]
 
 
+def own_port() -> socket.socket:
+    """A socket of a free port."""
+    listener = socket.socket()
+    listener.bind(("127.0.0.1", 0))
+    return listener
+
+
 @contextlib.asynccontextmanager
 async def served_app(
-    home: Path, *, certificate: ssl.SSLContext | None = None, strangers_max: int = STRANGERS_MAX
+    home: Path,
+    *,
+    certificate: ssl.SSLContext | None = None,
+    strangers_max: int = STRANGERS_MAX,
+    socket_of: Callable[[], socket.socket] = own_port,
 ) -> AsyncIterator[ServedApp]:
+    """`socket_of`: makes the socket for its connections, which is closed at the end."""
     store = LoginStore(str(home / "web"))
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
+    with socket_of() as listener:
         port = listener.getsockname()[1]
         scheme = "https" if certificate else "http"
         rules = HostRules(port, ("sm.example.net",), is_secure=certificate is not None)

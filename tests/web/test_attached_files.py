@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Locator, Page, Route
+from playwright.sync_api import Locator, Page, Route
 
 from tests.board.samples import row_data
 from tests.board.test_spawn_sheet import KNOWN, kind
-from tests.browser import AXE, DESKTOP, Tab, chromium, skip_without
+from tests.browser import AXE, DESKTOP, Tab, skip_without
 from tests.fixtures import context_fixture
-from tests.web.played_page import PlayedDaemon, played_page
+from tests.web.played_page import PlayedDaemon, PlayedPages, played_pages
 
 pytestmark = [pytest.mark.browser, pytest.mark.processes]
 
@@ -30,11 +30,12 @@ SH_TAKES_NONE = (
 PNG = list(b"\x89PNG\r\n\x1a\n")
 DROP = """(target, files) => {
   const data = new DataTransfer();
-  for (const [name, type, bytes] of files) data.items.add(new File([new Uint8Array(bytes)], name, { type }));
+  for (const [name, type, bytes, times] of files)
+    data.items.add(new File(Array(times ?? 1).fill(new Uint8Array(bytes)), name, { type }));
   for (const kind of ["dragover", "drop"])
     target.dispatchEvent(new DragEvent(kind, { dataTransfer: data, bubbles: true, cancelable: true }));
 }"""
-"""Drops files, each with its name, type and bytes."""
+"""Drops files, each with its name, type and bytes, and how often it has these bytes."""
 PASTE = """(target, [text, files]) => {
   const data = new DataTransfer();
   if (text) data.setData("text/plain", text);
@@ -43,7 +44,7 @@ PASTE = """(target, [text, files]) => {
 }"""
 """Pastes a text and files; returns whether the page took them."""
 
-browser = context_fixture("module", chromium)
+pages = context_fixture("module", played_pages)
 
 
 class Uploads:
@@ -97,7 +98,7 @@ class Visit:
     def has(self, *chips: str) -> None:
         self.tab.until(lambda: self.chips() == [*chips], f"the files {chips}")
 
-    def drop(self, *files: tuple[str, str, list[int]]) -> None:
+    def drop(self, *files: tuple[str, str, list[int]] | tuple[str, str, list[int], int]) -> None:
         self.form.evaluate(DROP, files)
 
     def holds(self, count: int) -> None:
@@ -121,16 +122,12 @@ class Visit:
 
 
 @pytest.fixture
-def visited(browser: Browser) -> Iterator[Any]:
+def visited(pages: PlayedPages) -> Iterator[Any]:
     with contextlib.ExitStack() as stack:
 
         def visit(size: tuple[int, int] = DESKTOP, **options: Any) -> Visit:
-            link = stack.enter_context(played_page(PlayedDaemon(ROWS, choices=CHOICES)))
-            context = browser.new_context(**options)
-            stack.callback(context.close)
-            tab = Tab(context, link)
-            tab.page.set_viewport_size({"width": size[0], "height": size[1]})
-            tab.is_in_phase("live")
+            daemon = PlayedDaemon(ROWS, choices=CHOICES)
+            tab = stack.enter_context(pages.visit(daemon, **options)).tab(size)
             made = Visit(tab)
             stack.callback(lambda: assert_clean(tab))
             made.open(PLACE)
@@ -146,7 +143,7 @@ def assert_clean(tab: Tab) -> None:
 def test_dropped_files_are_uploaded_at_once_and_removed_again(visited: Any) -> None:
     visit = visited()
     visit.uploads.is_held = True
-    visit.drop(("shot.png", "image/png", PNG), ("log.txt", "text/plain", [97] * 12_345))
+    visit.drop(("shot.png", "image/png", PNG), ("log.txt", "text/plain", [97], 12_345))
     visit.drop(("shot.png", "image/png", PNG))
     visit.has("shot.png uploading", "log.txt uploading", "shot-2.png waiting")
     assert visit.tab.find(".file").nth(1).locator(".hint").inner_text() == "12 kB"
@@ -382,17 +379,15 @@ def test_files_have_no_violations_and_fit(
     if place == "sheet":
         visit.open_sheet()
     visit.uploads.is_held = True
-    visit.drop(("screenshot of the whole page.png", "image/png", PNG * 3000), ("log.txt", "", [97] * 700))
+    visit.drop(("screenshot of the whole page.png", "image/png", PNG, 3000), ("log.txt", "", [97] * 700))
     visit.holds(2)
     visit.uploads.answer(visit.uploads.held[1])
-    visit.drop(("trace.json", "", [97] * 1_234_567))
+    visit.drop(("trace.json", "", [97] * 127, 9721))
     visit.holds(3)
     visit.uploads.held[2].fulfill(status=429, json={"error": {"message": "other files are being uploaded"}})
     visit.drop(("empty.txt", "", []))
     visit.has("screenshot of the whole page.png uploading", "log.txt done", "trace.json failed")
-    visit.tab.page.evaluate(AXE.read_text())
-    found = visit.tab.page.evaluate("axe.run(document, {resultTypes: ['violations']})")["violations"]
-    assert [(each["id"], [node["html"] for node in each["nodes"]]) for each in found] == []
+    assert visit.tab.violations() == []
     assert visit.tab.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     box = visit.tab.find(".start-end" if place == "sheet" else ".compose").bounding_box()
     assert box is not None

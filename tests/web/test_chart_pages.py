@@ -7,16 +7,16 @@ from contextlib import ExitStack
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Locator
+from playwright.sync_api import Locator
 
 from sm.client.live_stream import Json
 from sm.core.timestamps import iso
 from tests.board.samples import row_data
 from tests.board.test_spawn_sheet import KNOWN
-from tests.browser import DESKTOP, Tab, chromium
+from tests.browser import DESKTOP, Tab
 from tests.fixtures import context_fixture
-from tests.web.played_page import PlayedDaemon, played_page
-from tests.web.test_layout import PHONE, Visit
+from tests.web.played_page import PlayedDaemon, PlayedPages, played_pages
+from tests.web.test_layout import PHONE
 
 pytestmark = [pytest.mark.browser, pytest.mark.processes]
 
@@ -26,7 +26,7 @@ TOKENS = {"input": 1000, "output": 500, "cache_read": 0, "cache_write": 0}
 FAILED = {20: "exit code 1", 21: "signal 9", 22: ""}
 """The failed sessions and how their processes ended. The last one has reported its failure."""
 
-browser = context_fixture("module", chromium)
+pages = context_fixture("module", played_pages)
 
 
 def session_id(number: int) -> str:
@@ -143,7 +143,7 @@ def usage(parts: int = 96, **more: Any) -> Mapping[str, Any]:
 
 
 @pytest.fixture
-def night(browser: Browser) -> Iterator[Any]:
+def night(pages: PlayedPages) -> Iterator[Any]:
     """Opens a page of the night, as `night(size, place)`. Further answers of the daemon come by name."""
     with ExitStack() as stack:
 
@@ -158,9 +158,7 @@ def night(browser: Browser) -> Iterator[Any]:
                 **(more or {}),
             }
             daemon = PlayedDaemon(rows(), at=iso(NOW_S), more=answers)
-            visit = Visit(browser, stack.enter_context(played_page(daemon)), **options)
-            stack.callback(visit.context.close)
-            return visit.tab(size, place)
+            return stack.enter_context(pages.visit(daemon, **options)).tab(size, place)
 
         yield open_page
 

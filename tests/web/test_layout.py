@@ -2,17 +2,16 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from typing import Any, Literal
+from typing import Any
 
 import pytest
-from playwright.sync_api import Browser
 
 from sm.client.live_stream import Json
 from tests.board.samples import row_data
-from tests.browser import AXE, DESKTOP, Tab, chromium, skip_without
+from tests.browser import AXE, DESKTOP, SCHEMES, Tab, skip_without
 from tests.cli.samples import request
 from tests.fixtures import context_fixture
-from tests.web.played_page import PlayedDaemon, played_page
+from tests.web.played_page import PageVisit, PlayedDaemon, PlayedPages, played_pages
 
 pytestmark = [pytest.mark.browser, pytest.mark.processes]
 
@@ -33,7 +32,7 @@ TASKS = (
     "Reads the form",
 )
 
-browser = context_fixture("module", chromium)
+pages = context_fixture("module", played_pages)
 
 
 def team(count: int, **more: Any) -> list[Json]:
@@ -67,39 +66,19 @@ def deep_tree() -> list[Json]:
     ]
 
 
-class Visit:
-    """A browser at a page of these sessions. A new tab of it keeps the login and the settings."""
-
-    def __init__(self, browser: Browser, link: str, **options: Any) -> None:
-        self.context = browser.new_context(**options)
-        self._link = link
-
-    def tab(self, size: tuple[int, int] = DESKTOP, place: str = "") -> Tab:
-        self.context.new_page().close()
-        tab = Tab(self.context, self._link)
-        tab.page.set_viewport_size({"width": size[0], "height": size[1]})
-        self._link = self._link.partition("#")[0]
-        tab.is_in_phase("live")
-        if place:
-            tab.open(place)
-        return tab
-
-
 @pytest.fixture
-def played(browser: Browser) -> Iterator[Any]:
+def played(pages: PlayedPages) -> Iterator[Any]:
     """Opens a page with these rows, as `played(rows)`, or without a daemon, as `played(None)`."""
     with ExitStack() as stack:
 
         def open_page(
             rows: Sequence[Json] | None, requests: Sequence[dict[str, Any]] = (), **options: Any
-        ) -> Visit:
+        ) -> PageVisit:
             daemon = None
             if rows is not None:
                 slugs = sorted({row["workspace"] for row in rows if row["workspace"]})
                 daemon = PlayedDaemon(rows, requests, slugs)
-            visit = Visit(browser, stack.enter_context(played_page(daemon)), **options)
-            stack.callback(visit.context.close)
-            return visit
+            return stack.enter_context(pages.visit(daemon, **options))
 
         yield open_page
 
@@ -340,28 +319,16 @@ def test_page_has_no_sideways_scroll_and_nothing_overlaps(
     assert tab.problems == []
 
 
-def violations(tab: Tab) -> list[tuple[str, str]]:
-    if not tab.page.evaluate("'axe' in window"):
-        tab.page.evaluate(AXE.read_text())
-    found = tab.page.evaluate("axe.run(document, {resultTypes: ['violations']})")["violations"]
-    return [(each["id"], each["nodes"][0]["html"][:200]) for each in found]
-
-
-Scheme = Literal["dark", "light"]
-SCHEMES: tuple[Scheme, ...] = ("dark", "light")
-LOOKS = [(scheme, size) for scheme in SCHEMES for size in (DESKTOP, PHONE)]
-
-
-@pytest.mark.parametrize(("scheme", "size"), LOOKS, ids=lambda value: str(value))
+@pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=str)
 def test_every_state_of_the_page_has_no_violations_of_accessibility(
-    played: Any, browser: Browser, scheme: Scheme, size: tuple[int, int]
+    played: Any, pages: PlayedPages, size: tuple[int, int]
 ) -> None:
     skip_without(AXE.exists(), "axe-core")
-    options: dict[str, Any] = {"color_scheme": scheme, "has_touch": size == PHONE, "is_mobile": size == PHONE}
+    options: dict[str, Any] = {"has_touch": size == PHONE, "is_mobile": size == PHONE}
     asked = request(4, kind="permission", tool="Bash", questions=[]) | {"session_id": "00000001"}
-    found = dict[str, list[tuple[str, str]]]()
+    found = dict[str, list[str]]()
     for name, rows in (("first run", []), ("no daemon", None), ("deep", deep_tree())):
-        found[name] = violations(played(rows, **options).tab(size))
+        found[name] = played(rows, **options).tab(size).violations(*SCHEMES)
     rows = [
         *team(9),
         row_data("failed", status="error", exit_code=1, attention="failed", last_words="KeyError"),
@@ -369,21 +336,21 @@ def test_every_state_of_the_page_has_no_violations_of_accessibility(
     tab = played(rows, [asked | {"arguments": {"command": "make install"}}], **options).tab(size)
     for place in ("#/", "#/s/00000001/why", "#/s/00000001/messages", "#/events", "#/earlier"):
         tab.open(place)
-        found[place] = violations(tab)
+        found[place] = tab.violations(*SCHEMES)
     tab.open("#/")
     tab.find(MENU).click()
-    found["settings"] = violations(tab)
+    found["settings"] = tab.violations(*SCHEMES)
     tab.press("Escape")
     for key, name in (("?", "help"), (":", "palette"), ("n", "form")):
         tab.find("#treegrid").focus()
         tab.press(key)
         tab.until(lambda: tab.find("dialog[open]").count() == 1, "the dialog")
-        found[name] = violations(tab)
+        found[name] = tab.violations(*SCHEMES)
         tab.press("Escape")
         tab.until(lambda: tab.find("dialog").count() == 0, "no dialog")
-    context = browser.new_context(color_scheme=scheme)
+    context = pages.browser.new_context()
     login = Tab(context, tab.page.url.partition("#")[0])
     login.is_in_phase("login")
-    found["login"] = violations(login)
+    found["login"] = login.violations(*SCHEMES)
     context.close()
     assert {name: each for name, each in found.items() if each} == {}

@@ -5,15 +5,14 @@ from contextlib import ExitStack
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser
 
 from sm.client.live_stream import Json
 from tests.board.samples import row_data
-from tests.browser import DESKTOP, Tab, chromium
+from tests.browser import DESKTOP, Tab
 from tests.cli.samples import request
 from tests.fixtures import context_fixture
-from tests.web.played_page import PlayedDaemon, played_page
-from tests.web.test_layout import PHONE, Visit, cut_names, width
+from tests.web.played_page import PageVisit, PlayedDaemon, PlayedPages, played_pages
+from tests.web.test_layout import PHONE, cut_names, width
 
 pytestmark = [pytest.mark.browser, pytest.mark.processes]
 
@@ -22,7 +21,7 @@ NAMES = ("developer-payment-retries", "tester-checkout", "migrator-addresses", "
 BOXES = "line => [...line.querySelectorAll('*')].map((e) => `${e.className} ${e.scrollWidth}/${e.clientWidth}`).join()"
 CUT = "parts => parts.filter((part) => part.scrollWidth > part.clientWidth).map((part) => part.textContent)"
 
-browser = context_fixture("module", chromium)
+pages = context_fixture("module", played_pages)
 
 
 def agents(count: int = 12, **more: Any) -> list[Json]:
@@ -49,16 +48,13 @@ def permission(number: int, **more: Any) -> dict[str, Any]:
 
 
 @pytest.fixture
-def played(browser: Browser) -> Iterator[Any]:
+def played(pages: PlayedPages) -> Iterator[Any]:
     """Opens a page with these rows and requests, as `played(rows, requests)`."""
     with ExitStack() as stack:
 
-        def open_page(rows: Sequence[Json], requests: Sequence[dict[str, Any]], **options: Any) -> Visit:
+        def open_page(rows: Sequence[Json], requests: Sequence[dict[str, Any]], **options: Any) -> PageVisit:
             slugs = sorted({row["workspace"] for row in rows if row["workspace"]})
-            link = stack.enter_context(played_page(PlayedDaemon(rows, requests, slugs)))
-            visit = Visit(browser, link, **options)
-            stack.callback(visit.context.close)
-            return visit
+            return stack.enter_context(pages.visit(PlayedDaemon(rows, requests, slugs), **options))
 
         yield open_page
 
