@@ -8,9 +8,10 @@ Every word is evidence of the agent's own program. A lost link is no evidence: t
 conversation decides about messages once the link is back.
 """
 
+from collections.abc import Mapping, Sequence
 from dataclasses import field
 from enum import StrEnum
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 from sm.core.dataclass import dataclass
 from sm.core.observation import Observation
@@ -155,3 +156,47 @@ LinkEvent: TypeAlias = (
     | ConversationStarted
     | ConversationEnded
 )
+
+
+class AgentLink(Protocol):
+    """A standing connection to one agent's program, which other clients use at the same time.
+
+    While the connection is lost, `run` makes it again and resumes the conversation; the words of `take` say what is
+    unknown meanwhile. Every call has a time limit. A call raises ExternalError if the link is not connected, so that
+    nothing was sent, or if the program refuses; and WaitTimeout if no answer came, so that the outcome is open.
+    """
+
+    @property
+    def conversation(self) -> str | None:
+        """The id of the conversation that the link follows, or None without one."""
+
+    async def run(self, conversation: str | None = None) -> None:
+        """Hold the connection until cancelled. `conversation`: the one to resume first. Call only once."""
+
+    async def take(self) -> Sequence[LinkEvent]:
+        """Wait for the next words, and return all of them, in their order.
+
+        If nobody takes them for too long, the connection is dropped, never a word.
+        """
+
+    async def open(self, options: Mapping[str, object]) -> str:
+        """Start a conversation, follow it, and return its id. `options`: as the program names them."""
+
+    async def send(self, message: str, text: str, *, queued: bool = False) -> None:
+        """Send a text with the id `message`, which the program repeats: the words of `take` have the receipt.
+
+        `queued`: the text waits for a turn of its own. Otherwise it begins a turn, or joins the one under way. The id
+        is no idempotency key: a message that was sent twice arrives twice.
+        """
+
+    async def answer(
+        self, request: RequestId, *, decision: OfferedDecision | None = None, answers: Sequence[str] = ()
+    ) -> None:
+        """Answer a request: a permission with a decision, a question with one answer for each of its parts.
+
+        Raises IllegalState if the request is closed, or cannot be answered on a link. The words of `take` say whether
+        this answer was the first one.
+        """
+
+    async def interrupt(self) -> bool:
+        """Interrupt the turn under way. Returns False if there is none."""

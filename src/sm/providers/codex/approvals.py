@@ -3,7 +3,7 @@
 Codex sends each request to all clients of a conversation, and takes the first answer.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sm.core.requests import Question
@@ -66,6 +66,19 @@ def decisions_of(call: RpcCall) -> tuple[OfferedDecision, ...]:
         return _DECISIONS
     found = [_decision(value) for value in offered[:_PARTS_MAX]]
     return tuple(decision for decision in found if decision is not None)
+
+
+def answer_to(
+    call: RpcCall, decision: OfferedDecision | None, answers: Sequence[str]
+) -> Mapping[str, object] | None:
+    """The answer to a request, or None if a link cannot give it: then a person must, in the agent's terminal."""
+    if call.method in _APPROVALS and decision is not None:
+        return {"decision": decision.value}
+    parts = values.blocks(call.params.get("questions"))
+    ids = [values.name(part.get("id")) for part in parts]
+    if call.method == "item/tool/requestUserInput" and answers and len(answers) == len(ids) and all(ids):
+        return {"answers": {id: {"answers": [answer]} for id, answer in zip(ids, answers, strict=True)}}
+    return None
 
 
 def refuses(answer: Mapping[str, Any]) -> bool | None:

@@ -47,6 +47,10 @@ class OpenRequests:
         self._answered: dict[str, tuple[RequestId, bool]] = {}
         """The requests that sm's answer closed, by their item, and whether the answer refused."""
 
+    def call(self, id: RequestId) -> RpcCall | None:
+        """The frame of an open request, or None if it is closed."""
+        return self._requests[id].call if id in self._requests else None
+
     def last(self, thread: str, kind: RequestKind | None = None) -> OpenRequest | None:
         """The newest open request of a conversation, of any kind without `kind`."""
         found = [r for r in self._requests.values() if r.thread == thread and kind in (None, r.kind)]

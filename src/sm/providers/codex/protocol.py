@@ -96,13 +96,22 @@ class ProtocolReader:
         self._requests = OpenRequests()
         self._tools: dict[str, UsedTool | None] = {}
         """The uses of tools by their item, or None for one that has ended."""
-        self._shown: tuple[Activity | object, ...] = ()
-        """The last state that was said."""
+        self._shown: tuple[object, ...] = ()
+        """The last state that was said, or why it is unknown."""
 
     @property
     def conversation(self) -> str | None:
         """The id of the conversation that the link follows, or None without one."""
         return None if self._current is None else self._current.id
+
+    @property
+    def turn(self) -> str | None:
+        """The turn under way in that conversation, or None."""
+        return None if self._current is None else self._current.turn
+
+    def request(self, id: RequestId) -> RpcCall | None:
+        """The frame of an open request, or None if it is closed."""
+        return self._requests.call(id)
 
     def sent(self, frame: object, at: float) -> list[LinkEvent]:
         """Read a frame of sm."""
@@ -133,9 +142,11 @@ class ProtocolReader:
         """The connection is gone: what the program does and gets meanwhile is unknown."""
         why = folded(f"the link was lost: {reason}", _REASON_MAX)
         self._calls.clear()
-        self._shown = ()
         said: list[LinkEvent] = list(self._messages.lose(why, at))
-        return said if self._current is None else [*said, StateUnknown(at, why)]
+        if self._shown != (why,):
+            said.append(StateUnknown(at, why))
+        self._shown = (why,)
+        return said
 
     def _received(self, frame: Frame | None, at: float) -> Iterator[LinkEvent]:
         match frame:
