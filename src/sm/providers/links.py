@@ -86,7 +86,10 @@ class OfferedDecision:
 
 @dataclass(frozen=True, slots=True)
 class RequestOpened:
-    """The agent waits for an answer, which every client of its program may give. The first one wins."""
+    """The agent waits for an answer, which every client of its program may give. The first one wins.
+
+    The word comes again for a request whose answer by sm was lost with the link.
+    """
 
     id: RequestId
     dialog: Dialog

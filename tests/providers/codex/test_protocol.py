@@ -324,6 +324,17 @@ def test_request_that_is_sent_again_is_one_request() -> None:
     assert only(reader.received(approval(), 5.0), RequestOpened) == []
 
 
+def test_request_opens_again_when_the_answer_was_lost_with_the_link() -> None:
+    reader = opened()
+    started(reader)
+    reader.received(approval(), 3.0)
+    reader.sent({"id": 0, "result": {"decision": "accept"}}, 3.0)
+    reader.lost(4.0, "closed")
+    assert [request.id for request in only(reader.received(approval(), 5.0), RequestOpened)] == [0]
+    said = reader.received(notification("serverRequest/resolved", requestId=0), 6.0)
+    assert only(said, RequestResolved) == [RequestResolved(0, Answerer.TERMINAL)]
+
+
 def test_id_of_another_request_after_a_restart_of_the_program_is_a_new_request() -> None:
     reader = opened()
     started(reader)

@@ -66,10 +66,12 @@ class OpenRequests:
         line = " / ".join(question.question for question in dialog.questions)
         request = OpenRequest(call, dialog.kind, line or UsedTool(dialog.tool, dialog.arguments).line)
         known = self._requests.get(call.id)
-        if request.place in self._past or (known is not None and known.place == request.place):
-            return  # sent again, as over a new connection
-        if known is not None:
+        if request.place in self._past:
+            return
+        if known is not None and known.place != request.place:
             yield self._close(known, None)
+        elif known is not None and known.answer is None:
+            return  # sent again, over a new connection
         keep(self._requests, call.id, request)
         yield RequestOpened(call.id, dialog, decisions_of(call), request.item)
 
