@@ -324,6 +324,42 @@ def test_request_that_is_sent_again_is_one_request() -> None:
     assert only(reader.received(approval(), 5.0), RequestOpened) == []
 
 
+def test_command_that_outlives_its_turn_runs_in_the_background_until_its_end() -> None:
+    reader = opened()
+    started(reader)
+    reader.received(command("item/started", "inProgress"), 3.0)
+    idle = notification("thread/status/changed", status={"type": "idle"})
+    said = reader.received(idle, 4.0) + reader.received(ended(), 4.0)
+    assert [s.observation.background for s in only(said, StateUpdate)] == [1, 1]
+    said = reader.received(command("item/completed", "completed"), 9.0)
+    assert [s.observation.background for s in only(said, StateUpdate)] == [0]
+
+
+def test_interrupt_leaves_the_running_command_in_the_background() -> None:
+    last = only(read("interrupted_with_steer_pending"), StateUpdate)[-1].observation
+    assert (last.background, last.finished) == (1, False)
+    assert only(read("tool_long_silent"), StateUpdate)[-1].observation.background == 0
+
+
+def test_commands_of_a_lost_link_are_not_said_to_run() -> None:
+    reader = opened()
+    started(reader)
+    reader.received(command("item/started", "inProgress"), 3.0)
+    reader.lost(4.0, "closed")
+    (update,) = only(reader.received(ended(), 5.0), StateUpdate)
+    assert update.observation.background == 0
+
+
+def test_refused_tool_ends_with_its_turn_when_the_program_does_not_say_so() -> None:
+    reader = opened()
+    started(reader)
+    reader.received(command("item/started", "inProgress"), 3.0)
+    reader.received(approval(), 3.0)
+    reader.sent({"id": 0, "result": {"decision": "decline"}}, 3.0)
+    reader.received(notification("serverRequest/resolved", requestId=0), 3.0)
+    assert only(reader.received(ended(), 4.0), ToolEnd) == [ToolEnd("call-1", False, 4.0)]
+
+
 def test_request_opens_again_when_the_answer_was_lost_with_the_link() -> None:
     reader = opened()
     started(reader)

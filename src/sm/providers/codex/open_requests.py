@@ -44,7 +44,7 @@ class OpenRequests:
         self._requests: dict[RequestId, OpenRequest] = {}
         self._past: dict[tuple[object, ...], None] = {}
         """The requests that are closed: a frame that comes twice does not open one again."""
-        self._answered: dict[str, tuple[RequestId, bool]] = {}
+        self._answered: dict[str, tuple[OpenRequest, bool]] = {}
         """The requests that sm's answer closed, by their item, and whether the answer refused."""
 
     def call(self, id: RequestId) -> RpcCall | None:
@@ -88,7 +88,7 @@ class OpenRequests:
             return
         refused = None if request.answer is None else refuses(request.answer)
         if refused is not None and request.item:
-            keep(self._answered, request.item, (request.call.id, refused))
+            keep(self._answered, request.item, (request, refused))
         if request.answer is not None:
             yield self._close(request, Answerer.LINK)
         else:
@@ -96,9 +96,16 @@ class OpenRequests:
 
     def end_tool(self, item: str, allowed: bool | None) -> Iterator[RequestResolved]:
         """Correct who answered: if a tool did the opposite of sm's answer, the other side's answer came first."""
-        id, refused = self._answered.pop(item, (None, False))
-        if id is not None and allowed is not None and allowed is refused:
-            yield RequestResolved(id, Answerer.TERMINAL)
+        request, refused = self._answered.pop(item, (None, False))
+        if request is not None and allowed is not None and allowed is refused:
+            yield RequestResolved(request.call.id, Answerer.TERMINAL)
+
+    def refused_items(self, thread: str) -> Iterator[str]:
+        """The items that sm refused and whose end was not told, which the program omits over a new connection."""
+        for item, (request, refused) in list(self._answered.items()):
+            if refused and request.thread == thread:
+                del self._answered[item]
+                yield item
 
     def end_turn(self, thread: str, turn: str | None) -> Iterator[RequestResolved]:
         """Close the requests of a turn, or of all turns (None), that ended without an answer."""

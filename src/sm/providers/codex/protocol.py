@@ -40,6 +40,7 @@ from sm.providers.links import (
     StateUnknown,
     StateUpdate,
 )
+from sm.providers.readers import ToolEnd
 
 _TURNS_KEPT = 64
 _REASON_MAX = 300
@@ -80,6 +81,8 @@ class _Thread:
     is_interrupting: bool = False
     """Sm interrupts the turn."""
     plan: tuple[Todo, ...] = ()
+    commands: set[str] = field(default_factory=set)
+    """The items of the commands that run. One that outlives its turn runs in the background."""
 
 
 class ProtocolReader:
@@ -142,6 +145,8 @@ class ProtocolReader:
         """The connection is gone: what the program does and gets meanwhile is unknown."""
         why = folded(f"the link was lost: {reason}", _REASON_MAX)
         self._calls.clear()
+        for thread in self._threads.values():
+            thread.commands.clear()  # their ends may be missed
         said: list[LinkEvent] = list(self._messages.lose(why, at))
         if self._shown != (why,):
             said.append(StateUnknown(at, why))
@@ -323,12 +328,16 @@ class ProtocolReader:
         thread.ended.append(id)
         yield from self._messages.end_turn(thread.id, id, at)
         yield from self._requests.end_turn(thread.id, id)
+        for refused in self._requests.refused_items(thread.id):
+            keep(self._tools, refused, None)
+            thread.commands.discard(refused)
+            yield ToolEnd(refused, False, at)
         if thread.turn not in (None, id):
             return  # the late end of an earlier turn
         for item in values.blocks(turn.get("items")):
             if item.get("type") == "agentMessage":
                 thread.answer = cut_message(values.string(item.get("text"))) or thread.answer
-        thread.turn, thread.is_interrupting = None, False
+        thread.turn, thread.is_interrupting, thread.is_idle = None, False, True
         fault, answer = None, ""
         match status:
             case "completed":
@@ -363,19 +372,28 @@ class ProtocolReader:
             case "agentMessage" if is_end:
                 thread.answer = cut_message(values.string(item.get("text")))
             case _:
-                yield from self._tool(item, at, is_end=is_end)
+                yield from self._tool(thread, item, at, is_end=is_end)
 
-    def _tool(self, item: Mapping[str, Any], at: float, *, is_end: bool) -> Iterator[LinkEvent]:
+    def _tool(
+        self, thread: _Thread, item: Mapping[str, Any], at: float, *, is_end: bool
+    ) -> Iterator[LinkEvent]:
         begun, id = tool_use(item, at), values.name(item.get("id"))
         if begun is None or (id in self._tools and (not is_end or self._tools[id] is None)):
             return
         if id not in self._tools:
             yield begun
+        is_command = item.get("type") == "commandExecution"
+        if is_command and not is_end:
+            thread.commands.add(id)
         keep(self._tools, id, None if is_end else tool_of(item))
         ended = tool_end(item, at) if is_end else None
         if ended is not None:
             yield from self._requests.end_tool(id, ended.allowed)
             yield ended
+        if id in thread.commands and is_end:
+            thread.commands.remove(id)
+            if thread.is_idle:
+                yield from self._say(thread, Activity.IDLE, "a command in the background ended", at)
 
     def _error(self, thread: _Thread, params: Mapping[str, Any], at: float) -> Iterator[LinkEvent]:
         error = values.mapping(params.get("error"))
@@ -439,7 +457,9 @@ class ProtocolReader:
     ) -> Iterator[LinkEvent]:
         """Say the state of the conversation that the link follows, unless it was said already."""
         turn = turn or thread.turn
-        shown = (activity, requires, use, turn, opens, final, reason if activity is Activity.BUSY else "")
+        background = len(thread.commands) if activity is Activity.IDLE else 0
+        why = reason if activity is Activity.BUSY else ""
+        shown = (activity, requires, use, turn, opens, final, background, why)
         if thread is not self._current or shown == self._shown:
             return
         self._shown = shown
@@ -454,6 +474,7 @@ class ProtocolReader:
             use=use,
             finished=finished,
             answer=answer,
+            background=background,
             fault=fault,
         )
         yield StateUpdate(observation, requires)
