@@ -1,9 +1,9 @@
 """An app-server of codex, played from a recording, over a real Unix socket.
 
 The recording is a playbook. Each line `out` waits for a frame of sm with the same method, or for an answer; then the
-lines `in` that follow are sent, with the ids that sm has chosen. The introduction, `thread/resume` and
-`thread/items/list` may come at any time: the answer is made from the frames that were sent, and open requests are sent
-again, as the real program does.
+lines `in` that follow are sent, with the ids that sm has chosen. The introduction, `thread/resume`, `thread/turns/list`
+and `thread/items/list` may come at any time: the answer is made from the frames that were sent, and open requests are
+sent again, as the real program does.
 """
 
 import asyncio
@@ -29,7 +29,8 @@ class PlayedAppServer:
         """The ids of messages in the recording, and those that sm has chosen for them."""
         self._thread = ""
         self._status: Frame = {"type": "idle"}
-        self._items: list[Frame] = []
+        self._turn: Frame | None = None
+        self._items: list[tuple[str, Frame]] = []
         self._requests: dict[int, Frame] = {}
         self.received: asyncio.Queue[Frame] = asyncio.Queue()
 
@@ -55,8 +56,11 @@ class PlayedAppServer:
                 await self.send(socket, {"id": frame["id"], "result": {"thread": thread}})
                 for open_ in self._requests.values():
                     await self.send(socket, open_)
+            case "thread/turns/list":
+                data = [] if self._turn is None else [self._turn]
+                await self.send(socket, {"id": frame["id"], "result": {"data": data, "nextCursor": None}})
             case "thread/items/list":
-                data = [{"turnId": "", "item": item} for item in reversed(self._items)]
+                data = [{"turnId": turn, "item": item} for turn, item in reversed(self._items)]
                 await self.send(socket, {"id": frame["id"], "result": {"data": data, "nextCursor": None}})
             case _:
                 await self._play(frame, socket)
@@ -90,7 +94,9 @@ class PlayedAppServer:
             case "thread/status/changed" if params["threadId"] == self._thread:
                 self._status = params["status"]
             case "item/completed":
-                self._items.append(params["item"])
+                self._items.append((params["turnId"], params["item"]))
+            case "turn/started" | "turn/completed":
+                self._turn = params["turn"]
             case "serverRequest/resolved":
                 self._requests.pop(params["requestId"], None)
             case str() if "id" in said:

@@ -173,8 +173,12 @@ class AgentLink(Protocol):
     def conversation(self) -> str | None:
         """The id of the conversation that the link follows, or None without one."""
 
-    async def run(self, conversation: str | None = None) -> None:
-        """Hold the connection until cancelled. `conversation`: the one to resume first. Call only once."""
+    async def run(self, conversation: str | None = None, unproved: Sequence[str] = ()) -> None:
+        """Hold the connection until cancelled. Call only once.
+
+        `conversation`: the one to resume first, with the ids of messages that an earlier process sent to it without a
+        receipt.
+        """
 
     async def take(self) -> Sequence[LinkEvent]:
         """Wait for the next words, and return all of them, in their order.

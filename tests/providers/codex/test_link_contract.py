@@ -5,7 +5,7 @@ import contextlib
 import os
 import shutil
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias, TypeVar
@@ -144,8 +144,10 @@ async def make_side(request: pytest.FixtureRequest) -> AsyncIterator[MakeSide]:
         yield make
 
 
-async def _start(stack: contextlib.AsyncExitStack, link: AgentLink, conversation: str | None) -> None:
-    stack.push_async_callback(_stop, asyncio.create_task(link.run(conversation)))
+async def _start(
+    stack: contextlib.AsyncExitStack, link: AgentLink, conversation: str | None, unproved: Sequence[str] = ()
+) -> None:
+    stack.push_async_callback(_stop, asyncio.create_task(link.run(conversation, unproved)))
 
 
 async def _stop(running: asyncio.Task[None]) -> None:
@@ -260,6 +262,19 @@ async def test_answer_of_another_client_closes_the_request(make_side: MakeSide) 
     assert [end.allowed for end in only(side.said, ToolEnd)] == [True]
     with pytest.raises(IllegalState, match="is closed"):
         await side.link.answer(request.id, decision=OfferedDecision("decline", "decline"))
+
+
+async def test_link_of_another_process_knows_the_messages_and_the_turn(make_side: MakeSide) -> None:
+    side = await make_side("interrupted_streaming")
+    await side.open()
+    await side.link.send("m-1", "[[hang]]")
+    await side.receipt("m-1", Receipt.SUBMITTED)
+    await _start(side.stack, side.other, side.link.conversation, ["m-1"])
+    assert await side.other.interrupt()
+    said: list[LinkEvent] = []
+    while not any(state.observation.final for state in only(said, StateUpdate)):
+        said += await side.other.take()
+    assert [update.receipt for update in only(said, MessageUpdate)] == [Receipt.SUBMITTED]
 
 
 async def test_failed_turn_has_a_fault(make_side: MakeSide) -> None:

@@ -190,26 +190,68 @@ def test_lost_link_makes_open_messages_and_the_state_unknown() -> None:
     assert unknown == StateUnknown(4.0, "the link was lost: the connection was closed")
 
 
+def answered(reader: ProtocolReader, id: int, method: str, result: Mapping[str, Any]) -> list[LinkEvent]:
+    """Let sm call a method about the conversation `THREAD`, and the program answer."""
+    reader.sent({"id": id, "method": method, "params": {"threadId": THREAD}}, 5.0)
+    return reader.received({"id": id, "result": result}, 5.0)
+
+
 @pytest.mark.parametrize(
-    ("client", "cursor", "expected"),
+    ("items", "cursor", "under_way", "expected"),
     [
-        ("m-1", None, [Receipt.SUBMITTED]),
-        ("another", None, [Receipt.NOT_DELIVERED]),
-        ("another", "older", []),
+        ([("m-1", "t-1")], None, "", [Receipt.SUBMITTED]),
+        ([("m-1", "t-1")], "older", "t-1", [Receipt.SUBMITTED]),
+        ([("another", "t-1")], None, "", [Receipt.NOT_DELIVERED]),
+        ([], None, "", [Receipt.NOT_DELIVERED]),
+        # The turn is under way: it may still take the message.
+        ([("another", "t-1")], None, "t-1", []),
+        # The list does not show where the turn begins.
+        ([("another", "t-1")], "older", "", []),
+        ([("another", "t-1"), ("older", "t-0")], "older", "", [Receipt.NOT_DELIVERED]),
+        ([("newer", "t-2"), ("another", "t-1"), ("older", "t-0")], "older", "t-2", [Receipt.NOT_DELIVERED]),
+        ([("newer", "t-2")], "older", "t-2", []),
     ],
 )
 def test_conversation_decides_about_a_message_after_the_link_is_back(
-    client: str, cursor: str | None, expected: list[Receipt]
+    items: list[tuple[str, str]], cursor: str | None, under_way: str, expected: list[Receipt]
 ) -> None:
     reader = opened()
     started(reader)
     reader.lost(4.0, "closed")
-    reader.sent({"id": 7, "method": "thread/resume", "params": {"threadId": THREAD}}, 5.0)
-    reader.received({"id": 7, "result": {"thread": {"id": THREAD, "status": {"type": "idle"}}}}, 5.0)
-    reader.sent({"id": 8, "method": "thread/items/list", "params": {"threadId": THREAD}}, 5.0)
-    entry = {"turnId": "t-1", "item": {"type": "userMessage", "id": "i", "clientId": client}}
-    said = reader.received({"id": 8, "result": {"data": [entry], "nextCursor": cursor}}, 5.0)
+    status = {"type": "active", "activeFlags": []} if under_way else {"type": "idle"}
+    answered(reader, 7, "thread/resume", {"thread": {"id": THREAD, "status": status}})
+    newest = {"id": under_way or "t-1", "status": "inProgress" if under_way else "completed"}
+    answered(reader, 8, "thread/turns/list", {"data": [newest]})
+    data = [
+        {"turnId": turn, "item": {"type": "userMessage", "id": "i", "clientId": client}}
+        for client, turn in items
+    ]
+    said = answered(reader, 9, "thread/items/list", {"data": data, "nextCursor": cursor})
     assert receipts(said).get("m-1", []) == expected
+
+
+def test_turn_that_began_while_the_link_was_lost_ends_as_the_one_under_way() -> None:
+    reader = opened()
+    started(reader)
+    reader.received(approval(), 3.0)
+    reader.lost(4.0, "closed")
+    active = {"id": THREAD, "status": {"type": "active", "activeFlags": []}}
+    answered(reader, 7, "thread/resume", {"thread": active})
+    said = answered(reader, 8, "thread/turns/list", {"data": [{"id": "t-2", "status": "inProgress"}]})
+    assert only(said, RequestResolved) == [RequestResolved(0, None)]
+    assert reader.turn == "t-2"
+    (idle,) = only(reader.received(ended("t-2"), 6.0), StateUpdate)
+    assert idle.observation.final
+
+
+def test_message_of_an_earlier_process_is_proved_by_the_conversation() -> None:
+    reader = ProtocolReader()
+    reader.expect("m-1", THREAD)
+    reader.expect("m-2", THREAD)
+    answered(reader, 7, "thread/resume", {"thread": {"id": THREAD, "status": {"type": "idle"}}})
+    entry = {"turnId": "t-1", "item": {"type": "userMessage", "id": "i", "clientId": "m-1"}}
+    said = answered(reader, 9, "thread/items/list", {"data": [entry], "nextCursor": None})
+    assert receipts(said) == {"m-1": [Receipt.SUBMITTED]}
 
 
 def test_end_of_a_turn_decides_nothing_about_a_message_of_a_lost_link() -> None:

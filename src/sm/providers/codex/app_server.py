@@ -86,7 +86,9 @@ class AppServerLink:
     def conversation(self) -> str | None:
         return self._reader.conversation
 
-    async def run(self, conversation: str | None = None) -> None:
+    async def run(self, conversation: str | None = None, unproved: Sequence[str] = ()) -> None:
+        for message in unproved:
+            self._reader.expect(message, conversation or "")
         backoff = Backoff(_FIRST_RETRY_S, _LONGEST_RETRY_S)
         while True:
             reason = "it cannot be reached"
@@ -138,6 +140,7 @@ class AppServerLink:
         await self._write({"id": request, "result": answer})
 
     async def interrupt(self) -> bool:
+        await self._connection()
         for attempt in range(_INTERRUPTS):
             turn = self._reader.turn
             if turn is None:
@@ -205,11 +208,11 @@ class AppServerLink:
         self._ready.set()
 
     async def _resume(self, conversation: str) -> None:
-        """Follow a conversation, and read its last items, which prove messages that had no receipt."""
+        """Follow a conversation, and read its last turn and items, which prove messages that had no receipt."""
         params = {"threadId": conversation}
         await self._call("thread/resume", {**params, "excludeTurns": True}, greets=True)
-        newest = {"limit": ITEMS_READ, "sortDirection": "desc"}
-        await self._call("thread/items/list", {**params, **newest}, greets=True)
+        for method, limit in (("thread/turns/list", 1), ("thread/items/list", ITEMS_READ)):
+            await self._call(method, {**params, "limit": limit, "sortDirection": "desc"}, greets=True)
 
     async def _read(self, socket: aiohttp.ClientWebSocketResponse, tasks: asyncio.TaskGroup) -> str:
         """Read until the connection ends, and return the reason."""

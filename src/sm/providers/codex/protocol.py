@@ -11,7 +11,7 @@ status is an unknown state, and nothing raises.
 """
 
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import field
 from typing import Any
 
@@ -116,6 +116,10 @@ class ProtocolReader:
         """The frame of an open request, or None if it is closed."""
         return self._requests.call(id)
 
+    def expect(self, message: str, conversation: str) -> None:
+        """Await the proof of a message that an earlier process sent."""
+        self._messages.expect(message, conversation)
+
     def sent(self, frame: object, at: float) -> list[LinkEvent]:
         """Read a frame of sm."""
         match read_frame(frame):
@@ -192,8 +196,10 @@ class ProtocolReader:
         elif method == "thread/items/list" and thread is not None:
             for entry in values.blocks(value.get("data")):
                 yield from self._proof(values.mapping(entry.get("item")) or entry, at)
-            if thread.is_idle and not call.params.get("cursor") and value.get("nextCursor", "") is None:
-                yield from self._messages.miss(thread.id, at)
+            is_whole = not call.params.get("cursor") and value.get("nextCursor", "") is None
+            yield from self._messages.miss(thread.id, _read_turns(thread, value, is_whole=is_whole), at)
+        elif method == "thread/turns/list" and thread is not None:
+            yield from self._newest_turn(thread, next(iter(values.blocks(value.get("data"))), {}))
 
     def _failure(self, call: RpcCall, message: str, at: float) -> Iterator[LinkEvent]:
         thread = self._thread(call.params)
@@ -248,6 +254,14 @@ class ProtocolReader:
         """An item of the past proves a message, and says nothing else that is new."""
         if item.get("type") == "userMessage":
             yield from self._messages.echo(values.name(item.get("clientId")), at)
+
+    def _newest_turn(self, thread: _Thread, turn: Mapping[str, Any]) -> Iterator[LinkEvent]:
+        """Learn which turn is under way. The one before may have ended while the connection was lost."""
+        under_way = values.name(turn.get("id")) if turn.get("status") == "inProgress" else ""
+        if thread.turn is not None and thread.turn != under_way:
+            thread.ended.append(thread.turn)
+            yield from self._requests.end_turn(thread.id, thread.turn)
+        thread.turn = under_way or None
 
     # Notifications
 
@@ -483,6 +497,13 @@ class ProtocolReader:
 def _emission(frame: Frame | None, at: float) -> float:
     emitted = frame.emitted_at if isinstance(frame, RpcNotification) else None
     return emitted if emitted is not None and at - _LATE_S <= emitted <= at + _AHEAD_S else at
+
+
+def _read_turns(thread: _Thread, listed: Mapping[str, Any], *, is_whole: bool) -> Callable[[str], bool]:
+    """Tell whether a turn has ended and its items are all in a list that begins with the newest one."""
+    turns = [values.name(entry.get("turnId")) for entry in values.blocks(listed.get("data"))]
+    oldest = turns[-1] if turns else ""  # perhaps not all of its items
+    return lambda turn: turn != thread.turn and (is_whole or (turn in turns and turn != oldest))
 
 
 def _plan(given: object) -> tuple[Todo, ...]:

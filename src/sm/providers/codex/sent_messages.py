@@ -1,6 +1,6 @@
 """Follows the messages that sm sent over a link, until the conversation proves what became of them. Pure."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from sm.core.dataclass import dataclass
 from sm.core.text import folded
@@ -30,6 +30,10 @@ class SentMessages:
 
     def send(self, id: str, thread: str, *, is_queued: bool) -> None:
         keep(self._messages, id, SentMessage(thread, is_queued))
+
+    def expect(self, id: str, thread: str) -> None:
+        """A message that an earlier process sent, without a receipt."""
+        keep(self._messages, id, SentMessage(thread, is_queued=False, receipt=Receipt.UNKNOWN))
 
     def accept(self, id: str, turn: str, at: float) -> Iterator[MessageUpdate]:
         """The program took the message, for this turn."""
@@ -63,13 +67,16 @@ class SentMessages:
             if is_lost and (message.thread, message.turn) == (thread, turn):
                 yield self._update(id, Receipt.NOT_DELIVERED, at, "the turn ended before it took the message")
 
-    def miss(self, thread: str, at: float) -> Iterator[MessageUpdate]:
-        """The idle conversation was read whole: a message that it had accepted and does not show is lost.
+    def miss(self, thread: str, is_read: Callable[[str], bool], at: float) -> Iterator[MessageUpdate]:
+        """Items were read after the link was lost: a message that its turn had accepted and does not show is lost.
 
-        The program may not have read yet a message that it had not accepted before the link was lost.
+        `is_read`: tells whether a turn has ended and all its items were read. The program may not have read yet a
+        message that it had not accepted before the link was lost.
         """
         for id, message in self._messages.items():
-            if (message.receipt, message.thread) == (Receipt.UNKNOWN, thread) and message.turn:
+            if (message.receipt, message.thread) != (Receipt.UNKNOWN, thread) or message.is_queued:
+                continue
+            if message.turn and is_read(message.turn):
                 yield self._update(
                     id, Receipt.NOT_DELIVERED, at, "the conversation does not have the message"
                 )
