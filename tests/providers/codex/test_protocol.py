@@ -494,6 +494,19 @@ def test_late_end_of_an_earlier_turn_does_not_make_the_agent_idle() -> None:
     assert only(reader.received(ended("t-2"), 4.0), StateUpdate) != []
 
 
+def test_end_of_a_turn_that_nobody_saw_begin_leaves_the_agent_busy() -> None:
+    reader = opened()
+    started(reader)
+    assert only(reader.received(ended("t-0"), 4.0), StateUpdate) == []
+
+
+def test_link_that_is_lost_again_for_the_same_reason_says_so_once() -> None:
+    reader = opened()
+    assert len(reader.lost(4.0, "no such file")) == 1
+    assert reader.lost(5.0, "no such file") == []
+    assert len(reader.lost(6.0, "refused")) == 1
+
+
 def test_status_that_nobody_knows_is_unknown() -> None:
     said = opened().received(notification("thread/status/changed", status={"type": "dreaming"}), 3.0)
     assert said == [StateUnknown(3.0, "the program reports an unknown status: dreaming")]

@@ -51,8 +51,7 @@ _AHEAD_S = 1.0
 _USER = "user"
 """The source of a conversation that a person began. Others are the program's own, such as `thread_title`."""
 _OPENING = ("thread/start", "thread/resume", "thread/fork")
-_QUEUE = "thread/queue/add"
-_SENDING = ("turn/start", "turn/steer", _QUEUE)
+_SENDING = ("turn/start", "turn/steer", "thread/queue/add")
 _WAITING: Mapping[str, RequestKind] = {
     "waitingOnApproval": RequestKind.PERMISSION,
     "waitingOnUserInput": RequestKind.QUESTION,
@@ -127,8 +126,7 @@ class ProtocolReader:
                 keep(self._calls, id, call)
                 message = values.name(params.get("clientUserMessageId"))
                 if message and method in _SENDING:
-                    thread = values.string(params.get("threadId"))
-                    self._messages.send(message, thread, is_queued=method == _QUEUE)
+                    self._messages.send(message, values.string(params.get("threadId")))
                 known = self._thread(params)
                 if method == "turn/interrupt" and known is not None:
                     known.is_interrupting = True

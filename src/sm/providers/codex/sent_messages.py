@@ -13,10 +13,8 @@ _REASON_MAX = 300
 @dataclass(slots=True)
 class SentMessage:
     thread: str
-    is_queued: bool
-    """Waits for a turn of its own, which an interrupt does not lose."""
     turn: str = ""
-    """The turn that accepted the message, or empty if unknown."""
+    """The turn that accepted the message. Empty if unknown, and in the queue: no turn's end loses such a message."""
     receipt: Receipt | None = None
     is_begun: bool = False
     """Its item has begun: the end of the turn is no proof any more that the message was not delivered."""
@@ -28,15 +26,15 @@ class SentMessages:
     def __init__(self) -> None:
         self._messages: dict[str, SentMessage] = {}
 
-    def send(self, id: str, thread: str, *, is_queued: bool) -> None:
-        keep(self._messages, id, SentMessage(thread, is_queued))
+    def send(self, id: str, thread: str) -> None:
+        keep(self._messages, id, SentMessage(thread))
 
     def expect(self, id: str, thread: str) -> None:
         """A message that an earlier process sent, without a receipt."""
-        keep(self._messages, id, SentMessage(thread, is_queued=False, receipt=Receipt.UNKNOWN))
+        keep(self._messages, id, SentMessage(thread, receipt=Receipt.UNKNOWN))
 
     def accept(self, id: str, turn: str, at: float) -> Iterator[MessageUpdate]:
-        """The program took the message, for this turn."""
+        """The program took the message, for this turn, or for the queue (an empty `turn`)."""
         message = self._messages.get(id)
         if message is None:
             return
@@ -63,7 +61,7 @@ class SentMessages:
     def end_turn(self, thread: str, turn: str, at: float) -> Iterator[MessageUpdate]:
         """The turn has ended: a message that it accepted and did not echo is lost."""
         for id, message in self._messages.items():
-            is_lost = message.receipt is Receipt.ACCEPTED and not (message.is_queued or message.is_begun)
+            is_lost = message.receipt is Receipt.ACCEPTED and not message.is_begun
             if is_lost and (message.thread, message.turn) == (thread, turn):
                 yield self._update(id, Receipt.NOT_DELIVERED, at, "the turn ended before it took the message")
 
@@ -74,9 +72,8 @@ class SentMessages:
         message that it had not accepted before the link was lost.
         """
         for id, message in self._messages.items():
-            if (message.receipt, message.thread) != (Receipt.UNKNOWN, thread) or message.is_queued:
-                continue
-            if message.turn and is_read(message.turn):
+            is_open = (message.receipt, message.thread) == (Receipt.UNKNOWN, thread)
+            if is_open and message.turn and is_read(message.turn):
                 yield self._update(
                     id, Receipt.NOT_DELIVERED, at, "the conversation does not have the message"
                 )
