@@ -18,7 +18,7 @@ from sm.monitor.evidence import (
 )
 
 BUSY, BLOCKED, IDLE = Activity.BUSY, Activity.BLOCKED, Activity.IDLE
-PROCESS, HOOK, FILE, TRANSCRIPT, TITLE, SCREEN = Source
+PROCESS, PROTOCOL, HOOK, FILE, TRANSCRIPT, TITLE, SCREEN = Source
 
 
 def hook(at: float, activity: Activity, turn: str | None = None, *, final: bool = False) -> Observation:
@@ -329,6 +329,13 @@ def test_busy_and_blocked_are_detected_when_any_one_source_is_missing(missing: S
     ):
         ledger.add(observation)
     assert activity_at(ledger, 8.5) is BLOCKED
+
+
+def test_end_of_a_turn_that_the_protocol_reports_counts_at_once() -> None:
+    busy = Observation(PROTOCOL, BUSY, 1, "a turn began")
+    ended = Observation(PROTOCOL, IDLE, 2, "the turn ended", final=True)
+    assert activity_at(after(busy), 1) is BUSY
+    assert activity_at(after(busy, ended, title(1.5, BUSY)), 2) is IDLE
 
 
 def test_ledger_ignores_a_source_that_is_off() -> None:

@@ -289,9 +289,9 @@ class DaemonSection(Section):
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     """The least severe level that the daemon writes to its log (`sm daemon logs`)."""
     ignore_evidence: tuple[EvidenceSource, ...] = ()
-    """Sources of an agent's status to ignore: process, hook, state file, transcript, title, screen. Use this to
-    measure a source, or when a source reports wrong states after an update of the agent. A change needs sm daemon
-    restart."""
+    """Sources of an agent's status to ignore: process, protocol, hook, state file, transcript, title, screen. Use
+    this to measure a source, or when a source reports wrong states after an update of the agent. A change needs sm
+    daemon restart."""
 
 
 class McpSettings(Section):

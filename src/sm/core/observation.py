@@ -12,6 +12,8 @@ class Source(StrEnum):
 
     PROCESS = "process"
     """The kernel, about the agent's process: the agent does not read its terminal."""
+    PROTOCOL = "protocol"
+    """The agent's own program, on a link."""
     HOOK = "hook"
     STATE_FILE = "state file"
     TRANSCRIPT = "transcript"

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from sm.core.requests import Answer, Question, Request
 from sm.core.states import RequestKind, RequestState
 from sm.providers.claude.hooks import ClaudeHookReader
-from sm.providers.claude.values import digest
 from sm.providers.readers import Dialog
+from sm.providers.values import digest
 
 READER = ClaudeHookReader()
 RED_OR_BLUE = {

@@ -21,7 +21,7 @@ from sm.providers.claude.facts import (
     facts_of,
 )
 from sm.providers.claude.todos import TODOS_MAX, TodoChange, TodoList, apply_change
-from sm.providers.claude.values import TEXT_MAX, shorten_arguments
+from sm.providers.values import TEXT_MAX, shorten_arguments
 
 AT = "2026-11-21T16:22:32.123Z"
 OPUS = "claude-opus-4-8"

@@ -6,7 +6,7 @@ from typing import assert_never
 
 from sm.core.text import folded
 from sm.core.usage import ActionLine, ToolUse, Usage
-from sm.providers.claude import values
+from sm.providers import values
 from sm.providers.claude.facts import Compaction, Fact, HookRefusal, Mark, MarkKind, ToolResult, Writer, facts
 from sm.providers.claude.todos import TodoList
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sm.core.dataclass import dataclass
-from sm.providers.claude import values
+from sm.providers import values
 from sm.providers.claude.dialect import current
 
 _OTHER = "other tasks"

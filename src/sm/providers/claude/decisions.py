@@ -10,7 +10,7 @@ from typing import Any, TypeGuard
 from sm.core.requests import Answer, Question, Request
 from sm.core.states import RequestKind
 from sm.core.text import escape_marks
-from sm.providers.claude import values
+from sm.providers import values
 from sm.providers.claude.dialect import current
 from sm.providers.readers import Dialog
 

@@ -19,7 +19,7 @@ from typing import Any, TypeAlias
 from sm.core.dataclass import dataclass
 from sm.core.text import MARK
 from sm.core.usage import UNREAD, ToolUse, Usage
-from sm.providers.claude import values
+from sm.providers import values
 from sm.providers.claude.background import is_notification
 from sm.providers.claude.dialect import current
 from sm.providers.claude.pasted_text import without_paste_tags

@@ -9,7 +9,7 @@ import re
 
 from sm.core.faults import Fault, FaultKind
 from sm.core.text import folded
-from sm.providers.claude import values
+from sm.providers import values
 from sm.providers.claude.dialect import current
 from sm.providers.claude.reset_time import read_reset
 

@@ -11,7 +11,7 @@ from sm.core.task_text import task_of
 from sm.core.text import folded
 from sm.core.turns import cut_message
 from sm.core.usage import ToolUse
-from sm.providers.claude import values
+from sm.providers import values
 from sm.providers.claude.actions import tool_line
 from sm.providers.claude.background import background_work, is_entered
 from sm.providers.claude.commands import COMPACT

@@ -51,8 +51,8 @@ from sm.providers.claude.section import ClaudeSection
 from sm.providers.claude.settings_files import MANAGED, HooksOff, hooks_off, settings_files
 from sm.providers.claude.trouble import INSTALL
 from sm.providers.claude.trust import accept_bypass, trust
-from sm.providers.claude.values import mapping, string
 from sm.providers.readers import SetupQuestion
+from sm.providers.values import mapping, string
 from sm.sandboxes.home import ContainerHome
 
 _STATE_MAX_BYTES = 8 * 1024 * 1024

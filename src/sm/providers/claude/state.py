@@ -10,7 +10,7 @@ from typing import Any
 from sm.core.models import Process
 from sm.core.observation import Activity, Observation, Source
 from sm.core.text import folded
-from sm.providers.claude import values
+from sm.providers import values
 from sm.providers.claude.dialect import current
 from sm.providers.claude.home import config_dir, is_of
 from sm.providers.claude.hooks import conversation_id

@@ -5,7 +5,7 @@ from typing import Any
 
 from sm.core.dataclass import dataclass
 from sm.core.usage import Todo
-from sm.providers.claude import values
+from sm.providers import values
 
 TODOS_MAX = 200
 """Maximum entries in memory."""

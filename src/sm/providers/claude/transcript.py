@@ -32,7 +32,6 @@ from sm.providers.claude.facts import (
 from sm.providers.claude.faults import read_fault
 from sm.providers.claude.home import config_dir
 from sm.providers.claude.todos import TodoList, apply_change
-from sm.providers.claude.values import seconds_of
 from sm.providers.readers import (
     ANSWER_MAX,
     AcceptedInput,
@@ -41,6 +40,7 @@ from sm.providers.readers import (
     TranscriptDelta,
     TranscriptEntry,
 )
+from sm.providers.values import seconds_of
 
 _SAID_MAX = 4_000
 _NO_WORK = TurnWork()

@@ -86,7 +86,7 @@ def name(value: object) -> str:
 
 
 def word(value: object) -> str:
-    """A short text of claude, folded and truncated so that it is safe to show."""
+    """A short text of an agent, folded and truncated so that it is safe to show."""
     return folded(string(value), _WORD_MAX)
 
 
@@ -133,7 +133,7 @@ _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?Z", re.ASCII)
 
 
 def time(value: object) -> str | None:
-    """A valid time in claude's format, else None."""
+    """A valid time in ISO 8601 with `Z`, else None."""
     if not isinstance(value, str) or not _TIME.fullmatch(value, endpos=40):
         return None
     return value if seconds_of(value) is not None else None
