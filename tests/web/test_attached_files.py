@@ -4,6 +4,7 @@ import contextlib
 import json
 from collections.abc import Iterator
 from typing import Any
+from urllib.parse import unquote
 
 import pytest
 from playwright.sync_api import Locator, Page, Route
@@ -51,7 +52,8 @@ class Uploads:
     """The uploads of a page. The test answers each one, unless `answers` does."""
 
     def __init__(self, page: Page) -> None:
-        self.held = list[Route]()
+        self.held = dict[str, Route]()
+        """By their names: two uploads begin in any order."""
         self.names = list[str]()
         self.removed = list[str]()
         self.is_held = False
@@ -59,9 +61,10 @@ class Uploads:
         page.route("**/api/v1/files/*", self._remove)
 
     def _take(self, route: Route) -> None:
-        self.names.append(route.request.url.partition("name=")[2])
+        name = unquote(route.request.url.partition("name=")[2])
+        self.names.append(name)
         if self.is_held:
-            self.held.append(route)
+            self.held[name] = route
         else:
             self.answer(route)
 
@@ -148,7 +151,7 @@ def test_dropped_files_are_uploaded_at_once_and_removed_again(visited: Any) -> N
     visit.has("shot.png uploading", "log.txt uploading", "shot-2.png waiting")
     assert visit.tab.find(".file").nth(1).locator(".hint").inner_text() == "12 kB"
     visit.holds(2)
-    visit.uploads.answer(visit.uploads.held.pop())
+    visit.uploads.answer(visit.uploads.held.pop("log.txt"))
     visit.has("shot.png uploading", "log.txt done", "shot-2.png uploading")
     visit.tab.find('[aria-label="Remove shot.png"]').click()
     visit.has("log.txt done", "shot-2.png uploading")
@@ -158,7 +161,8 @@ def test_dropped_files_are_uploaded_at_once_and_removed_again(visited: Any) -> N
     focused = visit.tab.page.evaluate("document.activeElement.getAttribute('aria-label')")
     assert focused == "Remove shot-2.png"
     visit.tab.until(lambda: visit.tab.text() and visit.uploads.removed == ["f-2"], "the removal")
-    assert visit.uploads.names == ["shot.png", "log.txt", "shot-2.png"]
+    assert sorted(visit.uploads.names[:2]) == ["log.txt", "shot.png"]
+    assert visit.uploads.names[2:] == ["shot-2.png"]
 
 
 def test_pasted_picture_gets_a_number_and_pasted_text_stays_text(visited: Any) -> None:
@@ -194,7 +198,7 @@ def test_failed_upload_stands_at_its_file_and_is_tried_again(visited: Any) -> No
     visit.uploads.is_held = True
     visit.drop(("a.png", "image/png", PNG), ("b.png", "image/png", PNG))
     visit.holds(2)
-    first, second = visit.uploads.held
+    first, second = visit.uploads.held["a.png"], visit.uploads.held["b.png"]
     error = {"error": {"code": "usage", "message": "the disk is full", "hint": None}}
     first.fulfill(status=507, json=error)
     second.abort()
@@ -235,7 +239,7 @@ def test_send_waits_for_uploads_and_nothing_is_lost_when_it_fails(visited: Any) 
     visit.form.locator("textarea").fill("the next message")
     visit.open(PLAIN)
     assert visit.chips() == []
-    visit.uploads.answer(visit.uploads.held.pop())
+    visit.uploads.answer(visit.uploads.held.pop("a.png"))
     visit.tab.shows("no such session")
     sent = [frame for frame in frames if frame["t"] == "act"]
     assert [(act["session"], act["text"], act["files"]) for act in sent] == [
@@ -343,7 +347,7 @@ def test_start_waits_for_uploads_and_an_agent_type_that_takes_none_says_why(visi
     visit.tab.shows("Starts when 1 file is uploaded.")
     visit.tab.press("Escape")
     visit.tab.until(lambda: visit.tab.find(".start").count() == 0, "the sheet is closed")
-    visit.uploads.answer(visit.uploads.held.pop())
+    visit.uploads.answer(visit.uploads.held.pop("a.png"))
     visit.open_sheet()
     visit.has("a.png done")
     assert visit.form.locator('[data-act="do-spawn"]').inner_text().split()[0] == "Start", "closed in time"
@@ -381,10 +385,12 @@ def test_files_have_no_violations_and_fit(
     visit.uploads.is_held = True
     visit.drop(("screenshot of the whole page.png", "image/png", PNG, 3000), ("log.txt", "", [97] * 700))
     visit.holds(2)
-    visit.uploads.answer(visit.uploads.held[1])
+    visit.uploads.answer(visit.uploads.held["log.txt"])
     visit.drop(("trace.json", "", [97] * 127, 9721))
     visit.holds(3)
-    visit.uploads.held[2].fulfill(status=429, json={"error": {"message": "other files are being uploaded"}})
+    visit.uploads.held["trace.json"].fulfill(
+        status=429, json={"error": {"message": "other files are being uploaded"}}
+    )
     visit.drop(("empty.txt", "", []))
     visit.has("screenshot of the whole page.png uploading", "log.txt done", "trace.json failed")
     assert visit.tab.violations() == []
