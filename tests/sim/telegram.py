@@ -1,5 +1,7 @@
 """The Bot API server of the tests on virtual time: the code of tests/telegram_api without its thread and socket."""
 
+import importlib.util
+import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from types import TracebackType
@@ -18,6 +20,10 @@ T = TypeVar("T")
 _ADDRESS = "127.0.0.1:8081"
 _WITHIN_S = 200.0
 """Longer than the longest pause of the bot between two calls."""
+
+# httpcore imports this module at each request. Python remembers only here that a module is missing.
+if importlib.util.find_spec("sniffio") is None:
+    sys.modules["sniffio"] = None  # type: ignore[assignment]
 
 
 class PlayedTelegramApi(TelegramApi):
