@@ -44,6 +44,8 @@ class FaultyAppServer:
         self.closes = closes
         """The methods at which the program closes the connection."""
         self.connections: asyncio.Queue[int] = asyncio.Queue()
+        self.closed: asyncio.Queue[int] = asyncio.Queue()
+        """The connections that are over."""
         self.methods: list[str] = []
         self._count = 0
 
@@ -67,6 +69,7 @@ class FaultyAppServer:
                         await socket.send_str(text)
                     else:
                         await socket.send_bytes(text)
+        self.closed.put_nowait(self._count)
         return socket
 
 
@@ -159,6 +162,20 @@ async def test_backlog_that_nobody_takes_costs_the_connection_and_no_word(linked
         assert only(said, StateUnknown)[-1].reason == "the link was lost: nobody took 20 words"
         assert len(only(said, StateUpdate)) >= 18
         assert await server.connections.get() == 2
+
+
+async def test_link_with_a_full_backlog_does_not_connect_again_before_it_is_taken(linked: Linked) -> None:
+    words = [status(ACTIVE if n % 2 else {"type": "idle"}) for n in range(50)]
+    server = FaultyAppServer(*words)
+    async with linked(server, backlog_max=20, call_s=0.5) as link:
+        await link.open({})
+        assert await server.closed.get() == 1
+        # A connection would be made after 0.1 s.
+        with pytest.raises(ExternalError, match="is not connected"):
+            await link.open({})
+        assert server.connections.qsize() == 1
+        await link.take()
+        await link.open({})
 
 
 async def test_program_that_does_not_answer_the_introduction_loses_the_connection(linked: Linked) -> None:

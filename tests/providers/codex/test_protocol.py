@@ -542,6 +542,14 @@ def test_states_of_the_new_conversation_follow_its_beginning() -> None:
     assert states == [Activity.IDLE, Activity.BUSY, Activity.IDLE]
 
 
+def test_conversation_that_takes_a_message_is_followed_when_its_beginning_was_not_seen() -> None:
+    reader = ProtocolReader()
+    said = started(reader)
+    assert [conversation.id for conversation in only(said, ConversationStarted)] == [THREAD]
+    assert only(said, StateUpdate)[-1].observation.activity is Activity.BUSY
+    assert only(reader.received(ended(), 3.0), StateUpdate)[-1].observation.final
+
+
 def test_fork_and_resume_are_conversations_of_the_link() -> None:
     conversations = only(read("fork_and_resume"), ConversationStarted)
     first, fork, again = conversations

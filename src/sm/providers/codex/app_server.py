@@ -187,6 +187,7 @@ class AppServerLink:
             greeting = tasks.create_task(self._greet(conversation, backoff), name="greet codex")
             reason = await self._read(socket, tasks)
             reason = self._problem or reason
+            self._ready.clear()  # a call waits for the next connection
             greeting.cancel()
             self._fail_calls(reason)
         return reason

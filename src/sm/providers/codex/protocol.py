@@ -183,14 +183,17 @@ class ProtocolReader:
             opened, model = values.mapping(value.get("thread")), values.name(value.get("model"))
             yield from self._follow(opened, Answerer.LINK, model, at, is_new=method == "thread/start")
         elif method in _SENDING:
-            turn = values.name(values.mapping(value.get("turn")).get("id")) or values.name(
-                value.get("turnId")
-            )
+            if thread is None:  # sm knows the conversation from before this link
+                given = {"id": call.params.get("threadId")}
+                yield from self._follow(given, Answerer.LINK, "", at, is_new=False)
+                thread = self._thread(call.params)
+            begun = values.mapping(value.get("turn"))
+            turn = values.name(begun.get("id")) or values.name(value.get("turnId"))
             yield from self._messages.accept(values.name(call.params.get("clientUserMessageId")), turn, at)
             if thread is not None and turn in thread.ended:
                 yield from self._messages.end_turn(thread.id, turn, at)
             elif thread is not None and method == "turn/start":
-                yield from self._begin(thread, values.mapping(value.get("turn")), method, at)
+                yield from self._begin(thread, begun, method, at)
         elif method == "thread/items/list" and thread is not None:
             for entry in values.blocks(value.get("data")):
                 yield from self._proof(values.mapping(entry.get("item")) or entry, at)
