@@ -12,6 +12,7 @@ import pytest
 
 from sm.linux import cgroups
 from tests.linux.child_process import IDLE, Start, python
+from tests.memory_files import disk_directory
 from tests.waits import until
 
 CONTAINER = "8fed2dff0bfb16e1f1e40609aa6ab91c4dbf0b2b9e75960cbdbf3e06de91d038"
@@ -244,11 +245,18 @@ def test_members_of_a_cgroup_include_those_of_a_cgroup_below(real: RealCgroup, s
     until(lambda: removed(below), "the lower cgroup is empty")
 
 
+@pytest.fixture
+def disk_path() -> Iterator[Path]:
+    """A directory whose files are no memory of their writer."""
+    with disk_directory() as directory:
+        yield directory
+
+
 @pytest.mark.processes
-def test_usage_counts_memory_of_processes_and_not_of_files(real: RealCgroup, tmp_path: Path) -> None:
+def test_usage_counts_memory_of_processes_and_not_of_files(real: RealCgroup, disk_path: Path) -> None:
     code = (
         "import os, signal\n"
-        f"file = open({str(tmp_path / 'file')!r}, 'wb')\n"
+        f"file = open({str(disk_path / 'file')!r}, 'wb')\n"
         "for _ in range(100): file.write(bytes(1 << 20))\n"
         "file.flush(); os.fsync(file.fileno())\n"
         "memory = b'x' * (30 << 20)\n"

@@ -215,7 +215,7 @@ def world_on(loop: VirtualLoop, config: str, seed: int, *, in_memory: bool = Tru
     with ExitStack() as stack:
         # No commit waits for a disk there.
         memory = _MEMORY if in_memory and os.access(_MEMORY, os.W_OK) else None
-        directory = stack.enter_context(tempfile.TemporaryDirectory(prefix="sm-", dir=memory))
+        directory = stack.enter_context(tempfile.TemporaryDirectory(prefix="sm-", dir=memory or "/tmp"))
         world = World(Path(directory), loop, seed)
         world.work.mkdir()
         Path(world.paths.config).write_text(config, encoding="utf-8")
