@@ -296,7 +296,8 @@ def _copy_databases() -> None:
     from tests.sim import template
 
     template.empty_database()
-    connection.migrate = template.prepare  # type: ignore[attr-defined]
+    connection.inspect = template.inspect_or_copy  # type: ignore[assignment]
+    connection.migrate = template.migrate_fast  # type: ignore[attr-defined]
 
 
 def _lengthen_grace() -> None:
