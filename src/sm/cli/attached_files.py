@@ -10,7 +10,7 @@ import click
 
 from sm.client.http import Client
 from sm.core.lines import line
-from sm.errors import InvalidPath, SmError, UsageError
+from sm.errors import ConfigError, InvalidPath, SmError, UsageError
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 FILE_MAX_BYTES = 10 * 1024 * 1024
@@ -49,6 +49,8 @@ def delete_uploads(client: Client, ids: Sequence[str]) -> None:
 def _upload(client: Client, path: str, content: bytes) -> str:
     try:
         return str(client.upload("/v1/files", {"name": os.path.basename(path)}, content)["file_id"])
+    except ConfigError:  # the start of the daemon has read the configuration
+        raise
     except UsageError as error:
         error.message = f"--file {line(path, 4096)}: {error.message}"
         raise

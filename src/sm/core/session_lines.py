@@ -1,7 +1,9 @@
 """Formats one session: its name, its status, its last words, and all of it in full. Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
+from functools import cache
+from types import ModuleType
 from typing import Any
 
 from sm.core.capability_parts import capability_parts
@@ -156,12 +158,13 @@ def capability_marks(session: Mapping[str, Any]) -> dict[str, str]:
 
     A capability has them as MARKS in its module `text`.
     """
-    found = {}
-    for part in capability_parts("text"):
-        for name, mark in getattr(part, "MARKS", {}).items():
-            if session.get(name) is not None:
-                found[name] = mark(session[name])
-    return found
+    marks = _marks(capability_parts("text"))
+    return {name: mark(session[name]) for name, mark in marks.items() if session.get(name) is not None}
+
+
+@cache
+def _marks(parts: tuple[ModuleType, ...]) -> Mapping[str, Callable[[Any], str]]:
+    return {name: mark for part in parts for name, mark in getattr(part, "MARKS", {}).items()}
 
 
 def fallback_mark(session: Mapping[str, Any]) -> str:

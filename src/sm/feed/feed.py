@@ -103,6 +103,11 @@ async def read_row(get: Get, session_id: str) -> Json:
     return cast(Json, row)
 
 
+def live_request(*, archived: bool) -> tuple[str, Mapping[str, str]]:
+    """The path and the query of all rows. `archived`: also those of archived sessions."""
+    return "/v1/live", {"archived": "1"} if archived else {}
+
+
 class Feed:
     """Calls `on_news` with each piece of news. A view that does not take it gets newer states later: nothing is queued.
 
@@ -124,11 +129,6 @@ class Feed:
         async with asyncio.TaskGroup() as group:
             group.create_task(self._follow())
             group.create_task(self._poll())
-
-    @property
-    def request(self) -> tuple[str, Mapping[str, str]]:
-        """The path and the query with which it begins to read rows."""
-        return "/v1/live", {"archived": "1"} if self._archived else {}
 
     def show_archived(self, archived: bool) -> None:
         """Read all rows again, with or without those of archived sessions."""
@@ -161,7 +161,7 @@ class Feed:
             if archived != self._archived:
                 archived, revision = self._archived, ""  # that was of other rows
             is_shown, loop = True, asyncio.get_running_loop()
-            path, query = self.request
+            path, query = live_request(archived=self._archived)
             query = {**query, "since": revision} if revision else query
             try:
                 async with (

@@ -3,9 +3,11 @@
 import json
 import time
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pytest
+from textual.screen import Screen
 from textual.widgets import Input
 
 from sm.cli.tui.screens import LinePrompt
@@ -388,6 +390,33 @@ async def test_selection_stays_in_sight_in_a_long_list(home: Instance) -> None:
         await view.until(lambda: len(view.app.board.lines) == 400, "the new rows")
         await view.shows("agent-151")
         assert "agent-151" in view.text().splitlines()[at]
+
+
+async def test_list_is_drawn_together_with_the_filter_that_is_typed(
+    home: Instance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [row_data(f"{number:08x}", name=f"agent-{number}", status="idle") for number in range(300)]
+    async with top(home, (80, 24)) as view:
+        await view.end_feed()
+        view.app.board.apply(update(rows, snapshot=True), time.monotonic())
+        await view.press("slash", "4", "x")
+        await view.shows("filter: 4x")
+        app, drawn, display = view.app, list[str](), view.app._display
+
+        def shows_filter(text: str) -> bool:
+            return view.text().splitlines()[0].endswith(f"filter: {text}")
+
+        def look(screen: Screen[object], update: Any) -> None:
+            drawn.append(update.render_segments(app.console))
+            display(screen, update)
+
+        monkeypatch.setattr(app, "_display", look)
+        for key, typed in (("y", "4xy"), ("backspace", "4x")):
+            drawn.clear()
+            await view.press(key)
+            await view.until(partial(shows_filter, typed), "the filter")
+            await view.until(lambda: drawn, "a drawing")
+            assert f"filter: {typed} " in drawn[0]
 
 
 async def test_last_line_of_the_list_says_how_many_sessions_ended_earlier(home: Instance) -> None:

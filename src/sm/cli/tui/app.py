@@ -10,6 +10,7 @@ from sm.cli.tui import texts
 from sm.cli.tui.board_app import BoardApp
 from sm.cli.tui.kept import KeptChoices
 from sm.cli.tui.process import STARTED_S, Pace
+from sm.cli.tui.source import ThreadedSource
 from sm.client.http import Client
 
 if TYPE_CHECKING:
@@ -23,10 +24,11 @@ class TopApp(BoardApp):
         pace: Pace | None = None,
         kept: KeptChoices | None = None,
         *,
+        source: ThreadedSource | None = None,
         started: Callable[[], object] = lambda: None,
     ) -> None:
         """`started`: called once the first rows are there."""
-        super().__init__(client, pace, kept)
+        super().__init__(client, pace, kept, source)
         self._client = client
         self._started = started
         self._loaded_runner: ActionRunner | None = None

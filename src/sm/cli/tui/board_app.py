@@ -61,12 +61,19 @@ class BoardApp(App[None]):
     # The default of textual would be replaced at each start, with a second look at all styles.
     theme = Reactive(THEMES[Theme.SYSTEM])
 
-    def __init__(self, client: Client, pace: Pace | None = None, kept: KeptChoices | None = None) -> None:
+    def __init__(
+        self,
+        client: Client,
+        pace: Pace | None = None,
+        kept: KeptChoices | None = None,
+        source: ThreadedSource | None = None,
+    ) -> None:
+        """`source`: may have begun to read the rows."""
         super().__init__(ansi_color=True)
         self._kept = kept or KeptChoices()
         self.choices = self._kept.read()
         self.pace = pace or Pace()
-        self.source = ThreadedSource(client)
+        self.source = source or ThreadedSource(client)
         self._feed = Feed(self.source, self.take, archived=self.choices.archived)
         self._situation = Situation(self._feed.ask)
         self.board = Board(self._situation.table)
@@ -125,10 +132,6 @@ class BoardApp(App[None]):
         end_with_terminal(self)  # else the terminal would stay as it is
         self.run_worker(self._feed.run(), name="feed")
         self.set_interval(1.0, self._tick)
-
-    def read_ahead(self) -> None:
-        """Begin to read the rows before the app runs, so that it has them at its first drawing."""
-        self.source.read_ahead(*self._feed.request)
 
     def on_resize(self) -> None:
         self.call_after_refresh(self._draw_laid_out)

@@ -14,10 +14,19 @@ from sm.cli.tui.screens import take_early_key
 
 
 class _OneLineInput(Input):
-    """An input with a size of its own, whatever it contains."""
+    """An input with a size of its own, whatever it contains. `change`: takes each of its texts."""
 
     # As in Widget, but without the layout of the whole screen after each key.
     virtual_size = Reactive(Size(0, 0))
+
+    def __init__(self, change: Callable[[str], object]) -> None:
+        super().__init__(select_on_focus=False, compact=True)
+        self._change = change
+
+    def watch_value(self, text: str) -> None:
+        # At once, and not with the message `Changed`: the list would miss the drawing of the input, and come with the
+        # next one, a sixtieth of a second later.
+        self._change(text)
 
 
 class FilterField(Vertical):
@@ -40,7 +49,7 @@ class FilterField(Vertical):
     def complete(self) -> None:
         """Make the line of help and the input, unless they are there or the app ends."""
         if self.is_attached and not self.children:
-            field = _OneLineInput(select_on_focus=False, compact=True)
+            field = _OneLineInput(self._take)
             field.can_focus = False
             _ = self.mount(Static(Text(f"Filter ({KEYS})  Enter: keep  Esc: as before")), field)
 
@@ -58,8 +67,7 @@ class FilterField(Vertical):
         if not self.children:  # the app ends
             return
         field, self._before = self._input, text
-        with field.prevent(Input.Changed):
-            field.value = text
+        field.value = text
         field.can_focus = self.display = True
         field.cursor_position = len(text)
         self.screen.set_focus(field)
@@ -76,12 +84,10 @@ class FilterField(Vertical):
                 self._change(self._before)
             case "enter":
                 self.close()
-                self._change(self._input.value)  # the news of its last characters may come after this key
             case _:
                 return take_early_key(self._input, event)
         return True
 
-    def on_input_changed(self, event: Input.Changed) -> None:
-        event.stop()
+    def _take(self, text: str) -> None:
         if self.is_open:
-            self._change(event.value)
+            self._change(text)

@@ -55,7 +55,7 @@ class _Stream:
 
     def begin(self) -> None:
         """Read the next event before a call of `next` asks for it."""
-        self._begun = _answer_of(lambda: next(self._events, None))
+        self._begun = answer_of(lambda: next(self._events, None))
 
     async def next(self) -> Any:
         """The next event, or None at the end."""
@@ -83,10 +83,10 @@ def _decoded(
 
 async def in_thread(function: Callable[[], T]) -> T:
     """Call the function in a separate thread. If the caller is cancelled, nobody waits for the thread."""
-    return await asyncio.wrap_future(_answer_of(function))
+    return await asyncio.wrap_future(answer_of(function))
 
 
-def _answer_of(function: Callable[[], T]) -> Future[T]:
+def answer_of(function: Callable[[], T]) -> Future[T]:
     """Begin to call the function in a thread that does not outlive the process."""
     answer = Future[T]()
     answer.set_running_or_notify_cancel()  # so that the thread may also answer after the caller was cancelled

@@ -25,9 +25,30 @@ def run(environ: Mapping[str, str]) -> int:
 
 
 def _app(instance: Instance) -> "TopApp":
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        _ = _app_class()  # a missing package is told first
+        raise UsageError("sm top needs a terminal", "to list sessions: sm ls")
+    from sm.cli.tui.kept import KeptChoices
+    from sm.cli.tui.source import ThreadedSource, answer_of
+    from sm.feed import live_request
+
+    kept = KeptChoices(instance.paths.views)
+    source = ThreadedSource(instance.client(start=False))
+
+    def begin() -> None:
+        instance.client().get("/v1/health")  # starts the daemon, or says why that fails
+        source.read_ahead(*live_request(archived=kept.read().archived))
+
+    # The daemon prepares the rows while this process imports textual, which takes half of the start.
+    begun = answer_of(begin)
+    app_class = _app_class()
+    begun.result()
+    return app_class(instance.client(start=False), kept=kept, source=source, started=_collect)
+
+
+def _app_class() -> "type[TopApp]":
     try:
         from sm.cli.tui.app import TopApp
-        from sm.cli.tui.kept import KeptChoices
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] != "textual":
             raise
@@ -37,12 +58,7 @@ def _app(instance: Instance) -> "TopApp":
             "sm top needs the package textual, which is not installed here",
             f"install it: {install_command(TEXTUAL)}",
         ) from None
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise UsageError("sm top needs a terminal", "to list sessions: sm ls")
-    instance.client().get("/v1/health")  # starts the daemon, or says why that fails
-    app = TopApp(instance.client(start=False), kept=KeptChoices(instance.paths.views), started=_collect)
-    app.read_ahead()
-    return app
+    return TopApp
 
 
 def _collect() -> None:
