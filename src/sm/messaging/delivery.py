@@ -147,7 +147,8 @@ class DeliveryWorker:
     def _types_to(self, session: Session) -> bool:
         if session.process is None or session.exit is not None:
             return False
-        if self._providers[session.provider].input_of(session.agent_type) is InputMethod.INBOX:
+        method = self._providers[session.provider].input_of(session.agent_type)
+        if method not in (InputMethod.TTY, InputMethod.COMPOSER):
             return False
         # The first prompt comes before any message.
         effects = self._store.mail.open.effects.values()

@@ -331,6 +331,8 @@ class Messages:
                 why = _hold(tx, session) or "not typed yet"
                 sender = sender_label(caller.name, tx.find(caller.session_id))
                 render_line(sender, _NUMBER_WIDTH, text)
+            case InputMethod.LINK:
+                why = _hold(tx, session) or "not sent yet"
             case InputMethod.COMPOSER:
                 why = hold_reason(session, tx.mail.open, time.time(), tx.find) or "not typed yet"
         waiting = len(self._store.mail.queued().get(session.id, ()))
