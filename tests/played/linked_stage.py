@@ -39,6 +39,12 @@ class LinkedStage(Instance):
         self.world.programs.installed["linked"] = stand_in
         self.start_daemon()
 
+    def kill_daemon(self) -> None:
+        """As in `Instance`. The kernel closes the connections of the daemon."""
+        super().kill_daemon()
+        for program in PROGRAMS.values():
+            program.link = None
+
     def agent(self, kind: str = "Linked", *arguments: str) -> "LinkedAgent":
         """Start an agent, whose program is idle."""
         agent = LinkedAgent(self, self.spawn(kind, *arguments)["session_id"])

@@ -8,6 +8,7 @@ from sm.messaging import (
     DeliveryReceipts,
     DeliveryWorker,
     Inbox,
+    LinkDelivery,
     MailTimers,
     Messages,
 )
@@ -55,5 +56,6 @@ class MessageParts:
         self.worker = DeliveryWorker(store, record, providers, terminals, self.composer, receipts)
         self.timers = MailTimers(store, notices, sessions.kills, sessions.waiting)
         # A receipt is taken before the listeners that follow the turn of its message.
-        for listener in (receipts, self.composer, DialogListener(self.dialogs, self.setup_dialogs)):
+        links = LinkDelivery(store, record, providers, receipts)
+        for listener in (receipts, links, self.composer, DialogListener(self.dialogs, self.setup_dialogs)):
             observer.register(listener)

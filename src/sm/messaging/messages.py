@@ -324,7 +324,8 @@ class Messages:
                 f"session {short_label(session)} has ended ({session.status}): it cannot receive messages",
                 Hint(Use(RESTORE, name_to_type(session))),
             )
-        match self._providers[session.provider].input_of(session.agent_type):
+        method = self._providers[session.provider].input_of(session.agent_type)
+        match method:
             case InputMethod.INBOX:
                 why = _hold(tx, session) or "not taken from the inbox yet"
             case InputMethod.TTY:
@@ -341,7 +342,8 @@ class Messages:
                 f"session {short_label(session)} already has {waiting} waiting messages",
                 Hint(Use(SHOW_STATUS, name_to_type(session))),
             )
-        if mode in (MessageMode.IDLE, MessageMode.COMMAND) and session.status is not Status.IDLE:
+        waits = mode in (MessageMode.IDLE, MessageMode.COMMAND) and session.status is not Status.IDLE
+        if waits and method is not InputMethod.LINK:  # the program itself keeps it until the turn ends
             why = f"held until the session is idle: it is {session.status}"
         await self._quota.check_message(tx, caller, tx.now)
         message = Message(
