@@ -75,6 +75,9 @@ class LinkedAgent:
         self._turns += 1
         self.program.say(self.observe(Activity.BUSY, "a turn began", opens=True))
 
+    def observe_busy(self) -> StateUpdate:
+        return self.observe(Activity.BUSY, "works")
+
     def end_turn(self, answer: str = "", *, fault: Fault | None = None, finished: bool = True) -> None:
         said = self.observe(
             Activity.IDLE, "the turn ended", final=True, finished=finished, answer=answer, fault=fault

@@ -14,6 +14,7 @@ from sm.messaging import (
 )
 from sm.messaging.delivery_record import DeliveryRecord
 from sm.monitor import AgentListener
+from sm.providers.links import AgentLink, LinkEvent, RequestOpened, RequestResolved
 from sm.providers.readers import SetupDialog, ToolEnd
 from sm.requests import AlwaysAllowed, Dialogs, Requests, SetupDialogs, TerminalDialogs
 
@@ -30,6 +31,15 @@ class DialogListener(AgentListener):
 
     async def sub_agent_ended(self, session_id: str, sub_agent: str) -> None:
         await self._dialogs.sub_agent_ended(session_id, sub_agent)
+
+    async def serve_link(self, session_id: str, link: AgentLink) -> None:
+        await self._dialogs.links.serve(session_id, link)
+
+    async def link_event(self, session_id: str, event: LinkEvent) -> None:
+        if isinstance(event, RequestOpened):
+            await self._dialogs.open_on_link(session_id, event)
+        elif isinstance(event, RequestResolved):
+            await self._dialogs.links.resolved(session_id, event)
 
     async def setup_dialog(self, session_id: str, dialog: SetupDialog | None) -> None:
         await self._setup.dialog_shown(session_id, dialog)
