@@ -48,6 +48,16 @@ def test_start_is_over_only_when_the_turn_of_the_prompt_began(stage: LinkedStage
     stage.in_status(agent.id, "running")
 
 
+def test_agent_that_never_begins_the_turn_of_its_prompt_counts_as_started_after_a_while(
+    stage: LinkedStage,
+) -> None:
+    agent = LinkedAgent(stage, stage.spawn("Linked", "do it")["session_id"])
+    agent.reconnect()
+    agent.become_idle()
+    stage.wait(60)
+    assert stage.session(agent.id)["status"] == "idle"
+
+
 def test_failure_of_a_turn_is_told_although_the_program_was_idle_before(stage: LinkedStage) -> None:
     agent = stage.agent()
     agent.begin_turn()

@@ -180,6 +180,31 @@ def test_message_of_an_earlier_link_waits_on_while_the_program_has_accepted_it(s
     in_state(agent, number, "submitted")
 
 
+def test_message_to_a_deaf_program_is_decided_by_the_next_link(stage: LinkedStage) -> None:
+    agent = stage.agent()
+    agent.program.is_deaf = True
+    number = send(agent, "go on")
+    stage.until(lambda: len(agent.program.targets) > 1, "the link is opened again")
+    assert agent.program.targets[1].unproven == (f"sm-{agent.id}-{number}",)
+    agent.program.is_deaf = False
+    in_state(agent, number, "unconfirmed")
+    assert agent.program.sent == []
+
+
+def test_message_is_not_given_up_while_a_new_link_is_silent(stage: LinkedStage) -> None:
+    agent = stage.agent()
+    number = send(agent, "go on")
+    agent.sent(1)
+    agent.program.lose()
+    agent.program.is_silent = True
+    agent.reconnect()
+    stage.wait(600)
+    assert message(agent, number)["status"] == "delivering"
+    assert stage.session(agent.id)["status_stale"]
+    agent.become_idle()
+    in_state(agent, number, "unconfirmed")
+
+
 def test_message_under_way_is_unconfirmed_when_its_session_ends(stage: LinkedStage) -> None:
     agent = stage.agent()
     number = send(agent, "go on")

@@ -254,6 +254,46 @@ def test_request_of_a_program_that_began_again_is_another_one(agent: LinkedAgent
     assert other != name
 
 
+def test_request_stays_open_while_a_new_link_is_silent(agent: LinkedAgent) -> None:
+    agent.ask(1)
+    (name,) = opened(agent)
+    agent.program.lose()
+    agent.program.is_silent = True
+    agent.reconnect()
+    agent.stage.wait(60)
+    assert opened(agent) == [name]
+    agent.program.say(agent.observe_busy())
+    closed = in_state(agent, name, "cancelled")
+    assert closed["reason"] == "the request was closed while the link to the agent was lost"
+
+
+@pytest.mark.parametrize("first", range(2))
+def test_answer_of_a_caller_decides_once_wherever_the_daemon_is_dropped(
+    agent: LinkedAgent, first: int
+) -> None:
+    stage = agent.stage
+    agent.program.is_mute = True
+    for id in range(first, 50, 2):
+        agent.ask(id)
+        (name,) = opened(agent)
+        answering = stage.start_command("approve", name)
+        stage.drop_after(3 * id)
+        stage.wait(1)
+        answering.kill()
+        stage.kill_daemon()
+        stage.start_daemon()
+        agent.reconnect()
+        stage.wait(8)
+        answers = [answer for answer in agent.program.answers if answer[0] == id]
+        assert len(answers) <= 1
+        if answers and request(agent, name)["state"] == "open":  # this daemon has sent it
+            agent.program.say(RequestResolved(id, Answerer.LINK))
+        elif not answers:
+            agent.resolve(id, Answerer.TERMINAL)
+        done = in_state(agent, name, "answered")
+        assert done["answered_by"] == ("operator" if answers else "terminal")
+
+
 def test_request_ends_with_its_session(agent: LinkedAgent) -> None:
     agent.ask(1)
     (name,) = opened(agent)

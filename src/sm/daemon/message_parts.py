@@ -14,7 +14,7 @@ from sm.messaging import (
 )
 from sm.messaging.delivery_record import DeliveryRecord
 from sm.monitor import AgentListener
-from sm.providers.links import AgentLink, LinkEvent, RequestOpened, RequestResolved
+from sm.providers.links import AgentLink, LinkEvent, RequestOpened, RequestResolved, StateUpdate
 from sm.providers.readers import SetupDialog, ToolEnd
 from sm.requests import AlwaysAllowed, Dialogs, Requests, SetupDialogs, TerminalDialogs
 
@@ -40,6 +40,8 @@ class DialogListener(AgentListener):
             await self._dialogs.open_on_link(session_id, event)
         elif isinstance(event, RequestResolved):
             await self._dialogs.links.resolved(session_id, event)
+        elif isinstance(event, StateUpdate):
+            self._dialogs.links.note_state(session_id)
 
     async def setup_dialog(self, session_id: str, dialog: SetupDialog | None) -> None:
         await self._setup.dialog_shown(session_id, dialog)

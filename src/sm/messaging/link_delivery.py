@@ -25,7 +25,7 @@ from sm.messaging.holds import link_hold_reason
 from sm.messaging.receipts import DeliveryReceipts
 from sm.monitor.listeners import AgentListener
 from sm.providers.base import InputMethod, Provider
-from sm.providers.links import AgentLink, LinkEvent, MessageUpdate, Receipt
+from sm.providers.links import AgentLink, LinkEvent, MessageUpdate, Receipt, StateUpdate
 from sm.sessions.interrupt import INTERRUPTIBLE
 from sm.state.message_steps import arrive
 from sm.state.part_holds import hold_of
@@ -72,12 +72,15 @@ class LinkDelivery(AgentListener):
         self._receipts = receipts
         self._unproven: dict[str, set[int]] = {}
         """By session: the messages that an earlier link may have sent, until this link says anything about them."""
+        self._speaks: dict[str, asyncio.Event] = {}
+        """By session: set when the program has told its state on this link."""
         self._refusals: dict[str, _Refusals] = {}
 
     async def serve_link(self, session_id: str, link: AgentLink) -> None:
         session = self._store.sessions.get(session_id)
         if session is None or not self._takes_messages(session):
             return
+        self._speaks[session_id] = asyncio.Event()
         self._unproven[session_id] = {message.id for message in self._delivering(session_id)}
         async with asyncio.TaskGroup() as group:
             group.create_task(self._give_up(session_id))
@@ -85,6 +88,7 @@ class LinkDelivery(AgentListener):
 
     def process_gone(self, session_id: str) -> None:
         self._unproven.pop(session_id, None)
+        self._speaks.pop(session_id, None)
         self._refusals.pop(session_id, None)
 
     def _takes_messages(self, session: Session) -> bool:
@@ -101,6 +105,7 @@ class LinkDelivery(AgentListener):
         """Give up the messages of an earlier link of which this one has said nothing in time."""
         if not self._unproven[session_id]:
             return
+        await self._speaks[session_id].wait()
         await asyncio.sleep(ARRIVES_WITHIN_S)
         for message in self._delivering(session_id):
             if message.id in self._unproven[session_id]:
@@ -194,6 +199,8 @@ class LinkDelivery(AgentListener):
     # Receipts
 
     async def link_event(self, session_id: str, event: LinkEvent) -> None:
+        if isinstance(event, StateUpdate) and (speaks := self._speaks.get(session_id)) is not None:
+            speaks.set()
         if not isinstance(event, MessageUpdate):
             return
         number = link_message_number(session_id, event.id)

@@ -18,6 +18,7 @@ from sm.core.text import folded
 from sm.core.timestamps import iso
 from sm.core.usage import ToolUse, Usage
 from sm.monitor.agent import Agent
+from sm.monitor.bounded_link import BoundedLink, within
 from sm.monitor.listeners import AgentListeners
 from sm.monitor.recorder import Recorder
 from sm.monitor.sources import Sources, awaits_prompt
@@ -46,6 +47,7 @@ log = logging.getLogger(__name__)
 _FIRST_PAUSE_S = 0.1
 _LONGEST_PAUSE_S = 10.0
 _ACTIVITY_MAX = 200
+_OPENS_WITHIN_S = 30.0
 _STEADY_S = 30.0
 """A link that was open for this time counts as a success: the next pause is a short one."""
 
@@ -93,10 +95,22 @@ class LinkFollower:
         session = self._store.sessions.get(session_id)
         return None if session is None else self._providers[session.provider].link
 
+    async def check_ready(self, agent: Agent) -> None:
+        """Count the agent as started if its program reports a state. The caller holds the agent's lock.
+
+        A program may be idle for a while before the turn of its prompt begins, or that turn may never begin.
+        """
+        told = agent.ledger.entries.get(Source.PROTOCOL)
+        if not agent.ready and told is not None and not awaits_prompt(agent, told.observation, self._clock()):
+            await self._sources.mark_ready(
+                agent, Source.PROTOCOL, "the agent's program reports over its link"
+            )
+
     async def follow(self, agent: Agent, opener: LinkOpener) -> None:
         """Keep a link to the agent open, until the caller cancels. Never returns."""
         loop = asyncio.get_running_loop()
         backoff = Backoff(_FIRST_PAUSE_S, _LONGEST_PAUSE_S)
+        agent.link_lost = "it has told no state yet"
         while True:
             began_s = loop.time()
             try:
@@ -124,26 +138,25 @@ class LinkFollower:
             for message in self._store.mail.open.messages.values()
             if (message.session_id, message.via, message.state) == (session.id, LINK, MessageState.DELIVERING)
         ]
-        return await opener.open(
-            LinkTarget(
-                session.id,
-                agent.process,
-                session.working_dir,
-                agent.environment or {},
-                session.conversation,
-                tuple(link_message_id(session.id, message.id) for message in sent),
-            )
+        target = LinkTarget(
+            session.id,
+            agent.process,
+            session.working_dir,
+            agent.environment or {},
+            session.conversation,
+            tuple(link_message_id(session.id, message.id) for message in sent),
         )
+        return BoundedLink(await within(_OPENS_WITHIN_S, opener.open(target)))
 
     async def _serve(self, agent: Agent, link: AgentLink) -> None:
         """Follow an open link until it is lost. Raises the error of a listener."""
         self._links[agent.session_id] = link
         try:
             async with asyncio.TaskGroup() as group:
-                # They begin before the first event is read.
                 tasks = [
                     group.create_task(serve) for serve in self._listeners.link_servers(agent.session_id, link)
                 ]
+                await asyncio.sleep(0)  # each of them is set up before the first event is read
                 async for event in link.events():
                     await self._take(agent, event)
                 for task in tasks:
@@ -216,10 +229,7 @@ class LinkFollower:
         if observation.opens:
             agent.work = agent.work.begin(None)
         added = agent.add(observation, self._clock())
-        if not (agent.ready or awaits_prompt(agent, observation, self._clock())):
-            await self._sources.mark_ready(
-                agent, Source.PROTOCOL, "the agent's program reports over its link"
-            )
+        await self.check_ready(agent)
         if observation.turn is not None:
             agent.expects_turn = False
         if not added:

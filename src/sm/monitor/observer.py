@@ -314,7 +314,7 @@ class Observer:
         if agent is None:
             return False
         if not agent.ledger.entries:
-            return agent.link_lost is not None
+            return agent.ready and agent.link_lost is not None
         if Source.PROTOCOL in agent.ledger.entries:
             return False  # an open link tells each change, and its loss removes the entry
         return agent.ledger.is_stale(self._clock())
@@ -483,6 +483,7 @@ class Observer:
                 async with agent.lock:
                     await self._sources.prepare(agent)
                     await self._sources.read_due(agent)
+                    await self.links.check_ready(agent)
                     pause_s = await self._decide(agent)
                     await self.first_turns.store(agent)
                     await self._listeners.observed(agent)

@@ -8,7 +8,7 @@ restart of the daemon, and a proposed answer is sent again.
 
 import asyncio
 import logging
-from dataclasses import replace
+from dataclasses import field, replace
 
 from sm.core.dataclass import dataclass
 from sm.core.models import Caller, Session
@@ -48,9 +48,11 @@ class _LinkState:
     """The requests on one open link. `numbers`: their numbers in sm, also of those that are closed."""
 
     link: AgentLink
-    numbers: dict[RequestId, int]
-    waiting: dict[int, RequestOpened]
+    numbers: dict[RequestId, int] = field(default_factory=dict)
+    waiting: dict[int, RequestOpened] = field(default_factory=dict)
     """By number: the ones that the program has open."""
+    speaks: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when the program has told its state."""
 
 
 class LinkRequests:
@@ -73,7 +75,7 @@ class LinkRequests:
 
     async def serve(self, session_id: str, link: AgentLink) -> None:
         """Send answers over this link, until the caller cancels. Raises ConnectionError."""
-        state = self._links[session_id] = _LinkState(link, {}, {})
+        state = self._links[session_id] = _LinkState(link)
         known = self._store.mail.open.requests
         self._sent = {number: sent for number, sent in self._sent.items() if number in known}
         before = [request.id for request in self._open_of(session_id)]
@@ -122,12 +124,18 @@ class LinkRequests:
         """Close the requests of an earlier link that this one does not repeat: someone has answered them meanwhile."""
         if not before:
             return
+        await state.speaks.wait()
         await asyncio.sleep(_REOPENED_WITHIN_S)
         for number in before:
             if number not in state.waiting:
                 await durable(self._close)(number, None, _MEANWHILE)
 
     # Words of the link
+
+    def note_state(self, session_id: str) -> None:
+        """The program has told its state: it repeats its open requests now, or has done so."""
+        if (state := self._links.get(session_id)) is not None:
+            state.speaks.set()
 
     def attach(self, session_id: str, request: Request, opened: RequestOpened) -> None:
         """Note that the program waits for this request, which `Dialogs` has opened or found again."""
@@ -167,16 +175,18 @@ class LinkRequests:
     async def _finish(
         self, tx: Transaction, session: Session, now: Request, by: Answerer | None, unanswered: str
     ) -> None:
-        was_sent = now.id in self._sent or now.id in self._from_before
         if now.answer is not None and by is Answerer.LINK:
             await finish_with_proposed_answer(tx, now, tx.now, confirmed=True)
-        elif now.answer is not None and was_sent and by is None and unanswered is _MEANWHILE:
+        elif now.answer is not None and self._may_be_sent(now.id) and by is None and unanswered is _MEANWHILE:
             # The end of the tool use will show whose answer decided.
             await finish_with_proposed_answer(tx, now, tx.now, confirmed=False)
         elif by is Answerer.TERMINAL:
             await self._over(tx, session, now, RequestState.ANSWERED, _IN_TERMINAL, BY_TERMINAL)
         else:
             await self._over(tx, session, now, RequestState.CANCELLED, unanswered, None)
+
+    def _may_be_sent(self, number: int) -> bool:
+        return number in self._sent or number in self._from_before
 
     async def _over(
         self,
@@ -226,7 +236,7 @@ class LinkRequests:
         if proposed.answered_by == name_of(caller) and not await self._store.wait_until(
             is_over, RESOLVED_WITHIN_S
         ):
-            if proposed.id in self._sent:
+            if self._may_be_sent(proposed.id):
                 raise WaitTimeout(
                     f"the agent has not confirmed the answer to {proposed.name} yet",
                     Hint("show the outcome: ", Use(LIST_REQUESTS, proposed.name)),

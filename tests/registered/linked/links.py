@@ -35,6 +35,12 @@ class LinkedProgram:
 
     is_up: bool = True
     """Accepts links."""
+    is_deaf: bool = False
+    """Accepts links, and then takes no call."""
+    is_mute: bool = False
+    """Closes a request that gets an answer, and tells nobody."""
+    is_silent: bool = False
+    """Says nothing on a new link."""
     state: StateUpdate | None = None
     """The last one that it said, with which a new link begins."""
     requests: dict[RequestId, RequestOpened] = field(default_factory=dict)
@@ -89,23 +95,27 @@ class PlayedLink(AgentLink):
             yield event
 
     async def send(self, text: str, id: str, *, waits: bool) -> None:
-        self._check()
+        await self._check()
         self._program.sent.append(SentText(text, id, waits))
         self._program.orders.append("queue" if waits else "send")
 
     async def answer(self, request: RequestId, answer: LinkAnswer) -> None:
-        self._check()
+        await self._check()
         self._program.answers.append((request, answer))
+        if self._program.is_mute:
+            del self._program.requests[request]
 
     async def interrupt(self) -> None:
-        self._check()
+        await self._check()
         self._program.orders.append("interrupt")
 
     async def close(self) -> None:
         if self._program.link is self:
             self._program.link = None
 
-    def _check(self) -> None:
+    async def _check(self) -> None:
+        if self._program.is_deaf:
+            await asyncio.Event().wait()
         if self._is_lost or self._program.link is not self:
             raise ConnectionError("the program is away")
 
@@ -117,6 +127,8 @@ class PlayedOpener(LinkOpener):
             raise ConnectionError("the program is away")
         program.targets.append(target)
         link = program.link = PlayedLink(program)
+        if program.is_silent:
+            return link
         for event in program.requests.values():
             link.put(event)
         if program.state is not None:
