@@ -16,6 +16,7 @@ from sm.providers.links import (
 )
 from sm.providers.readers import ToolEnd
 from tests.played.linked_stage import LinkedAgent, LinkedStage
+from tests.sim.live_board import board
 
 
 @pytest.fixture
@@ -34,6 +35,8 @@ def test_status_follows_the_words_of_the_link(stage: LinkedStage) -> None:
     stage.in_status(agent.id, "running")
     agent.end_turn("I am done.")
     session = stage.in_status(agent.id, "idle")
+    with board(stage) as shown:
+        shown.shows(agent.id, lambda row: "I am done." in str(row))
     assert (session["status_source"], session["status_reason"]) == ("protocol", "the turn ended")
     assert "protocol" in stage.sm("why", agent.id)
 

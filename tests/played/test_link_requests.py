@@ -77,6 +77,19 @@ def test_answer_goes_over_the_link_and_is_final_when_the_program_says_so(
     agent.stage.in_status(agent.id, "running")
 
 
+def test_words_of_a_denial_go_over_the_link_and_those_of_an_approval_are_a_message(
+    agent: LinkedAgent,
+) -> None:
+    for number, command in enumerate(("deny", "approve"), 1):
+        agent.ask(number)
+        (name,) = opened(agent)
+        answering = agent.stage.start_command(command, name, *(["use make"] if command == "deny" else []))
+        _, answer = answer_arrives(agent, number)
+        assert answer.message == ("use make" if command == "deny" else None)
+        agent.resolve(number, Answerer.LINK)
+        assert answering.wait() == 0
+
+
 def test_offered_decisions_are_shown_and_one_of_them_is_chosen(agent: LinkedAgent) -> None:
     agent.ask(1)
     (name,) = opened(agent)

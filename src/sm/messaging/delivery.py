@@ -102,6 +102,8 @@ class DeliveryWorker:
         left = "the daemon ended while it typed the message"
         if session is None or session.exit is not None:
             return left, False
+        if self._providers[session.provider].input_of(session.agent_type) is InputMethod.LINK:
+            return left, False  # of a restored backup: nothing is typed to this agent
         try:
             text = (await self._store.mail.texts([message.id]))[message.id]
             lines = self._lines(message, text)

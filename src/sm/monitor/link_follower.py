@@ -164,7 +164,8 @@ class LinkFollower:
         except* ConnectionError:
             pass
         finally:
-            self._links.pop(agent.session_id, None)
+            if self._links.get(agent.session_id) is link:
+                del self._links[agent.session_id]
             await link.close()
 
     async def _lose(self, agent: Agent, reason: str) -> None:
@@ -234,6 +235,8 @@ class LinkFollower:
             agent.expects_turn = False
         if not added:
             return
+        if observation.answer:
+            await self._usage.report(agent.session_id, answer=observation.answer)
         if observation.final:
             agent.uses.end_turn()
         await self._recorder.record_fault(agent.session_id, observation)

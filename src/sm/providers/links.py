@@ -171,7 +171,7 @@ class LinkAnswer:
     answers: tuple[str, ...] = ()
     """To a question: one for each of its questions."""
     message: str | None = field(default=None, repr=False)
-    """Words of the answerer for the agent. A link whose protocol has no place for them sends them as a message."""
+    """Why a request was denied. A link whose protocol has no place for these words sends them before the answer."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -110,14 +110,15 @@ class LinkRequests:
         self._sent[request.id] = state.link
         if answer is None:
             return
+        words = None if answer.approved else answer.message  # those of an approval are a message of their own
         if request.kind is RequestKind.PERMISSION and answer.answers:
             decision = _offered(opened, answer.answers[0])
             if decision is None:
                 await durable(self._withdraw)(request)
                 return
-            sent = LinkAnswer(answer.approved, decision, message=answer.message)
+            sent = LinkAnswer(answer.approved, decision, message=words)
         else:
-            sent = LinkAnswer(answer.approved, None, answer.answers, answer.message)
+            sent = LinkAnswer(answer.approved, None, answer.answers, words)
         await state.link.answer(opened.id, sent)
 
     async def _close_missing(self, state: _LinkState, before: list[int]) -> None:
