@@ -90,6 +90,19 @@ def test_status_is_stale_while_the_link_is_lost_and_right_when_it_is_back(stage:
     assert not stage.in_status(agent.id, "idle")["status_stale"]
 
 
+def test_title_speaks_while_the_link_is_lost_and_not_while_it_is_open(stage: LinkedStage) -> None:
+    agent = stage.agent()
+    terminal = stage.world.programs.running[agent.id]
+    terminal.title("+ works")
+    stage.wait(30)
+    assert stage.session(agent.id)["status"] == "idle"
+    agent.program.lose()
+    session = stage.in_status(agent.id, "running")
+    assert (session["status_source"], session["status_stale"]) == ("title", False)
+    agent.reconnect()
+    assert stage.in_status(agent.id, "idle")["status_source"] == "protocol"
+
+
 def test_status_of_a_silent_agent_is_not_stale_while_its_link_is_open(stage: LinkedStage) -> None:
     agent = stage.agent()
     agent.begin_turn()

@@ -148,17 +148,13 @@ class LinkDelivery(AgentListener):
 
     def _first(self, session_id: str) -> Message | None:
         """The message to send next, or None. One of each mode is on its way at a time, which keeps their order."""
-        session = self._store.sessions.get(session_id)
-        if session is None:
+        session, queued = self._store.sessions.get(session_id), self._store.mail.queued().get(session_id, ())
+        if session is None or not queued:
             return None
         under_way = {message.mode for message in self._delivering(session_id)}
         if MessageMode.URGENT in under_way:
             under_way.add(MessageMode.AUTO)
-        able = [
-            message
-            for message in self._store.mail.queued().get(session_id, ())
-            if message.held_until is None and message.mode not in under_way
-        ]
+        able = [message for message in queued if message.held_until is None and message.mode not in under_way]
         hold = hold_of(session, self._store.sessions.get, self._store.mail.open)
         first = None if hold is None else hold.passes
         return min(able, key=lambda m: (m.id != first, m.mode is not MessageMode.URGENT, m.id), default=None)

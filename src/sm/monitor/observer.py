@@ -498,7 +498,7 @@ class Observer:
                     await agent.poked.wait()
                     continue
             agent.state_due = True  # an unchanged source must be seen again
-            if agent.ready and Source.STATE_FILE not in agent.ledger.entries:
+            if agent.ready and not agent.ledger.entries.keys() & {Source.STATE_FILE, Source.PROTOCOL}:
                 agent.poke(screen_s=self._clock())
 
     async def _decide(self, agent: Agent) -> float | None:
@@ -549,7 +549,7 @@ class Observer:
         now = self._clock()
         for session_id in session_ids:
             agent = self._agents.get(session_id)
-            if agent is None or not agent.ready:
+            if agent is None or not agent.ready or Source.PROTOCOL in agent.ledger.entries:
                 continue
             believed = agent.ledger.verdict(now)
             published = Source.STATE_FILE in agent.ledger.entries

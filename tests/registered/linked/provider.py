@@ -1,14 +1,41 @@
-"""`Provider` for `linked`: its agents have neither hooks nor a screen that sm can read."""
+"""`Provider` for `linked`: its agents have a link, a title and a screen, and no hooks."""
 
 from collections.abc import Mapping, Sequence
 
 from sm.config import AgentConfig
 from sm.config.section import ProviderSection
 from sm.core.models import Exit, Session, Signal, SpawnRequest
+from sm.core.observation import Activity, Observation, Source
 from sm.core.states import SignalKind
 from sm.core.usage import Usage
 from sm.providers.base import AgentPlan, InputMethod, PlanContext, Provider
+from sm.providers.readers import Readers, ScreenReader
 from tests.registered.linked.links import PlayedOpener
+
+_TITLES = {"+": Activity.BUSY, "-": Activity.IDLE}
+
+
+class LinkedScreen(ScreenReader):
+    def title(self, glyph: str, at: float) -> Observation | None:
+        activity = _TITLES.get(glyph)
+        return (
+            None if activity is None else Observation(Source.TITLE, activity, at, f"its title shows {glyph}")
+        )
+
+    def screen(self, lines: Sequence[str], at: float) -> None:
+        return None
+
+    def output(self, lines: Sequence[str]) -> Sequence[str]:
+        return lines
+
+    def start_problem(self, lines: Sequence[str], working_dir: str) -> None:
+        return None
+
+    def limit_dialog(self, lines: Sequence[str]) -> bool:
+        return False
+
+    def setup_dialog(self, lines: Sequence[str], directory: str) -> None:
+        return None
 
 
 class LinkedProvider(Provider):
@@ -16,6 +43,7 @@ class LinkedProvider(Provider):
     has_turns = True
     interrupt_key = "C-c"
     link = PlayedOpener()
+    readers = Readers(screen=LinkedScreen())
 
     def __init__(self, section: ProviderSection, agents: Sequence[str]) -> None:
         self._section = section
