@@ -180,6 +180,20 @@ def test_message_of_an_earlier_link_waits_on_while_the_program_has_accepted_it(s
     in_state(agent, number, "submitted")
 
 
+def test_message_that_the_program_refuses_is_sent_again_on_the_same_link(stage: LinkedStage) -> None:
+    agent = stage.agent()
+    agent.begin_turn()
+    stage.in_status(agent.id, "running")
+    agent.program.refuses = True
+    number = send(agent, "go on", "--urgent")
+    stage.until(lambda: len(agent.program.orders) > 5, "the message is refused several times")
+    assert message(agent, number)["reason"] == "not delivered: not now; sm sends it again"
+    agent.program.refuses = False
+    agent.take(agent.sent(1))
+    in_state(agent, number, "submitted")
+    assert len(agent.program.targets) == 1
+
+
 def test_message_to_a_deaf_program_is_decided_by_the_next_link(stage: LinkedStage) -> None:
     agent = stage.agent()
     agent.program.is_deaf = True

@@ -267,6 +267,19 @@ def test_request_of_a_program_that_began_again_is_another_one(agent: LinkedAgent
     assert other != name
 
 
+def test_answer_that_the_program_refuses_is_withdrawn(agent: LinkedAgent) -> None:
+    agent.ask(1)
+    (name,) = opened(agent)
+    agent.program.refuses = True
+    assert "accepts no answer" in agent.stage.refused("approve", name, exit_code=4)
+    assert (request(agent, name)["state"], request(agent, name)["answer"]) == ("open", None)
+    agent.program.refuses = False
+    answering = agent.stage.start_command("approve", name)
+    answer_arrives(agent)
+    agent.resolve(1, Answerer.LINK)
+    assert answering.wait() == 0
+
+
 def test_request_stays_open_while_a_new_link_is_silent(agent: LinkedAgent) -> None:
     agent.ask(1)
     (name,) = opened(agent)

@@ -51,6 +51,8 @@ class InterruptEffects:
                 await link.interrupt()
             except ConnectionError as error:
                 return f"the agent may not have been interrupted: its link was lost: {error}"
+            except SmError as error:
+                return f"the agent may not have been interrupted: {error.message}"
             return None
         try:
             async with self.driver.hold_for_interrupt(session.id):

@@ -6,6 +6,7 @@ the message, also after a restart of the daemon. Without its word, the message i
 """
 
 import asyncio
+import logging
 import time
 from collections.abc import Mapping
 
@@ -18,7 +19,7 @@ from sm.core.states import MessageMode, MessageState
 from sm.core.text import folded, render_message
 from sm.core.timestamps import iso
 from sm.core.wording import sender_label
-from sm.errors import NotFound, StorageFull
+from sm.errors import NotFound, SmError, StorageFull
 from sm.messaging.composer.timing import ARRIVES_WITHIN_S
 from sm.messaging.delivery_record import DeliveryRecord
 from sm.messaging.holds import link_hold_reason
@@ -30,6 +31,8 @@ from sm.sessions.interrupt import INTERRUPTIBLE
 from sm.state.message_steps import arrive
 from sm.state.part_holds import hold_of
 from sm.store import Store, durable
+
+log = logging.getLogger(__name__)
 
 _LOOK_S = 5.0
 """How often a hold that ends by time is looked at."""
@@ -182,15 +185,21 @@ class LinkDelivery(AgentListener):
         if message.mode is MessageMode.URGENT and session.status in INTERRUPTIBLE:
             try:
                 await link.interrupt()
+            except (
+                SmError
+            ) as error:  # the turn has ended, or goes on: the program takes the message all the same
+                log.warning("could not interrupt: %s", error.message, extra={"sm_session": session.id})
             except ConnectionError as error:  # nothing was sent
                 why = folded(f"the link was lost: {error}", _REASON_MAX)
                 await self._record.finish(taken, MessageState.QUEUED, why)
                 raise
         # Before the message: a receipt may come before the return.
         await self._record.explain(taken, _SENT)
-        await link.send(
-            rendered, link_message_id(session.id, message.id), waits=message.mode is MessageMode.IDLE
-        )
+        id = link_message_id(session.id, message.id)
+        try:
+            await link.send(rendered, id, waits=message.mode is MessageMode.IDLE)
+        except SmError as error:
+            await self._return(session.id, message.id, error.message)
 
     # Receipts
 

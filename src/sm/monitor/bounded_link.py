@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Awaitable
 from contextlib import suppress
 from typing import TypeVar
 
+from sm.errors import WaitTimeout
 from sm.providers.links import AgentLink, LinkAnswer, LinkEvent, RequestId
 
 T = TypeVar("T")
@@ -38,9 +39,11 @@ class BoundedLink(AgentLink):
 
 
 async def within(limit_s: float, call: Awaitable[T]) -> T:
-    """The result of a call. Raises ConnectionError after `limit_s`."""
+    """The result of a call. Raises ConnectionError after `limit_s`, or if the link itself has waited too long."""
     try:
         async with asyncio.timeout(limit_s):
             return await call
+    except WaitTimeout as error:
+        raise ConnectionError(error.message) from None
     except TimeoutError:
         raise ConnectionError(f"the program has not answered within {limit_s:g} s") from None

@@ -17,6 +17,7 @@ from sm.core.states import MessageState
 from sm.core.text import folded
 from sm.core.timestamps import iso
 from sm.core.usage import ToolUse, Usage
+from sm.errors import SmError
 from sm.monitor.agent import Agent
 from sm.monitor.bounded_link import BoundedLink, within
 from sm.monitor.listeners import AgentListeners
@@ -117,8 +118,10 @@ class LinkFollower:
                 link = await self._open(agent, opener)
                 await self._serve(agent, link)
                 reason = "the link was lost"
-            except ConnectionError as error:
+            except OSError as error:
                 reason = folded(f"no link: {error}", _ACTIVITY_MAX)
+            except SmError as error:
+                reason = folded(f"no link: {error.message}", _ACTIVITY_MAX)
             except Exception as error:
                 reason = folded(f"no link: {error}", _ACTIVITY_MAX)
                 log.exception("failed to follow a link", extra={"sm_session": agent.session_id})

@@ -195,7 +195,7 @@ class AgentLink(Protocol):
     """An open connection to the program of one agent. Its loss is no evidence about the agent.
 
     The link reads the program in a task of its own, so that a caller who is slow to ask for events never blocks it.
-    Every method but `close` raises ConnectionError if the connection is lost.
+    Every method but `close` raises ConnectionError if the connection is lost, and SmError if the program refuses.
     """
 
     def events(self) -> AsyncIterator[LinkEvent]:
@@ -206,6 +206,8 @@ class AgentLink(Protocol):
 
     async def send(self, text: str, id: str, *, waits: bool) -> None:
         """Send a message with an id of sm, which its `MessageUpdate` repeats. Returns before any receipt.
+
+        A program that refuses the message certainly does not have it: `NOT_DELIVERED` says so too.
 
         `waits`: for a turn of its own after the one that runs. Otherwise the agent gets the message as soon as its
         program takes a message without losing it. An id that was sent and not delivered may be sent again.
@@ -227,6 +229,6 @@ class LinkOpener(Protocol):
     async def open(self, target: LinkTarget) -> AgentLink:
         """Connect to the program of an agent, and follow its conversation.
 
-        Raises ConnectionError if the program does not answer (yet). The caller tries again, as long as the process of
-        the agent runs, and opens no second link to an agent before the first one is closed.
+        Raises OSError or SmError if the program does not answer (yet). The caller tries again, as long as the process
+        of the agent runs, and opens no second link to an agent before the first one is closed.
         """

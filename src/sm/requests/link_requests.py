@@ -15,7 +15,7 @@ from sm.core.models import Caller, Session
 from sm.core.requests import BY_RULE, BY_TERMINAL, Question, Request, RequestOrigin, link_key
 from sm.core.states import RequestKind, RequestState
 from sm.core.text import folded
-from sm.errors import IllegalState, UsageError, WaitTimeout
+from sm.errors import IllegalState, SmError, UsageError, WaitTimeout
 from sm.operations.hints import Hint, Use
 from sm.operations.request_operations import LIST_REQUESTS
 from sm.providers.links import (
@@ -119,7 +119,13 @@ class LinkRequests:
             sent = LinkAnswer(answer.approved, decision, message=words)
         else:
             sent = LinkAnswer(answer.approved, None, answer.answers, words)
-        await state.link.answer(opened.id, sent)
+        try:
+            await state.link.answer(opened.id, sent)
+        except SmError as error:
+            log.warning(
+                "could not answer a request: %s", error.message, extra={"sm_session": request.session_id}
+            )
+            await durable(self._withdraw)(request)
 
     async def _close_missing(self, state: _LinkState, before: list[int]) -> None:
         """Close the requests of an earlier link that this one does not repeat: someone has answered them meanwhile."""
@@ -246,6 +252,7 @@ class LinkRequests:
         return answered_by_caller(await self._store.mail.request(proposed.id), caller)
 
     async def _withdraw(self, proposed: Request) -> None:
+        self._sent.pop(proposed.id, None)
         async with self._store.transaction() as tx:
             now = await tx.mail.request(proposed.id)
             is_same = (now.answer, now.answered_by) == (proposed.answer, proposed.answered_by)

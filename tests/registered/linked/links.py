@@ -8,6 +8,7 @@ import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
+from sm.errors import ExternalError
 from sm.providers.links import (
     AgentLink,
     LinkAnswer,
@@ -37,6 +38,8 @@ class LinkedProgram:
     """Accepts links."""
     is_deaf: bool = False
     """Accepts links, and then takes no call."""
+    refuses: bool = False
+    """Refuses each call."""
     is_mute: bool = False
     """Closes a request that gets an answer, and tells nobody."""
     is_silent: bool = False
@@ -116,6 +119,9 @@ class PlayedLink(AgentLink):
     async def _check(self) -> None:
         if self._program.is_deaf:
             await asyncio.Event().wait()
+        if self._program.refuses:
+            self._program.orders.append("refuse")
+            raise ExternalError("not now")
         if self._is_lost or self._program.link is not self:
             raise ConnectionError("the program is away")
 
