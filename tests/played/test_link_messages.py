@@ -194,6 +194,14 @@ def test_message_that_the_program_refuses_is_sent_again_on_the_same_link(stage: 
     assert len(agent.program.targets) == 1
 
 
+def test_message_without_a_receipt_after_an_error_is_unconfirmed(stage: LinkedStage) -> None:
+    agent = stage.agent()
+    agent.program.refuses, agent.program.tells = True, False
+    number = send(agent, "go on")
+    assert "has not said whether" in in_state(agent, number, "unconfirmed")["reason"]
+    assert agent.program.orders == ["refuse"]
+
+
 def test_message_to_a_deaf_program_is_decided_by_the_next_link(stage: LinkedStage) -> None:
     agent = stage.agent()
     agent.program.is_deaf = True

@@ -45,6 +45,7 @@ _ACCEPTED = "accepted; its conversation does not have the message yet"
 _NO_RECEIPT = (
     "the link was lost after the message was sent, and its conversation has not shown the message since"
 )
+_NOT_TOLD = "the program did not accept the message as usual, and has not said whether it has the message"
 _WAITED_FOR = frozenset({MessageState.QUEUED, MessageState.DELIVERING, MessageState.UNCONFIRMED})
 """Includes QUEUED: a message that counted as not delivered may have arrived."""
 
@@ -199,7 +200,17 @@ class LinkDelivery(AgentListener):
         try:
             await link.send(rendered, id, waits=message.mode is MessageMode.IDLE)
         except SmError as error:
-            await self._return(session.id, message.id, error.message)
+            await self._record.explain(taken, folded(error.message, _REASON_MAX))
+            await self._await_receipt(session.id, taken)
+
+    async def _await_receipt(self, session_id: str, message: Message) -> None:
+        """Wait for the receipt of a message whose call has failed: it says whether the program has the message."""
+
+        def is_open() -> bool:
+            return any(other.id == message.id for other in self._delivering(session_id))
+
+        if not await self._store.wait_until(lambda: not is_open(), ARRIVES_WITHIN_S):
+            await self._record.finish(message, MessageState.UNCONFIRMED, _NOT_TOLD)
 
     # Receipts
 

@@ -207,14 +207,18 @@ class AgentLink(Protocol):
     async def send(self, text: str, id: str, *, waits: bool) -> None:
         """Send a message with an id of sm, which its `MessageUpdate` repeats. Returns before any receipt.
 
-        A program that refuses the message certainly does not have it: `NOT_DELIVERED` says so too.
+        An error leaves it open whether the program has the message: the word of its receipt decides, as `NOT_DELIVERED`
+        if the program refuses it.
 
         `waits`: for a turn of its own after the one that runs. Otherwise the agent gets the message as soon as its
         program takes a message without losing it. An id that was sent and not delivered may be sent again.
         """
 
     async def answer(self, request: RequestId, answer: LinkAnswer) -> None:
-        """Answer an open request. Another client may be faster: `RequestResolved` tells whose answer decided."""
+        """Answer an open request. Another client may be faster: `RequestResolved` tells whose answer decided.
+
+        Raises IllegalState if the request is closed, or if only a person in the terminal can give this answer.
+        """
 
     async def interrupt(self) -> None:
         """Interrupt the turn that runs, if there is one. Returns when the program has accepted the interrupt."""

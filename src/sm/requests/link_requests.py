@@ -40,6 +40,7 @@ _REOPENED_WITHIN_S = 5.0
 """How long a new link may take to repeat the requests that are still open."""
 _IN_TERMINAL = "answered in the terminal"
 _UNANSWERED = "the agent closed the request without an answer"
+_NOT_ANSWERED = "could not answer a request: %s"
 _MEANWHILE = "the request was closed while the link to the agent was lost"
 
 
@@ -121,11 +122,12 @@ class LinkRequests:
             sent = LinkAnswer(answer.approved, None, answer.answers, words)
         try:
             await state.link.answer(opened.id, sent)
-        except SmError as error:
-            log.warning(
-                "could not answer a request: %s", error.message, extra={"sm_session": request.session_id}
-            )
+        except IllegalState as error:
+            log.warning(_NOT_ANSWERED, error.message, extra={"sm_session": request.session_id})
             await durable(self._withdraw)(request)
+        except SmError as error:
+            # The program may have the answer: its word decides, or the next link sends the answer again.
+            log.warning(_NOT_ANSWERED, error.message, extra={"sm_session": request.session_id})
 
     async def _close_missing(self, state: _LinkState, before: list[int]) -> None:
         """Close the requests of an earlier link that this one does not repeat: someone has answered them meanwhile."""

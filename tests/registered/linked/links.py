@@ -8,7 +8,7 @@ import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
-from sm.errors import ExternalError
+from sm.errors import IllegalState
 from sm.providers.links import (
     AgentLink,
     LinkAnswer,
@@ -40,6 +40,8 @@ class LinkedProgram:
     """Accepts links, and then takes no call."""
     refuses: bool = False
     """Refuses each call."""
+    tells: bool = True
+    """Says so with a receipt of the message."""
     is_mute: bool = False
     """Closes a request that gets an answer, and tells nobody."""
     is_silent: bool = False
@@ -98,6 +100,8 @@ class PlayedLink(AgentLink):
             yield event
 
     async def send(self, text: str, id: str, *, waits: bool) -> None:
+        if self._program.refuses and self._program.tells:
+            self.put(MessageUpdate(id, Receipt.NOT_DELIVERED, time.time(), "not now"))
         await self._check()
         self._program.sent.append(SentText(text, id, waits))
         self._program.orders.append("queue" if waits else "send")
@@ -121,7 +125,7 @@ class PlayedLink(AgentLink):
             await asyncio.Event().wait()
         if self._program.refuses:
             self._program.orders.append("refuse")
-            raise ExternalError("not now")
+            raise IllegalState("not now")
         if self._is_lost or self._program.link is not self:
             raise ConnectionError("the program is away")
 
