@@ -57,6 +57,23 @@ def activity_at(ledger: Ledger, now: float) -> Activity | None:
     return None if verdict is None else verdict.observation.activity
 
 
+@pytest.mark.parametrize("other", [BUSY, BLOCKED, IDLE])
+@pytest.mark.parametrize("said", [BUSY, BLOCKED, IDLE])
+def test_protocol_outweighs_each_weaker_source_until_its_link_is_lost(
+    said: Activity, other: Activity
+) -> None:
+    told = Observation(PROTOCOL, said, 0, "its program")
+    ledger = after(told, hook(10, other, final=True), line(11, other), title(12, other), screen(13, other))
+    assert activity_at(ledger, 30) is said
+    ledger.forget(PROTOCOL)
+    assert activity_at(ledger, 30) is other
+
+
+def test_process_that_reads_no_input_outweighs_the_protocol_of_an_idle_agent() -> None:
+    ledger = after(Observation(PROTOCOL, IDLE, 0, "its program"), process(1))
+    assert activity_at(ledger, 2) is BLOCKED
+
+
 def test_verdict_is_none_before_any_observation() -> None:
     assert Ledger().verdict(1.0) is None
     assert Ledger().next_look(1.0) is None

@@ -6,6 +6,7 @@ from sm import registry
 
 
 def register(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Add both to the registries."""
+    """Add all to the registries."""
+    monkeypatch.setitem(registry.PROVIDERS, "linked", "tests.registered.linked")
     monkeypatch.setitem(registry.PROVIDERS, "toy", "tests.registered.toy")
     monkeypatch.setitem(registry.ENGINES, "toybox", "tests.registered.toybox")

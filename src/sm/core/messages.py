@@ -8,17 +8,22 @@ SM_ITSELF = "sm"
 
 INBOX = "inbox"
 TERMINAL = "terminal"
-"""The two ways of delivery: the recipient reads its inbox, or the daemon types into the terminal."""
+LINK = "link"
+"""The ways of delivery: the recipient reads its inbox, or the daemon types into the terminal or sends over a link."""
 TYPED_WHOLE = "typed; this agent type does not confirm messages"
 """The reason of an unconfirmed message to a program that reads lines. It is not a failure: more is never known."""
 IN_CONVERSATION = "its transcript"
 """Evidence that the conversation of the agent contains a message, so that a restored agent has the message too."""
 QUEUED_BY_AGENT = "its transcript: queued"
 """Evidence that the agent CLI has queued a message, which the agent has not read yet."""
+BY_LINK = "its link"
+"""Evidence that the agent's program has repeated the id of the message, so that its conversation has the message."""
 IN_OPERATORS_INBOX = "in the operator's inbox, not read yet"
 """The reason of a message to the operator that waits."""
 IN_ITS_QUEUE = "in its queue"
 """The reason of a submitted message that the agent has not read yet."""
+_LINK_ID = "sm-"
+_NUMBER_MAX = 15
 _HOOK = " hook"
 _QUEUED = ": queued"
 
@@ -26,6 +31,17 @@ _QUEUED = ": queued"
 def hook_evidence(hook: str, *, queued: bool = False) -> str:
     """Evidence that this hook of an agent reported a message, perhaps one that the agent only queued."""
     return f"its {hook}{_HOOK}{_QUEUED if queued else ''}"
+
+
+def link_message_id(session_id: str, number: int) -> str:
+    """The id of a message on the link of its recipient."""
+    return f"{_LINK_ID}{session_id}-{number}"
+
+
+def link_message_number(session_id: str, id: str) -> int | None:
+    """The number of the message with this id on the link of this session, or None for an id of somebody else."""
+    number = id.removeprefix(f"{_LINK_ID}{session_id}-")
+    return int(number) if number != id and number.isdecimal() and len(number) <= _NUMBER_MAX else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +58,7 @@ class Message:
     created_at: str
     state_at: str
     via: str | None = None
-    """`inbox` or `terminal`; None while the message is queued."""
+    """`inbox`, `terminal` or `link`; None before the first delivery."""
     evidence: str | None = None
     reason: str | None = None
     submitted_at: str | None = None

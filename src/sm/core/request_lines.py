@@ -130,7 +130,8 @@ def _answer_commands(request: JsonObject) -> list[str]:
         amounts = words.amounts(request["arguments"])
         return [f"sm approve {name}", f"sm approve {name} '{amounts}'", f"sm deny {name}"]
     if request["kind"] != "question":
-        return [f"sm approve {name}", f"sm deny {name} 'WHY'"]
+        chosen = [f"sm answer {name} NUMBER"] if request["options"] else []
+        return [f"sm approve {name}", f"sm deny {name} 'WHY'", *chosen]
     if request.get("cut"):
         return [f"sm attach {name_to_type(request)}", f"sm deny {name} 'WHY'"]
     return [f"sm answer {name}{' TEXT' * len(request['questions'])}"]
@@ -237,6 +238,8 @@ def request_body(
             lines += ["Plan:", *quotation(plan, 1, width)]
         arguments = request["arguments"] or {}
         lines += argument_lines({k: v for k, v in arguments.items() if plan is None or k != "plan"}, 1, width)
+        for number, decision in enumerate(request["options"], 1):
+            lines.append(f"{'' if number > 1 else 'Decisions:':<10} {number}: {line(decision)}")
     else:
         for number, question in enumerate(request["questions"], 1):
             lines += _question_block(request, number, question, width)

@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Mapping
+from enum import StrEnum
 from typing import Any
 
 from sm.core.dataclass import dataclass
@@ -25,7 +26,7 @@ class Answer:
 
     approved: bool
     answers: tuple[str, ...] = ()
-    """One for each question. Several chosen options are joined by `, `."""
+    """One for each question. Several chosen options are joined by `, `. The chosen one of `Request.decisions`."""
     message: str | None = None
 
 
@@ -34,6 +35,24 @@ BY_RULE = "rule"
 
 BY_TERMINAL = "terminal"
 """`answered_by` of a request that a person answered in the agent's own dialog."""
+
+
+class RequestOrigin(StrEnum):
+    """The way on which a session asked."""
+
+    SESSION = "session"
+    """The session itself, with a command or a tool of sm."""
+    HOOK = "hook"
+    LINK = "link"
+
+
+_LINK_KEY = "link\x1f"
+"""Begins the key of a request on a link. No hook can send it: the key of a hook is printable."""
+
+
+def link_key(*parts: str) -> str:
+    """The key of a request on a link, which these parts tell from all others."""
+    return _LINK_KEY + "\x1f".join(parts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +78,10 @@ class Request:
     use confirmed the answer, or no such report can come any more.
     """
     hook: str | None = None
-    """Key of the agent's hook that waits for the answer while a dialog is open, or None if no hook waits.
+    """Key of the agent's hook or link that waits for the answer while a dialog is open, or None if neither waits.
 
-    Such a request stays `open` until the hook has taken the answer. Until then, `answer` and `answered_by` are a
-    proposed answer.
+    Such a request stays `open` until the hook has taken the answer, or the link says whose answer decided. Until then,
+    `answer` and `answered_by` are a proposed answer.
     """
     tool_use: str | None = None
     """The agent CLI's id of the tool use."""
@@ -78,8 +97,20 @@ class Request:
         return f"r{self.id}"
 
     @property
+    def origin(self) -> RequestOrigin:
+        if self.hook is None:
+            return RequestOrigin.SESSION
+        return RequestOrigin.LINK if self.hook.startswith(_LINK_KEY) else RequestOrigin.HOOK
+
+    @property
+    def decisions(self) -> tuple[str, ...]:
+        """The names of the decisions that a permission on a link offers, beside yes and no."""
+        is_link = self.kind is RequestKind.PERMISSION and self.origin is RequestOrigin.LINK
+        return self.questions[0].options if is_link and self.questions else ()
+
+    @property
     def has_proposed_answer(self) -> bool:
-        """Has an answer that the waiting hook has not taken yet."""
+        """Has an answer that the waiting hook or link has not taken yet."""
         return self.open and self.answer is not None
 
     @property

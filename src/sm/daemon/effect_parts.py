@@ -53,7 +53,7 @@ def make_outbox(
         EffectKind.TYPE: start.type_prompt,
         EffectKind.KILL: end.kill,
         EffectKind.INTERRUPT: InterruptEffects(
-            store, effects, providers, terminals, messages.composer
+            store, effects, providers, terminals, messages.composer, watch.observer.links.find
         ).interrupt,
         EffectKind.CLOSE_DIALOG: LimitDialogs(store, providers, terminals, messages.composer).close,
         EffectKind.INSPECT: EndInspection(store, sandbox, sessions.leftovers).inspect,

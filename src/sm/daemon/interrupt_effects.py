@@ -1,7 +1,7 @@
 """Carries out interrupts."""
 
 import signal
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from sm.core.dataclass import dataclass
@@ -11,6 +11,7 @@ from sm.errors import NoServer, NoTerminal, SmError
 from sm.linux.processes import signal_process
 from sm.messaging import ComposerDriver
 from sm.providers.base import Provider
+from sm.providers.links import AgentLink
 from sm.sessions.interrupt import INTERRUPTIBLE
 from sm.store import Effect, Store
 from sm.terminals.base import Terminals
@@ -23,9 +24,14 @@ class InterruptEffects:
     providers: Mapping[str, Provider]
     terminals: Terminals
     driver: ComposerDriver
+    find_link: Callable[[str], AgentLink | None]
+    """Finds the open link to the agent of a session."""
 
     async def interrupt(self, effect: Effect) -> str | None:
-        """Press the agent's interrupt key once, or continue a suspended agent. As an `EffectHandler` of `kernel`."""
+        """Interrupt the agent once, or continue a suspended agent. As an `EffectHandler` of `kernel`.
+
+        An agent with an open link is interrupted over it, another one with its interrupt key.
+        """
         session = self.store.sessions[effect.session_id]
         provider = self.providers[session.provider]
         if effect.payload.get("continue"):
@@ -39,6 +45,15 @@ class InterruptEffects:
             await self.effects.mark_taken(effect)  # a second key press could have another meaning
             if "by" in effect.payload and provider.has_turns and session.status not in INTERRUPTIBLE:
                 return None  # the turn has ended meanwhile, so the key could have another meaning
+        link = self.find_link(session.id)
+        if link is not None:
+            try:
+                await link.interrupt()
+            except ConnectionError as error:
+                return f"the agent may not have been interrupted: its link was lost: {error}"
+            except SmError as error:
+                return f"the agent may not have been interrupted: {error.message}"
+            return None
         try:
             async with self.driver.hold_for_interrupt(session.id):
                 # Background agents before the turn, which may begin again when they stop.

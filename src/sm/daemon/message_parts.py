@@ -8,11 +8,13 @@ from sm.messaging import (
     DeliveryReceipts,
     DeliveryWorker,
     Inbox,
+    LinkDelivery,
     MailTimers,
     Messages,
 )
 from sm.messaging.delivery_record import DeliveryRecord
 from sm.monitor import AgentListener
+from sm.providers.links import AgentLink, LinkEvent, RequestOpened, RequestResolved, StateUpdate
 from sm.providers.readers import SetupDialog, ToolEnd
 from sm.requests import AlwaysAllowed, Dialogs, Requests, SetupDialogs, TerminalDialogs
 
@@ -29,6 +31,17 @@ class DialogListener(AgentListener):
 
     async def sub_agent_ended(self, session_id: str, sub_agent: str) -> None:
         await self._dialogs.sub_agent_ended(session_id, sub_agent)
+
+    async def serve_link(self, session_id: str, link: AgentLink) -> None:
+        await self._dialogs.links.serve(session_id, link)
+
+    async def link_event(self, session_id: str, event: LinkEvent) -> None:
+        if isinstance(event, RequestOpened):
+            await self._dialogs.open_on_link(session_id, event)
+        elif isinstance(event, RequestResolved):
+            await self._dialogs.links.resolved(session_id, event)
+        elif isinstance(event, StateUpdate):
+            self._dialogs.links.note_state(session_id)
 
     async def setup_dialog(self, session_id: str, dialog: SetupDialog | None) -> None:
         await self._setup.dialog_shown(session_id, dialog)
@@ -55,5 +68,6 @@ class MessageParts:
         self.worker = DeliveryWorker(store, record, providers, terminals, self.composer, receipts)
         self.timers = MailTimers(store, notices, sessions.kills, sessions.waiting)
         # A receipt is taken before the listeners that follow the turn of its message.
-        for listener in (receipts, self.composer, DialogListener(self.dialogs, self.setup_dialogs)):
+        links = LinkDelivery(store, record, providers, receipts)
+        for listener in (receipts, links, self.composer, DialogListener(self.dialogs, self.setup_dialogs)):
             observer.register(listener)

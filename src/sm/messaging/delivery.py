@@ -102,6 +102,8 @@ class DeliveryWorker:
         left = "the daemon ended while it typed the message"
         if session is None or session.exit is not None:
             return left, False
+        if self._providers[session.provider].input_of(session.agent_type) is InputMethod.LINK:
+            return left, False  # of a restored backup: nothing is typed to this agent
         try:
             text = (await self._store.mail.texts([message.id]))[message.id]
             lines = self._lines(message, text)
@@ -147,7 +149,8 @@ class DeliveryWorker:
     def _types_to(self, session: Session) -> bool:
         if session.process is None or session.exit is not None:
             return False
-        if self._providers[session.provider].input_of(session.agent_type) is InputMethod.INBOX:
+        method = self._providers[session.provider].input_of(session.agent_type)
+        if method not in (InputMethod.TTY, InputMethod.COMPOSER):
             return False
         # The first prompt comes before any message.
         effects = self._store.mail.open.effects.values()

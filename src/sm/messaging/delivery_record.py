@@ -34,8 +34,13 @@ class DeliveryRecord:
         self._store = store
         self._notices = notices
 
-    async def take(self, message: Message) -> Message | None:
-        """Mark a message before its first key, so that it is never typed twice. Returns None if it is not queued."""
+    async def take(
+        self, message: Message, *, via: str = TERMINAL, reason: str = _BEING_TYPED
+    ) -> Message | None:
+        """Mark a message before its first key, so that it is never typed twice. Returns None if it is not queued.
+
+        `via`: the way of the delivery, as in `Message`. `reason`: why the message is not delivered yet.
+        """
         async with self._store.transaction() as tx:
             now = tx.mail.open.messages.get(message.id)
             session = tx.find(message.session_id)
@@ -45,10 +50,10 @@ class DeliveryRecord:
                 if now.sender == SM_ITSELF:  # only work that somebody sends reopens a session
                     await pass_on_notices(tx, self._notices, session)
                     return None
-                signal = Signal(SignalKind.REOPENED, TERMINAL, "the agent got a message", tx.now)
+                signal = Signal(SignalKind.REOPENED, via, "the agent got a message", tx.now)
                 await move(tx, self._notices, session.id, signal)
             return tx.mail.move_message(
-                now, MessageState.DELIVERING, tx.now, via=TERMINAL, evidence=None, reason=_BEING_TYPED
+                now, MessageState.DELIVERING, tx.now, via=via, evidence=None, reason=reason
             )
 
     @durable

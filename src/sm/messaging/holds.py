@@ -18,6 +18,17 @@ from sm.store import Open, Transaction
 _DIALOGS = {RequestKind.PERMISSION: "permission dialog", RequestKind.QUESTION: "question dialog"}
 
 
+def link_hold_reason(
+    session: Session,
+    open: Open,
+    now: float,
+    find: Callable[[str], Session | None],
+    message_id: int | None = None,
+) -> str | None:
+    """As `hold_reason`, for a message over a link. It answers no dialog, so that a dialog does not hold it."""
+    return _hold_reason(session, open, now, find, message_id, over_link=True)
+
+
 def hold_reason(
     session: Session,
     open: Open,
@@ -29,15 +40,8 @@ def hold_reason(
 
     `now`: seconds since the epoch. `find` takes the id of a session. `message_id`: the message to type, if it exists.
     """
-    if session.paused is not None:  # a start may wait for the end of the pause
-        return PAUSED
-    if session.status in (Status.SPAWNED, Status.STARTING):
-        return "the session is starting"
-    if (why := held_reason(session, find, open, message_id)) is not None:
-        return why
-    if session.status is Status.WAITING_INPUT:
-        return busy_reason(session, open, session.status_reason)
-    if (why := postponed(session, open, now)) is not None:
+    why = _hold_reason(session, open, now, find, message_id, over_link=False)
+    if why is not None:
         return why
     for message in open.messages.values():
         if (message.session_id, message.state, message.via) == (
@@ -47,6 +51,26 @@ def hold_reason(
         ):
             return f"message {message.id} is delivered first"
     return None
+
+
+def _hold_reason(
+    session: Session,
+    open: Open,
+    now: float,
+    find: Callable[[str], Session | None],
+    message_id: int | None,
+    *,
+    over_link: bool,
+) -> str | None:
+    if session.paused is not None:  # a start may wait for the end of the pause
+        return PAUSED
+    if session.status in (Status.SPAWNED, Status.STARTING):
+        return "the session is starting"
+    if (why := held_reason(session, find, open, message_id)) is not None:
+        return why
+    if session.status is Status.WAITING_INPUT and not over_link:
+        return busy_reason(session, open, session.status_reason)
+    return postponed(session, open, now)
 
 
 def busy_reason(session: Session, open: Open, why: str) -> str:

@@ -324,13 +324,16 @@ class Messages:
                 f"session {short_label(session)} has ended ({session.status}): it cannot receive messages",
                 Hint(Use(RESTORE, name_to_type(session))),
             )
-        match self._providers[session.provider].input_of(session.agent_type):
+        method = self._providers[session.provider].input_of(session.agent_type)
+        match method:
             case InputMethod.INBOX:
                 why = _hold(tx, session) or "not taken from the inbox yet"
             case InputMethod.TTY:
                 why = _hold(tx, session) or "not typed yet"
                 sender = sender_label(caller.name, tx.find(caller.session_id))
                 render_line(sender, _NUMBER_WIDTH, text)
+            case InputMethod.LINK:
+                why = _hold(tx, session) or "not sent yet"
             case InputMethod.COMPOSER:
                 why = hold_reason(session, tx.mail.open, time.time(), tx.find) or "not typed yet"
         waiting = len(self._store.mail.queued().get(session.id, ()))
@@ -339,7 +342,8 @@ class Messages:
                 f"session {short_label(session)} already has {waiting} waiting messages",
                 Hint(Use(SHOW_STATUS, name_to_type(session))),
             )
-        if mode in (MessageMode.IDLE, MessageMode.COMMAND) and session.status is not Status.IDLE:
+        waits = mode in (MessageMode.IDLE, MessageMode.COMMAND) and session.status is not Status.IDLE
+        if waits and method is not InputMethod.LINK:  # the program itself keeps it until the turn ends
             why = f"held until the session is idle: it is {session.status}"
         await self._quota.check_message(tx, caller, tx.now)
         message = Message(

@@ -411,6 +411,10 @@ class DeliveryReceipts(AgentListener):
             if message.state is MessageState.SUBMITTED:
                 await finish(tx, self._notices, message, MessageState.UNCONFIRMED, why)
 
+    def await_turn_end(self, session_id: str) -> None:
+        """A message has arrived in another way: the end of its turn acknowledges it."""
+        self._acknowledged.discard(session_id)
+
     def process_gone(self, session_id: str) -> None:
         for known in (self._prompts, self._hooked, self._nameless, self._typed_words):
             known.pop(session_id, None)

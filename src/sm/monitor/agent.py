@@ -118,6 +118,9 @@ class Agent:
     poked: asyncio.Event = field(default_factory=asyncio.Event)
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     task: asyncio.Task[None] | None = None
+    link_task: asyncio.Task[None] | None = None
+    link_lost: str | None = None
+    """Why the link says nothing about the agent's state now, or None if it does, or if there are no links."""
     state_due: bool = True
     state_changed_ns: int = 0
     """The modification time of the state file at the last read."""

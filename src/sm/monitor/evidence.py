@@ -217,6 +217,8 @@ class Ledger:
 
     def _overrules(self, entry: Entry, believed: Entry, now: float) -> str | None:
         """The reason to believe the weaker `entry`, which has another activity, or None to keep `believed`."""
+        if believed.observation.source is Source.PROTOCOL:
+            return None  # the program itself tells every change while its link is open
         observation, at = entry.observation, believed.observation.at
         # On a busy machine the title shows the first turn seconds before its hook and the state file do.
         is_older = self._worked_at <= at or observation.at <= self._worked_at

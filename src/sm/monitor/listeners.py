@@ -1,11 +1,12 @@
 """Dispatches agent events (prompt accepted, tool started, turn ended) to the rooms that registered for them."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable
-from typing import TypeVar
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
+from typing import Any, TypeVar
 
 from sm.core.observation import Source
 from sm.monitor.agent import Agent
+from sm.providers.links import AgentLink, LinkEvent, StateUpdate
 from sm.providers.readers import AcceptedInput, HookEvent, SetupDialog, ToolEnd, TranscriptDelta
 
 T = TypeVar("T")
@@ -59,6 +60,12 @@ class AgentListener:
 
     async def observed(self, agent: Agent) -> None:
         """The agent was looked at, and its status decided. The caller holds the agent's lock."""
+
+    async def serve_link(self, session_id: str, link: AgentLink) -> None:
+        """A link to the agent is open. Cancelled when it is lost. Raises ConnectionError if the link is lost."""
+
+    async def link_event(self, session_id: str, event: LinkEvent) -> None:
+        """The agent's program has said this on the link. The status and the measurements follow it already."""
 
     def process_gone(self, session_id: str) -> None:
         """The agent's process is gone: earlier events mean nothing for a later process of the session."""
@@ -114,6 +121,20 @@ class AgentListeners:
             await self._turn_ended(session_id, ended)
             for listener in self._listeners:
                 await listener.transcript_turn_ended(session_id, ended)
+
+    def link_servers(self, session_id: str, link: AgentLink) -> list[Coroutine[Any, Any, None]]:
+        return [listener.serve_link(session_id, link) for listener in self._listeners]
+
+    async def link_event(self, agent: Agent, event: LinkEvent) -> None:
+        for listener in self._listeners:
+            await listener.link_event(agent.session_id, event)
+        match event:
+            case ToolEnd():
+                await self._tool_ended(agent.session_id, event)
+            case StateUpdate(observation=observation) if observation.finished:
+                await self._turn_ended(agent.session_id, min(observation.at, self._clock()))
+            case _:
+                pass
 
     async def work_shown(self, session_id: str, at: float) -> None:
         for listener in self._listeners:

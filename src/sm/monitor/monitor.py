@@ -194,7 +194,7 @@ class Monitor:
         counted = self._config.child_agents.progress
         measured = Measurements(
             context_tokens=facts.get("context_tokens"),
-            context_window=provider.context_window(model, facts.get("version", "")) if model else None,
+            context_window=_context_window(provider, model, facts),
         )
         last_tool = _last_tool(facts.get("last_tool"), self._store.now())
         todo = facts.get("todo")
@@ -224,7 +224,7 @@ class Monitor:
 
     async def _measured(self, session: Session) -> Measurements | None:
         provider = self._providers[session.provider]
-        if provider.readers.transcripts is None:
+        if provider.readers.transcripts is None and provider.link is None:
             return None
         measures = self._store.measures
         positions, used, tools, facts, usual = await asyncio.gather(
@@ -239,7 +239,8 @@ class Monitor:
         todo = facts.get("todo")
         counted = self._config.child_agents.progress
         # A count from before counting was switched off is incomplete, and an unreadable count is not zero.
-        counts_tokens = self._counts_tokens and any(p.inode for p in positions.values())
+        is_counted = provider.link is not None or any(p.inode for p in positions.values())
+        counts_tokens = self._counts_tokens and is_counted
         if not counts_tokens:
             usages, usual = [], None
             facts = {name: value for name, value in facts.items() if name != "context_tokens"}
@@ -256,7 +257,7 @@ class Monitor:
             tools=tools,
             last_tool=_last_tool(facts.get("last_tool"), self._store.now()),
             context_tokens=facts.get("context_tokens"),
-            context_window=provider.context_window(model, facts.get("version", "")) if model else None,
+            context_window=_context_window(provider, model, facts),
             cost_usd=provider.cost_usd(usages) if usages else None,
             current_activity=self.activity(session.id),
             todo=[(t["status"], t["content"]) for t in todo] if todo else None,
@@ -264,6 +265,14 @@ class Monitor:
             model=model or main_model(usages) or session.model,
             prices_as_of=provider.prices_as_of,
         )
+
+
+def _context_window(provider: Provider, model: str | None, facts: Mapping[str, Any]) -> int | None:
+    """The most tokens that the model can read: as the agent's link reports, else as the provider knows."""
+    reported = facts.get("context_window")
+    if isinstance(reported, int):
+        return reported
+    return provider.context_window(model, facts.get("version", "")) if model else None
 
 
 def _last_tool(value: Any, now: str) -> ToolUse | None:

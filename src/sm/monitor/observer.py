@@ -29,6 +29,7 @@ from sm.monitor.evidence import Ledger
 from sm.monitor.files import FileEvents, changes
 from sm.monitor.first_turns import FirstTurns
 from sm.monitor.last_reads import LastReads
+from sm.monitor.link_follower import LinkFollower
 from sm.monitor.listeners import AgentListener, AgentListeners
 from sm.monitor.permission_modes import PermissionModes, denial_facts
 from sm.monitor.recorder import Recorder, is_unread_end, outdated_s
@@ -87,6 +88,18 @@ class Observer:
         self._recorder = recorder
         reads = self._files, self._recorder, self._listeners
         self._sources = Sources(store, terminals, usage, *reads, self._off, home_of, clock, threads)
+        self.links = LinkFollower(
+            store,
+            providers,
+            recorder,
+            self._sources,
+            usage,
+            self._listeners,
+            decide=self._decide,
+            keep_end=self._keep_end,
+            is_observed=lambda agent: self._agents.get(agent.session_id) is agent,
+            clock=clock,
+        )
         self._last_reads = LastReads(self._sources, self._forget_ended)
         self._sweeping: asyncio.Task[None] | None = None
         self.permission_modes = PermissionModes(store, usage, is_attended)
@@ -112,6 +125,10 @@ class Observer:
             self._sweeping = asyncio.create_task(self._sweep(), name="sweep state files")
         if agent.task is None:
             agent.task = asyncio.create_task(self._follow(agent), name=f"observe {session_id}")
+        opener = self.links.opener(session_id)
+        if agent.link_task is None and opener is not None:
+            follow = self.links.follow(agent, opener)
+            agent.link_task = asyncio.create_task(follow, name=f"follow the link of {session_id}")
 
     def forget(self, session_id: str) -> None:
         """Stop observing the session: its process is gone."""
@@ -119,8 +136,9 @@ class Observer:
         if agent is None:
             return
         self._forget_ended(session_id)
-        if agent.task is not None:
-            agent.task.cancel()
+        for task in (agent.task, agent.link_task):
+            if task is not None:
+                task.cancel()
 
     def _forget_ended(self, session_id: str) -> None:
         """Drop what was kept in memory for a session that is no longer observed."""
@@ -190,7 +208,9 @@ class Observer:
         """Further facts as sentences, for `sm why`."""
         agent = self._agents.get(session_id)
         facts = []
-        if agent is not None and agent.ready and not agent.hook_seen:
+        if agent is not None and agent.link_lost is not None:
+            facts.append(f"its link does not tell its state: {agent.link_lost}")
+        if agent is not None and agent.ready and not agent.hook_seen and agent.readers.hooks is not None:
             facts.append("no hook of this process has reported yet")
             facts += await self._setup_warnings(agent)
         measured = await self._store.measures.facts(session_id)
@@ -291,7 +311,13 @@ class Observer:
 
     def is_stale(self, session_id: str) -> bool:
         agent = self._agents.get(session_id)
-        return agent is not None and bool(agent.ledger.entries) and agent.ledger.is_stale(self._clock())
+        if agent is None:
+            return False
+        if not agent.ledger.entries:
+            return agent.ready and agent.link_lost is not None
+        if Source.PROTOCOL in agent.ledger.entries:
+            return False  # an open link tells each change, and its loss removes the entry
+        return agent.ledger.is_stale(self._clock())
 
     # Hooks
 
@@ -457,6 +483,7 @@ class Observer:
                 async with agent.lock:
                     await self._sources.prepare(agent)
                     await self._sources.read_due(agent)
+                    await self.links.check_ready(agent)
                     pause_s = await self._decide(agent)
                     await self.first_turns.store(agent)
                     await self._listeners.observed(agent)
@@ -471,7 +498,7 @@ class Observer:
                     await agent.poked.wait()
                     continue
             agent.state_due = True  # an unchanged source must be seen again
-            if agent.ready and Source.STATE_FILE not in agent.ledger.entries:
+            if agent.ready and not agent.ledger.entries.keys() & {Source.STATE_FILE, Source.PROTOCOL}:
                 agent.poke(screen_s=self._clock())
 
     async def _decide(self, agent: Agent) -> float | None:
@@ -522,7 +549,7 @@ class Observer:
         now = self._clock()
         for session_id in session_ids:
             agent = self._agents.get(session_id)
-            if agent is None or not agent.ready:
+            if agent is None or not agent.ready or Source.PROTOCOL in agent.ledger.entries:
                 continue
             believed = agent.ledger.verdict(now)
             published = Source.STATE_FILE in agent.ledger.entries

@@ -6,7 +6,7 @@ from typing import Any
 from sm.core.dataclass import dataclass
 from sm.core.faults import Fault, FaultKind
 from sm.core.lifecycle import is_live
-from sm.core.messages import INBOX, SM_ITSELF, TERMINAL
+from sm.core.messages import INBOX, LINK, SM_ITSELF, TERMINAL
 from sm.core.models import Session, Signal
 from sm.core.observation import Activity, Observation, Source
 from sm.core.states import EventType, SignalKind
@@ -40,7 +40,7 @@ REOPENED_S = 15.0
 
 def outdated_s(session: Session, observation: Observation, now: float) -> float:
     """Seconds for which to ignore an idle agent's report from before a message reopened its session. 0 for none."""
-    by_message = session.status is Status.RUNNING and session.status_source in (TERMINAL, INBOX)
+    by_message = session.status is Status.RUNNING and session.status_source in (TERMINAL, INBOX, LINK)
     if (
         not by_message
         or observation.activity is not Activity.IDLE
@@ -107,6 +107,8 @@ class Recorder:
             observation = finish
         # A source that only shows that the agent is idle may be faster than the one that knows why.
         late = failure if observation.activity is Activity.IDLE and observation.fault is None else None
+        if observation.source is Source.PROTOCOL and observation.fault is not None:
+            late = observation  # the program says that it is idle before it says why
         if late is not None and session.status is Status.IDLE:
             words = self._words(session, late)
             if session.status_reason != words:

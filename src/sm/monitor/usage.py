@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from sm.config import Config
 from sm.core.models import Session
 from sm.core.observation import Observation
+from sm.core.text import folded
 from sm.core.tool_calls import CallStep, TurnBreak
 from sm.core.usage import ActionLine, FilePosition, SaidText, Todo, ToolUse, Usage
 from sm.linux.file_threads import FileThreads
@@ -18,7 +19,7 @@ from sm.monitor.tool_calls import follow, steps_of
 from sm.monitor.transcript_facts import OF_CONVERSATION, follow_conversation, follow_newest_tool, work_of
 from sm.monitor.transcripts import Root, archive_names, files_of, last_lines, read_last
 from sm.providers.base import Fork, program_version
-from sm.providers.readers import TranscriptDelta, TranscriptReader
+from sm.providers.readers import ANSWER_MAX, TranscriptDelta, TranscriptReader
 from sm.sandboxes.home import HomeOf, on_host
 from sm.sessions.keepers import KeptTranscript
 from sm.state.followers import UsageFollower
@@ -278,6 +279,52 @@ class UsageMeter:
             return False
         known = await self._store.usage.of_messages(session_id, unread)
         return not unread <= {one.message_id for one in (*known.values(), *used) if not one.is_unread}
+
+    async def begin_conversation(self, session_id: str, conversation: str) -> None:
+        """Drop the facts of the previous conversation, if a link reports another one."""
+        facts = await self._facts_of(session_id)
+        if facts.get("conversation", conversation) != conversation:
+            facts = {name: value for name, value in facts.items() if name not in OF_CONVERSATION}
+        await self._keep_facts(session_id, {**facts, "conversation": conversation})
+
+    async def report(
+        self,
+        session_id: str,
+        *,
+        usage: Sequence[Usage] = (),
+        tools: Sequence[ToolUse] = (),
+        todo: Sequence[Todo] | None = None,
+        context: tuple[int, int | None] | None = None,
+        answer: str | None = None,
+    ) -> None:
+        """Store measurements that a link reports. Each of them counts once, even if the link repeats it.
+
+        `todo`: the whole list. `context`: the tokens of the conversation, and the most that the model can read.
+        `answer`: the agent's last words.
+        """
+        now = self._now()
+        counts_tokens = self._settings.enable_token_tracking and self._store.usage.counts
+        facts = dict(await self._facts_of(session_id))
+        if usage or tools:
+            facts["grew_at"] = now
+        if not self._settings.enable_tool_tracking:
+            tools = ()
+        for tool in tools:
+            follow_newest_tool(facts, tool, now)
+        if answer is not None:
+            facts["answer"] = folded(answer, ANSWER_MAX)
+        if todo is not None:
+            facts["todo"] = [{"content": t.content, "status": t.status, "id": t.id} for t in todo]
+        if not counts_tokens:
+            usage, context = (), None
+        for used in usage:
+            if not (used.sidechain or used.is_unread):
+                facts["context_tokens"] = used.context
+                facts["model"] = used.model
+        if context is not None:
+            facts["context_tokens"], facts["context_window"] = context
+        await self._write(session_id, facts, usage, tools)
+        self._facts[session_id] = facts
 
     async def set_model(self, session_id: str, model: str) -> None:
         await self._keep_facts(session_id, {**await self._facts_of(session_id), "model": model})

@@ -12,6 +12,7 @@ from sm.core.dataclass import dataclass
 from sm.core.models import Exit, PermissionMode, Session, Signal, SpawnRequest
 from sm.core.program_states import ProgramState
 from sm.core.usage import Usage
+from sm.providers.links import LinkOpener
 from sm.providers.readers import Readers, SetupQuestion
 from sm.sandboxes.home import ContainerHome
 
@@ -166,6 +167,8 @@ class InputMethod(StrEnum):
     """`sm` types each message into the terminal as one line."""
     COMPOSER = "composer"
     """`sm` pastes each message into the input box (`BoxReader`), and the agent reports that it accepted the message."""
+    LINK = "link"
+    """`sm` sends each message over the agent's link (`Provider.link`), which repeats the id of the message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -434,6 +437,9 @@ class Provider(Protocol):
 
     readers: Readers = Readers()
     """Readers of its agents' activity. Without any reader `sm` knows only whether they run."""
+
+    link: LinkOpener | None = None
+    """Opens standing connections to its agents, which report and take messages and answers there. None without them."""
 
     box_reader: BoxReader | None = None
     """Its input box, or None if no agent type of this provider has `InputMethod.COMPOSER`."""

@@ -8,12 +8,13 @@ Every word is evidence of the agent's own program. A lost link is no evidence: t
 conversation decides about messages once the link is back.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import field
 from enum import StrEnum
 from typing import Protocol, TypeAlias
 
 from sm.core.dataclass import dataclass
+from sm.core.models import Process
 from sm.core.observation import Observation
 from sm.core.states import RequestKind
 from sm.core.usage import Todo, ToolUse, Usage
@@ -82,6 +83,8 @@ class OfferedDecision:
     name: str
     value: object = field(repr=False)
     """The value with which the protocol answers."""
+    approves: bool | None = None
+    """True if it lets the agent go on with the use, False if it refuses the use, None if unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +164,84 @@ LinkEvent: TypeAlias = (
 )
 
 
+@dataclass(frozen=True, slots=True)
+class LinkAnswer:
+    """An answer of sm to a request."""
+
+    approved: bool
+    decision: OfferedDecision | None = None
+    """One of the decisions that the request offered, or None for the program's plain yes or no."""
+    answers: tuple[str, ...] = ()
+    """To a question: one for each of its questions."""
+    message: str | None = field(default=None, repr=False)
+    """Why a request was denied. A link whose protocol has no place for these words sends them before the answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class LinkTarget:
+    """The agent to which a link is opened."""
+
+    session_id: str
+    process: Process
+    """The process in the session's terminal."""
+    working_dir: str
+    environment: Mapping[str, str] = field(repr=False)
+    """The variables of the process."""
+    conversation: str | None
+    """The conversation that the session is known to have, or None if it has none yet."""
+    unproven: tuple[str, ...] = ()
+    """The ids of messages that an earlier link may have sent. The new link says `SUBMITTED` of each that the
+    conversation has, and `NOT_DELIVERED` only of one that the conversation certainly does not get any more."""
+
+
 class AgentLink(Protocol):
+    """An open connection to the program of one agent. Its loss is no evidence about the agent.
+
+    The link reads the program in a task of its own, so that a caller who is slow to ask for events never blocks it.
+    Every method but `close` raises ConnectionError if the connection is lost, and SmError if the program refuses.
+    """
+
+    def events(self) -> AsyncIterator[LinkEvent]:
+        """Yield the program's words, for one caller. Begins with the state, and with the requests that are open.
+
+        Ends when the connection is lost, after `Receipt.UNKNOWN` for each message without a receipt.
+        """
+
+    async def send(self, text: str, id: str, *, waits: bool) -> None:
+        """Send a message with an id of sm, which its `MessageUpdate` repeats. Returns before any receipt.
+
+        An error leaves it open whether the program has the message: the word of its receipt decides, as `NOT_DELIVERED`
+        if the program refuses it.
+
+        `waits`: for a turn of its own after the one that runs. Otherwise the agent gets the message as soon as its
+        program takes a message without losing it. An id that was sent and not delivered may be sent again.
+        """
+
+    async def answer(self, request: RequestId, answer: LinkAnswer) -> None:
+        """Answer an open request. Another client may be faster: `RequestResolved` tells whose answer decided.
+
+        Raises IllegalState if the request is closed, or if only a person in the terminal can give this answer.
+        """
+
+    async def interrupt(self) -> None:
+        """Interrupt the turn that runs, if there is one. Returns when the program has accepted the interrupt."""
+
+    async def close(self) -> None:
+        """Close the connection. Idempotent. The program goes on."""
+
+
+class LinkOpener(Protocol):
+    """Opens links to the agents of one provider."""
+
+    async def open(self, target: LinkTarget) -> AgentLink:
+        """Connect to the program of an agent, and follow its conversation.
+
+        Raises OSError or SmError if the program does not answer (yet). The caller tries again, as long as the process
+        of the agent runs, and opens no second link to an agent before the first one is closed.
+        """
+
+
+class HeldLink(Protocol):
     """A standing connection to one agent's program, which other clients use at the same time.
 
     While the connection is lost, `run` makes it again and resumes the conversation; the words of `take` say what is

@@ -220,6 +220,12 @@ class Requests:
             answers = resolve_options(request, reply.answers) if reply.answers else ()
             answer = Answer(bool(answers), answers, message)
             return await decide(tx, self._dialogs, session, request, answer, caller)
+        if reply.answers and request.decisions:
+            (name,) = resolve_options(request, reply.answers)
+            approves = bool(self._dialogs.links.decision(request, name).approves)
+            return await decide(
+                tx, self._dialogs, session, request, Answer(approves, (name,), message), caller
+            )
         if reply.answers:
             raise UsageError(
                 f"request {request.name} is not a question",
@@ -373,7 +379,7 @@ def _skip_separator(words: str, at: int) -> int:
 async def decide(
     tx: Transaction, dialogs: Dialogs, session: Session, request: Request, answer: Answer, caller: Caller
 ) -> Request:
-    """Answer the request, or propose the answer to the hook that waits for it."""
+    """Answer the request, or propose the answer to the hook or the link that waits for it."""
     if request.hook is not None:
         return dialogs.propose_answer(tx, session, request, answer, caller)
     return await finish_request(tx, session, request, tx.now, **_decided(caller, answer))

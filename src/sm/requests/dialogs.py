@@ -1,4 +1,4 @@
-"""Turns dialogs of agents into requests: the agent's own hook waits for the answer and takes it.
+"""Turns dialogs of agents into requests: the agent's own hook or its link waits for the answer and takes it.
 
 Such a request is open until its hook has taken the answer. Until then the answer is a proposed answer in the database,
 so that a hook that attaches again after a restart gets the same answer. A person at the terminal may answer first;
@@ -18,20 +18,22 @@ from sm.core.dataclass import dataclass
 from sm.core.labels import name_to_type, short_label
 from sm.core.models import Caller, Session
 from sm.core.program_states import PLAN, ProgramStateOf, unknown_program_state
-from sm.core.requests import BY_RULE, BY_TERMINAL, Answer, Request
+from sm.core.requests import BY_RULE, BY_TERMINAL, Answer, Request, RequestOrigin
 from sm.core.states import RequestKind, RequestState
 from sm.core.statuses import Status
 from sm.core.text import folded
 from sm.core.timestamps import epoch_s, later
 from sm.core.wording import sender_label
-from sm.errors import IllegalState, LimitReached, NotFound, StorageFull, UsageError
+from sm.errors import IllegalState, LimitReached, NotFound, SmError, StorageFull, UsageError
 from sm.operations.hints import Hint, Use
 from sm.operations.request_operations import LIST_REQUESTS, SEE_REQUESTS
 from sm.providers.base import Provider
+from sm.providers.links import RequestOpened
 from sm.providers.readers import Dialog, HookReader, ToolEnd
 from sm.requests.always_allowed import AlwaysAllowed
 from sm.requests.auto_answers import real_directory, rule_decision
 from sm.requests.confirmations import Confirmations, DialogScreens, answered_by_caller, name_of
+from sm.requests.link_requests import LinkRequests, asked_key, with_decisions
 from sm.requests.truncation import asked_of
 from sm.state.notices import Notices
 from sm.state.request_steps import (
@@ -81,6 +83,7 @@ class Dialogs:
         always: AlwaysAllowed,
         program_state: ProgramStateOf = unknown_program_state,
     ) -> None:
+        self.links = LinkRequests(store, notices)
         self._store = store
         self._notices = notices
         self._providers = providers
@@ -146,6 +149,24 @@ class Dialogs:
         self._from_before.discard(request.id)
         self._confirmations.dialog_opened(request)
         return request
+
+    async def open_on_link(self, session_id: str, event: RequestOpened) -> None:
+        """Open the request that an agent makes over its link, or find it again. Raises ConnectionError."""
+        session = self._store.sessions.get(session_id)
+        if session is None:
+            return
+        opened, key = with_decisions(event), asked_key(session, event)
+        known = await self._store.mail.request_of_hook(key)
+        while known is not None and not known.open:
+            key = asked_key(session, event, known.id)
+            known = await self._store.mail.request_of_hook(key)
+        try:
+            request = await durable(self.attach)(session_id, opened.dialog, key, opened.tool_use or None)
+        except SmError as error:  # a person at the terminal can answer
+            log.warning("could not open a request: %s", error.message, extra={"sm_session": session_id})
+            return
+        self.links.attach(session_id, request, opened)
+        await self.links.send_proposed(session_id)
 
     @contextmanager
     def attached(self, request_id: int) -> Iterator[None]:
@@ -254,7 +275,9 @@ class Dialogs:
     async def refresh(self, request_id: int) -> None:
         """Close a request whose dialog is gone: a waiting hook would still take the answer."""
         request = self._store.mail.open.requests.get(request_id)
-        if request is None or request.hook is None or not request.open or request.has_proposed_answer:
+        if request is None or request.origin is not RequestOrigin.HOOK:
+            return
+        if not request.open or request.has_proposed_answer:
             return
         age_s = time.time() - epoch_s(request.created_at)
         if age_s > _QUIET_S and await self._is_over(request):  # a younger dialog may not be drawn yet
@@ -270,6 +293,8 @@ class Dialogs:
         by = name_of(caller)
         if request.reason == IGNORED:
             raise answer_ignored(request)
+        if request.origin is RequestOrigin.LINK:
+            return tx.mail.change_request(request, answer=answer, answered_by=by, reason=None)
         if self._decision(session, replace(request, answer=answer, answered_by=by)) is None:
             why = "its text is too long" if request.cut else "its dialog does not accept this answer"
             raise UsageError(
@@ -286,6 +311,8 @@ class Dialogs:
         """
         if proposed.hook is None:
             return proposed
+        if proposed.origin is RequestOrigin.LINK:
+            return await self.links.wait(proposed, caller)
         # A repeated call gets the outcome of the request.
         if not (proposed.has_proposed_answer and proposed.answered_by == name_of(caller)):
             return answered_by_caller(proposed, caller)
@@ -382,7 +409,8 @@ class Dialogs:
         return bool(self._open_with_hook() or self._confirmations.pending)
 
     def _open_with_hook(self) -> list[Request]:
-        return [r for r in self._store.mail.open.requests.values() if r.open and r.hook is not None]
+        requests = self._store.mail.open.requests.values()
+        return [r for r in requests if r.open and r.origin is RequestOrigin.HOOK]
 
     async def _look(self) -> None:
         await self._confirmations.expire()

@@ -1,7 +1,7 @@
 """Moves messages to a final state: submitted, failed, expired or unconfirmed."""
 
 from sm.core.labels import label_of, short_label
-from sm.core.messages import IN_CONVERSATION, IN_OPERATORS_INBOX, SM_ITSELF, Message
+from sm.core.messages import BY_LINK, IN_CONVERSATION, IN_OPERATORS_INBOX, SM_ITSELF, Message
 from sm.core.models import Session
 from sm.core.states import EventType, MessageMode, MessageState
 from sm.core.timers import TimerKind
@@ -176,7 +176,7 @@ async def finish_unread(tx: Transaction, notices: Notices, session: Session, rea
     """
     own = []
     for message in await tx.mail.unacknowledged(session.id):
-        if message.evidence == IN_CONVERSATION:
+        if message.evidence in (IN_CONVERSATION, BY_LINK):
             continue
         why = _IN_QUEUE if message.in_agent_queue else _NOT_STORED
         after = tx.mail.move_message(

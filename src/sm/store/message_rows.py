@@ -83,9 +83,11 @@ class MailLookup:
         return rows[0]
 
     async def unacknowledged(self, session_id: str) -> list[Message]:
-        """Messages typed to the session that the agent has received but not finished."""
+        """Messages typed or sent to the session that the agent has received but not finished."""
         where = "session_id = ? AND state = 'submitted' AND via = 'terminal' ORDER BY id"
-        return await self._all(MESSAGES, where, session_id)
+        typed = await self._all(MESSAGES, where, session_id)
+        where = "session_id = ? AND state = 'submitted' AND via = 'link' ORDER BY id"
+        return typed or await self._all(MESSAGES, where, session_id)
 
     async def _all(self, table: RowTable[T], where: str, *values: Any) -> list[T]:
         return [table.load(row) for row in await self._read(f"{table.select} WHERE {where}", values)]

@@ -47,7 +47,7 @@ class RequestView:
     """The arguments were too long: their texts are cut."""
     questions: list[QuestionView]
     options: list[str]
-    """The options of the only question."""
+    """The options of the only question. Of a permission: the decisions that the agent offers beside yes and no."""
     state: RequestState
     answer: AnswerView | None
     answered_by: str | None

@@ -17,9 +17,9 @@ from sm.core.usage import ToolUse
 from sm.errors import ExternalError, IllegalState
 from sm.providers.codex.app_server import AppServerLink
 from sm.providers.links import (
-    AgentLink,
     Answerer,
     ConversationStarted,
+    HeldLink,
     LinkEvent,
     MessageUpdate,
     OfferedDecision,
@@ -46,8 +46,8 @@ pytestmark = pytest.mark.processes
 class Side:
     """A link to a program, and all that it has said."""
 
-    link: AgentLink
-    other: AgentLink
+    link: HeldLink
+    other: HeldLink
     """The link of another client of the program, such as its terminal."""
     stack: contextlib.AsyncExitStack
     socket: CuttableSocket
@@ -145,7 +145,7 @@ async def make_side(request: pytest.FixtureRequest) -> AsyncIterator[MakeSide]:
 
 
 async def _start(
-    stack: contextlib.AsyncExitStack, link: AgentLink, conversation: str | None, unproved: Sequence[str] = ()
+    stack: contextlib.AsyncExitStack, link: HeldLink, conversation: str | None, unproved: Sequence[str] = ()
 ) -> None:
     stack.push_async_callback(_stop, asyncio.create_task(link.run(conversation, unproved)))
 

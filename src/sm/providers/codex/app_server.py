@@ -51,7 +51,7 @@ _CLIENT = {"clientInfo": {"name": "sm", "version": "1"}, "capabilities": {"exper
 
 
 class AppServerLink:
-    """An `AgentLink` to one app-server.
+    """A `HeldLink` to one app-server.
 
     `path`: its socket. `clock`: the time in seconds since the epoch. The limits are arguments for tests.
     """
