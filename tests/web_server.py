@@ -145,7 +145,8 @@ def merge(state: dict[str, Any], frame: Mapping[str, Any]) -> None:
     if frame.get("snapshot"):
         state.clear()
     rows = state.setdefault("rows", {})
-    rows |= frame["rows"]
+    for session_id, fields in frame["rows"].items():
+        rows[session_id] = {**rows.get(session_id, {}), **fields}
     for session_id in frame.get("gone", ()):
         rows.pop(session_id, None)
     state.update({key: value for key, value in frame.items() if key != "rows"})

@@ -39,7 +39,7 @@ async def test_tab_sends_a_snapshot_and_then_only_changed_rows(hub: Hub) -> None
     assert list(page.tab.frames(0.0)) == []
     tell(hub, update([row_data("a", note="reads")]))
     (frame,) = page.tab.frames(0.0)
-    assert orjson.loads(frame)["rows"] == {"a": hub.rows["a"]}
+    assert orjson.loads(frame)["rows"] == {"a": {"task": "reads"}}
     assert hub.rows["a"]["task"] == "reads"
     tell(hub, update([row_data("a", note="reads", last_activity_at="2026-01-27T15:11:00.000Z")]))
     assert list(page.tab.frames(0.0)) == [], "nothing that a page shows has changed"

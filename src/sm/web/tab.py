@@ -194,7 +194,7 @@ class Tab:
         return orjson.dumps({"t": "board", "rev": self._number, "at": round(at_s, 3), "rows": rows, **more})
 
     def _changed_rows(self) -> tuple[list[tuple[str, Fields]], list[str]]:
-        """The rows that differ from those sent, and the ids of rows that are gone."""
+        """The fields that differ from those sent, of each row with one, and the ids of rows that are gone."""
         present = self.rows
         dirty, self._dirty = set(present) if self._is_new else self._dirty, set()
         self._is_new = False
@@ -204,10 +204,13 @@ class Tab:
                 if self._rows.pop(session_id, None) is not None:
                     gone.append(session_id)
                 continue
-            fields = self._hub.rows.get(session_id)  # None if it cannot be shown
-            if fields is not None and fields is not self._rows.get(session_id):
-                self._rows[session_id] = fields
-                rows.append((session_id, fields))
+            fields, sent = self._hub.rows.get(session_id), self._rows.get(session_id)
+            if fields is None or fields is sent:  # it cannot be shown, or shows nothing new
+                continue
+            self._rows[session_id] = fields
+            if sent is not None:
+                fields = {name: value for name, value in fields.items() if sent[name] != value}
+            rows.append((session_id, fields))
         return rows, gone
 
     def _changed_keys(self, clock_s: float) -> dict[str, Any]:

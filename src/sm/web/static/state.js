@@ -98,7 +98,7 @@ function takePart(frame) {
     state.ghosts = new Map();
   }
   for (const [id, fields] of Object.entries(frame.rows ?? {})) {
-    state.rows.set(id, { ...fields, id });
+    state.rows.set(id, { ...state.rows.get(id), ...fields, id });
     state.ghosts.delete(id);
   }
   for (const id of frame.gone ?? []) {
