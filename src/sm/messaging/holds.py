@@ -25,7 +25,10 @@ def link_hold_reason(
     find: Callable[[str], Session | None],
     message_id: int | None = None,
 ) -> str | None:
-    """As `hold_reason`, for a message over a link. It answers no dialog, so that a dialog does not hold it."""
+    """The reason to send nothing over the link now, or None. A message there answers no dialog, so none holds it.
+
+    Arguments: as for `hold_reason`.
+    """
     return _hold_reason(session, open, now, find, message_id, over_link=True)
 
 

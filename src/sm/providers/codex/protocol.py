@@ -23,13 +23,13 @@ from sm.core.text import folded
 from sm.core.turns import cut_message
 from sm.core.usage import Todo
 from sm.providers import values
-from sm.providers.codex.faults import read_fault
 from sm.providers.codex.frames import Frame, RpcCall, RpcFailure, RpcNotification, RpcResult, read_frame
 from sm.providers.codex.open_requests import OpenRequests
 from sm.providers.codex.recent import keep
 from sm.providers.codex.sent_messages import SentMessages
 from sm.providers.codex.token_totals import TokenTotal
 from sm.providers.codex.tool_items import UsedTool, tool_end, tool_of, tool_use
+from sm.providers.codex.turn_faults import read_fault
 from sm.providers.links import (
     Answerer,
     ConversationEnded,
